@@ -1,0 +1,80 @@
+"""The command table and the one error handler."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rlx import __version__
+from rlx.cli import recipes
+from rlx.errors import ExitCode, RlxError
+
+EXIT_CODES = """Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable ·
+5 preflight failed · 10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C"""
+
+app = typer.Typer(
+    name="rlx",
+    help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rlx {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+# Help shows the commands in this order: the recipe first, then the run, then the result.
+app.command("recipes")(recipes.recipes)
+
+
+def run() -> None:
+    """Run the command line and exit; the only place where an exception becomes an exit code."""
+    try:
+        app(standalone_mode=True)
+    except RlxError as error:
+        sys.stderr.write(f"rlx: {error.message}\n")
+        if error.hint:
+            sys.stderr.write(f"  fix: {error.hint}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # `rlx logs | head` closed the pipe; that is no error of anybody.
+        sys.stderr.close()
+        sys.exit(ExitCode.OK)
+    except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
+        sys.exit(_report_bug(error))
+
+
+def _report_bug(error: Exception) -> ExitCode:
+    import traceback
+
+    from rlx.cli.home import rlx_home
+
+    path = rlx_home() / "bug.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"rlx {__version__} {sys.version}\n{' '.join(sys.argv)}\n")
+            traceback.print_exception(error, file=log)
+        kept = f"the details are in {path}"
+    except OSError as problem:
+        kept = f"the details could not be kept ({problem})"
+    sys.stderr.write(f"rlx: this is a bug in rlx ({type(error).__name__}: {error}); {kept}\n")
+    return ExitCode.BUG

@@ -1,0 +1,28 @@
+"""Findings: what rlx has to say about a recipe, a run or a comparison, with an id that never changes.
+
+Ids: RLX0xx recipe, 1xx batch arithmetic, 2xx layout, 3xx memory, 4xx version, 5xx host, 6xx AQN,
+7xx evaluation, 8xx run-time failure, 9xx comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statement: `message` says what is wrong and where, with the numbers; `fix` says what to do."""
+
+    id: str
+    severity: Severity
+    message: str
+    fix: str = ""
+    where: str = ""
+    step: int | None = None

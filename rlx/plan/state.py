@@ -1,0 +1,29 @@
+"""The states of a run. They are derived from the files of the run directory and the process table, never stored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    """queued → starting → running → finished | failed | stopped | lost.
+
+    queued: waits for its devices. starting: has its devices, no training step yet. running: the log shows steps.
+    finished: the command ended with 0. failed: it ended with anything else. stopped: somebody asked for the end.
+    lost: nothing of the run is alive and nobody recorded an end.
+    """
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset({RunState.FINISHED, RunState.FAILED, RunState.STOPPED, RunState.LOST})

@@ -1,0 +1,24 @@
+"""Finds the files that ride along with rlx: recipes, templates, payload. Works from a checkout and from a wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _shared_folder(name: str) -> Path:
+    in_wheel = _PACKAGE / "_data" / name
+    return in_wheel if in_wheel.is_dir() else _PACKAGE.parent / name
+
+
+def recipes_folder() -> Path:
+    return _shared_folder("recipes")
+
+
+def templates_folder() -> Path:
+    return _shared_folder("templates")
+
+
+def payload_folder() -> Path:
+    return _PACKAGE / "payload"
