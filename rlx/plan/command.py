@@ -25,7 +25,6 @@ class Secret:
     __str__ = __repr__
 
 
-
 @dataclass(frozen=True, init=False)
 class Cmd:
     """A command and its arguments. `str()` is masked; `raw()` is what a shell runs; `argv()` is what exec gets.

@@ -45,7 +45,9 @@ def _read(hint: Any, data: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         return _read_union(hint, data, where)
     if origin is tuple:
-        return tuple(_read(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(_expect(list, data, where)))
+        return tuple(
+            _read(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(_expect(list, data, where))
+        )
     if origin is not None and issubclass(origin, Mapping):
         item_hint = get_args(hint)[1]
         return {key: _read(item_hint, item, f"{where}.{key}") for key, item in _expect(dict, data, where).items()}

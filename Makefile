@@ -1,0 +1,58 @@
+# Everything a newcomer needs: `make demo` runs the main job, `make test` runs the tests. Both set themselves up.
+
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
+# On machines where the default index serves a CUDA build of torch, name a CPU build here.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+RLX := $(BIN)/rlx
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format setup tmux clean
+.DEFAULT_GOAL := demo
+
+demo: .venv/.ready tmux
+	$(RLX) data tiny-cpu
+	$(RLX) launch recipes/tiny-cpu.yaml --host local --arm all --follow
+	$(RLX) compare baseline aqn
+
+test: lint tmux
+	$(BIN)/python -m pytest -n 2 -m "not training"
+	$(BIN)/python -m pytest -m training
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
+
+format: .venv/.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: .venv/.ready tmux
+
+# torch goes first: whatever asks for it later is then content with the build that is there.
+.venv/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: no python3 found; rlx needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "setting up .venv with $(PYTHON); this takes a few minutes the first time"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "  torch"; $(PIP) install '$(TORCH)'
+	@echo "  rlx with verl, Ray and the development tools"; $(PIP) install -e '.[verl-cpu,dev]'
+	@touch $@
+
+# rlx works without tmux, but then nobody can attach to a run.
+tmux:
+	@command -v tmux >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing tmux"; apt-get install -y -qq tmux >/dev/null || { apt-get update -qq && apt-get install -y -qq tmux >/dev/null; }; \
+	else \
+		echo "note: tmux is missing and installing it needs root (sudo apt-get install tmux)."; \
+		echo "      rlx runs without it; only 'rlx attach' then shows the log instead of the session."; \
+	fi
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
