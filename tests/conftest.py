@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,13 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True)
-def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for variable, folder in {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}.items():
         monkeypatch.setenv(variable, str(tmp_path / folder))
     monkeypatch.setenv("NO_COLOR", "1")
+    # Sockets lie in one folder for all tests, so the name must tell them apart.
+    socket = f"rlx-test-{os.getpid()}-{abs(hash(tmp_path))}"
+    monkeypatch.setenv("RLX_TMUX_SOCKET", socket)
+    yield
+    if Path(os.environ.get("TMUX_TMPDIR", "/tmp"), f"tmux-{os.getuid()}", socket).exists():
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli import recipes
+from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
 from rlx.errors import ExitCode, RlxError
 
 EXIT_CODES = """Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable ·
@@ -41,7 +41,24 @@ def _options(
 
 
 # Help shows the commands in this order: the recipe first, then the run, then the result.
-app.command("recipes")(recipes.recipes)
+_COMMANDS = (
+    init.init,
+    recipes.recipes,
+    show.show,
+    validate.validate,
+    schema.schema,
+    data.data,
+    plan.plan,
+    launch.launch,
+    status.status,
+    logs.logs,
+    attach.attach,
+    wait.wait,
+    stop.stop,
+    compare.compare,
+)
+for command in _COMMANDS:
+    app.command()(command)
 
 
 def run() -> None:

@@ -27,8 +27,12 @@ def print_json(answer: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+# A pipe has no width: what reads it wants each row on one line.
+_PIPE_WIDTH = 400
+
+
 def console() -> Console:
     """Rich console on stdout: honours NO_COLOR, plain and unwrapped when piped."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)

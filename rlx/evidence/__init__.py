@@ -1,1 +1,31 @@
+"""What the log says: line grammars, metric series, the two witnesses of noise, and the verdict. Imports only `plan`.
 
+    evidence = read_evidence([attempt_1, attempt_2])       # or read_log(path) for a log rlx never launched
+    verdict = judge(evidence, plan.expectations, state, arm=plan.arm)
+
+Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a host.
+"""
+
+from rlx.evidence.judge import judge
+from rlx.evidence.judged_run import JudgedRun
+from rlx.evidence.metrics import core_metric, series
+from rlx.evidence.read import read_evidence, read_log
+from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
+from rlx.evidence.verdict import Verdict, VerdictStatus
+
+__all__ = [
+    "Disagreement",
+    "Evidence",
+    "JudgedRun",
+    "NoiseEvent",
+    "Progress",
+    "Restart",
+    "Totals",
+    "Verdict",
+    "VerdictStatus",
+    "core_metric",
+    "judge",
+    "read_evidence",
+    "read_log",
+    "series",
+]

@@ -1,1 +1,25 @@
+"""What to train: reads recipe files, checks them, resolves their arms. Knows nothing of back-ends, hosts and plans."""
 
+from rlx.recipe.bundled import BundledRecipe, bundled_recipes, find_recipe
+from rlx.recipe.editor_schema import editor_schema
+from rlx.recipe.load import RecipeFile, ResolvedRecipe, load_recipe
+from rlx.recipe.problems import Place, Problem, RecipeError
+from rlx.recipe.render import annotated_yaml
+from rlx.recipe.schema import Recipe
+from rlx.recipe.start import start_recipe
+
+__all__ = [
+    "BundledRecipe",
+    "Place",
+    "Problem",
+    "Recipe",
+    "RecipeError",
+    "RecipeFile",
+    "ResolvedRecipe",
+    "annotated_yaml",
+    "bundled_recipes",
+    "editor_schema",
+    "find_recipe",
+    "load_recipe",
+    "start_recipe",
+]

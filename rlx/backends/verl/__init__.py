@@ -1,0 +1,6 @@
+"""The back-end verl: a recipe becomes Hydra overrides for `verl.trainer.main_ppo`."""
+
+from rlx.backends.verl.checks import check
+from rlx.backends.verl.planner import plan
+
+__all__ = ["check", "plan"]

@@ -1,0 +1,87 @@
+"""What the log must show, computed from the settings that verl will really get.
+
+Source: `fit` and `_create_dataloader` of verl 0.6.1 to 0.9.1. Training steps are counted from 1; step 0 is the
+validation before training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlx.backends.verl.noise import noise_schedule
+from rlx.backends.verl.overrides import Override, Rendering
+from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
+from rlx.errors import UsageError
+from rlx.plan import Expectations
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Steps of the run. `total` is what verl announces, `by_data` where its epochs end; None: not known beforehand.
+
+    The data can end first: then verl stops without taking any step for its last one.
+    """
+
+    total: int | None
+    by_data: int | None
+
+    @property
+    def data_ends_first(self) -> bool:
+        return self.total is not None and self.by_data is not None and self.by_data < self.total
+
+    @property
+    def last(self) -> int | None:
+        return self.by_data if self.data_ends_first else self.total
+
+
+def settings_of(overrides: tuple[Override, ...]) -> Settings:
+    """Key → value as verl gets it."""
+    return {override.key: override.value for override in overrides if override.prefix != "~"}
+
+
+def run_length(rendering: Rendering, settings: Settings) -> Length:
+    """verl drops the last, incomplete batch of an epoch. Raises UsageError for a setting that is no whole number."""
+    rows = rendering.recipe.data.train_rows
+    by_data = None
+    if rows is not None:
+        by_data = rows // whole(settings, "data.train_batch_size") * whole(settings, "trainer.total_epochs")
+    steps = settings.get("trainer.total_training_steps")
+    return Length(by_data if steps is None else whole(settings, "trainer.total_training_steps"), by_data)
+
+
+def expectations(rendering: Rendering, settings: Settings) -> Expectations:
+    """Raises UsageError where an entry of `overrides` replaces a number by something rlx cannot count with."""
+    length = run_length(rendering, settings)
+    every = whole(settings, "trainer.test_freq")
+    before_train = settings["trainer.val_before_train"] is True
+    return Expectations(
+        total_steps=length.total,
+        validation_steps=_validation_steps(length, every, before_train),
+        last_step_validated=every > 0 and not length.data_ends_first,
+        validation_items=rendering.recipe.data.val_rows,
+        validation_samples=whole(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
+        metric=rendering.recipe.eval.metric,
+        noise=noise_schedule(rendering.recipe, length.total, length.by_data),
+        reports_probability_gap=settings.get(LOG_PROBS_KEY) is True,
+    )
+
+
+def whole(settings: Settings, key: str) -> int:
+    value = settings.get(key)
+    if type(value) is not int:
+        raise UsageError(
+            f"overrides.{key}: rlx must know this number beforehand, found {value!r}", "write a whole number"
+        )
+    return value
+
+
+def _validation_steps(length: Length, every: int, before_train: bool) -> tuple[int, ...]:
+    steps = {0} if before_train else set()
+    if every > 0 and length.last is not None:
+        steps.update(range(every, length.last + 1, every))
+        if not length.data_ends_first:
+            steps.add(length.last)
+    return tuple(sorted(steps))

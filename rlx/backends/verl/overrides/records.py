@@ -1,0 +1,20 @@
+"""What the run leaves behind, and where: names, loggers, checkpoints, validation outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.verl.overrides.base import Override, Rendering, run_path
+
+
+def overrides(rendering: Rendering) -> Iterator[Override]:
+    resolved = rendering.resolved
+    yield Override("trainer.project_name", rendering.recipe.name, "name")
+    yield Override("trainer.experiment_name", f"{resolved.arm}-s{rendering.recipe.seed}", "seed")
+    # The default asks for wandb and fails without a login.
+    yield Override("trainer.logger", ["console", "file"], "name")
+    checkpoints, outputs = run_path("RLX_RUN_DIR", "checkpoints"), run_path("RLX_ATTEMPT_DIR", "validation")
+    yield Override("trainer.default_local_dir", checkpoints, "name", verbatim=True)
+    # verl 0.6 reads it for Megatron, too, but lists it for FSDP only.
+    yield rendering.added("trainer.validation_data_dir", outputs, "name", verbatim=True)
+    yield Override("hydra.run.dir", run_path("RLX_ATTEMPT_DIR", "hydra"), "name", verbatim=True)

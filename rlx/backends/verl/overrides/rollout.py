@@ -1,0 +1,37 @@
+"""The generation of samples, and the log-probability passes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.verl.overrides.base import Override, Rendering
+
+LOG_PROBS_KEY = "actor_rollout_ref.rollout.calculate_log_probs"
+
+_FIELDS = {
+    "engine": "name",
+    "n": "n",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "tp": "tensor_model_parallel_size",
+    "ep": "expert_parallel_size",
+    "memory_fraction": "gpu_memory_utilization",
+    "enforce_eager": "enforce_eager",
+    "log_prob_micro_batch_size": "log_prob_micro_batch_size_per_gpu",
+}
+
+
+def overrides(rendering: Rendering) -> Iterator[Override]:
+    rollout = rendering.recipe.rollout
+    for field, key in _FIELDS.items():
+        yield Override(f"actor_rollout_ref.rollout.{key}", getattr(rollout, field), f"rollout.{field}")
+    if rollout.ep > rollout.tp:
+        # verl asserts ep == tp * data_parallel_size.
+        yield Override("actor_rollout_ref.rollout.data_parallel_size", rollout.ep // rollout.tp, "rollout.ep")
+    if rendering.recipe.algorithm.kl is not None:
+        micro = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"
+        yield Override(micro, rollout.log_prob_micro_batch_size, "rollout.log_prob_micro_batch_size")
+    if LOG_PROBS_KEY in rendering.table:
+        # The gap between rollout and actor probabilities is the second witness of applied noise.
+        yield Override(LOG_PROBS_KEY, True, "rollout.engine")

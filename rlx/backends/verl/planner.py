@@ -1,0 +1,114 @@
+"""A resolved recipe becomes a LaunchPlan: the same input always gives the same plan, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.backends.verl.checks import check, rendering_of
+from rlx.backends.verl.expectations import expectations, settings_of
+from rlx.backends.verl.noise import payload_settings
+from rlx.backends.verl.overrides import Rendering, chosen, cpu
+from rlx.backends.verl.overrides.layout import config_name
+from rlx.backends.verl.script import Script, program, render
+from rlx.errors import UsageError
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+ENTRYPOINT = "verl.trainer.main_ppo"
+
+
+def plan(resolved: ResolvedRecipe, site: Site) -> LaunchPlan:
+    """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
+    recipe, rendering = resolved.recipe, rendering_of(resolved)
+    overrides = chosen(rendering)
+    promised = expectations(rendering, settings_of(overrides))
+    script = _script(rendering, site, tuple(override.argument() for override in overrides))
+    return LaunchPlan(
+        name=recipe.name,
+        arm=resolved.arm,
+        control=resolved.control,
+        seed=recipe.seed,
+        backend=recipe.backend.kind,
+        backend_version=recipe.backend.version,
+        site=site,
+        command=(script.python, "-u", *script.program, *script.arguments),
+        env=script.env,
+        secrets=recipe.secrets,
+        files=tuple(_files(rendering, script, promised)),
+        expectations=promised,
+        treatment=resolved.treatment,
+        recipe=resolved.document,
+        device_kind=recipe.layout.device,
+        devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
+        findings=check(resolved),
+    )
+
+
+def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Script:
+    recipe = rendering.recipe
+    name = config_name(rendering)
+    return Script(
+        title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
+        device=recipe.layout.device,
+        python=recipe.backend.python,
+        program=program(recipe.backend.entrypoint or ENTRYPOINT),
+        arguments=(f"--config-name={name}", *arguments) if name else arguments,
+        workdir=recipe.backend.workdir,
+        data_files=(recipe.data.train, recipe.data.val),
+        env=cpu.environment(rendering) | recipe.env,
+        path_prefix=site.path_prefix,
+    )
+
+
+def _files(rendering: Rendering, script: Script, promised: Expectations) -> Iterator[PlannedFile]:
+    import yaml
+
+    yield PlannedFile("launch.sh", render(script), 0o700)
+    document = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
+    yield PlannedFile("recipe.yaml", document)
+    names = list(_payload_names(rendering))
+    for name in names:
+        yield _payload(name)
+    recipe = rendering.recipe
+    if recipe.aqn and recipe.aqn.provider == "payload" and promised.total_steps is not None:
+        yield PlannedFile("payload/aqn.json", payload_settings(recipe, promised.total_steps))
+    yield from _reward(rendering, {*names, "aqn.json"})
+
+
+def _payload_names(rendering: Rendering) -> Iterator[str]:
+    recipe = rendering.recipe
+    yield "provenance.py"
+    if recipe.aqn and recipe.aqn.provider == "payload":
+        yield "rlx_aqn.py"
+    if recipe.rollout.engine == "cpu":
+        yield from sorted(path.name for path in payload_folder().glob(f"{cpu.PLUGIN}*.py"))
+
+
+def _payload(name: str) -> PlannedFile:
+    return PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+
+
+def _reward(rendering: Rendering, taken: set[str]) -> Iterator[PlannedFile]:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = rendering.recipe.reward
+    if not isinstance(reward, FunctionReward):
+        return
+    path = Path(reward.path)
+    if path.name in taken:
+        raise UsageError(f"reward.path: {path.name} is the name of one of rlx's own files", "rename it")
+    yield PlannedFile(f"payload/{path.name}", _read_reward(path))
+
+
+def _read_reward(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UsageError(
+            f"reward.path: {path} cannot be read ({problem})", "the path is relative to the recipe"
+        ) from None

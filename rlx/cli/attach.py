@@ -1,0 +1,36 @@
+"""rlx attach: look at a run in the terminal session it lives in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from rlx.errors import RlxError
+
+
+def attach(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Arm, run name or id. Default: the latest launch.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Pass keys on to the session, Ctrl-C too.")] = False,
+) -> None:
+    """Attach to the tmux session of a run, read-only; detach with Ctrl-b d.
+
+    The run does not depend on the session: closing it ends nothing.
+    """
+    from rlx.cli.selection import runs_or_latest
+    from rlx.runs import observe
+    from rlx.runs.session import attach_command
+
+    refs = runs_or_latest([name] if name else None)
+    alive = [ref for ref in refs if not observe([ref])[ref.run_id].state.is_terminal]
+    if not alive:
+        ended = ", ".join(ref.run_id for ref in refs)
+        raise RlxError(f"nothing to attach to: {ended} has ended", "read its log: rlx logs " + refs[0].run_id)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RlxError("attach needs a terminal", f"follow the log instead: rlx logs -f {alive[0].run_id}")
+    command = attach_command(alive[0], read_only=not write)
+    os.execvp(command.argv()[0], command.argv())

@@ -1,0 +1,26 @@
+"""rlx init: a recipe to start from, written where there is none yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="File or folder to write; nothing is ever overwritten.")] = Path(
+        "recipe.yaml"
+    ),
+    source: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="Bundled recipe to copy (`rlx recipes`).")
+    ] = "starter",
+) -> None:
+    """Write a recipe to start from, with the files that it names."""
+    from rlx.cli.output import narrate
+    from rlx.recipe import start_recipe
+
+    written = start_recipe(source, path)
+    for file in written:
+        print(file)
+    narrate(f"edit it, then: rlx validate {written[0]}")

@@ -1,0 +1,102 @@
+"""rlx launch: start every arm of a recipe, and return while they run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.plan import LaunchPlan
+    from rlx.runs import Launched
+
+_MANY_RUNS = 8
+
+
+def launch(
+    recipe: Annotated[
+        str | None, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where the runs go.")] = "local",
+    arm: Annotated[list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    secret_file: Annotated[
+        str | None, typer.Option(help="NAME=VALUE lines; they go before the caller's environment.")
+    ] = None,
+    plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {_MANY_RUNS}.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
+) -> None:
+    """Launch a recipe: one detached run for each arm and seed, queued for the devices in that order.
+
+    Prints the run ids. The same launch typed again after an interruption completes it and starts nothing twice.
+    """
+    from rlx.cli.home import rlx_home
+    from rlx.cli.plan import print_plans
+    from rlx.cli.secret_values import secret_values
+    from rlx.runs import launch as launch_plans
+
+    plans = _plans(recipe, plan, host, arm or (), seed or (), set_ or ())
+    if dry_run:
+        print_plans(plans, as_json)
+        return
+    if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
+        typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
+    launched = launch_plans(plans, secret_values(secret_file), rlx_home())
+    _print_launched(launched, as_json)
+    _narrate_next(launched, plans)
+    if follow:
+        from rlx.cli.follow import follow_runs
+
+        follow_runs(launched.runs)
+
+
+def _plans(
+    recipe: str | None, plan: str | None, host: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str]
+) -> Sequence[LaunchPlan]:
+    from rlx.cli.planning import make_plans, read_plans
+    from rlx.hosts import local_site, transport_for
+
+    transport_for(host)
+    if plan is not None:
+        if recipe or arms or seeds or sets:
+            raise UsageError("--plan is complete in itself", "leave out the recipe, --arm, --seed and --set")
+        return read_plans(plan)
+    if recipe is None:
+        raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
+    return make_plans(recipe, arms, seeds, sets, local_site())
+
+
+def _print_launched(launched: Launched, as_json: bool) -> None:
+    from rlx.cli.output import print_json
+
+    if as_json:
+        runs = [
+            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}
+            for ref in launched.runs
+        ]
+        print_json({"launch_id": launched.launch_id, "completed_earlier": launched.completed, "runs": runs})
+        return
+    for ref in launched.runs:
+        print(ref.run_id)
+
+
+def _narrate_next(launched: Launched, plans: Sequence[LaunchPlan]) -> None:
+    from rlx.cli.output import narrate
+
+    for warning in launched.warnings:
+        narrate(f"rlx: warning: {warning}")
+    if launched.completed:
+        narrate(f"rlx: this completes launch {launched.launch_id}, which was interrupted; nothing runs twice")
+    arms = dict.fromkeys(plan.arm for plan in plans)
+    control = plans[0].control
+    narrate("watch: rlx status -w · rlx logs -f · end: rlx stop " + " ".join(arms))
+    if control in arms and len(arms) > 1:
+        narrate(f"result: rlx compare {control} " + " ".join(arm for arm in arms if arm != control))

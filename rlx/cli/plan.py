@@ -1,0 +1,51 @@
+"""rlx plan: show what a launch would do, run by run, without doing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from rlx.plan import LaunchPlan
+
+
+def plan(
+    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
+    arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    host: Annotated[str, typer.Option(help="Where the run would go.")] = "local",
+    files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
+) -> None:
+    """Show each run's command, files, environment, expectations and findings.
+
+    Nothing is started or written. Exit code 2 if a finding is an error: rlx launch would refuse the recipe.
+    """
+    from rlx.cli.output import narrate
+    from rlx.cli.planning import draft_plans, errors_of
+    from rlx.hosts.inventory import local_site
+
+    site = local_site()
+    if host != site.host:
+        raise UsageError(f"--host: unknown host {host!r}", f"the only host is {site.host!r}, this machine")
+    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), site)
+    print_plans(plans, as_json, files)
+    if any(errors_of(one) for one in plans):
+        narrate("rlx: this cannot be launched; see the findings")
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def print_plans(plans: Sequence[LaunchPlan], as_json: bool, files: bool = False) -> None:
+    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike."""
+    from rlx.cli.output import print_json
+    from rlx.cli.plan_text import plan_text
+
+    if as_json:
+        print_json({"plans": plans})
+    else:
+        print("\n\n".join(plan_text(one, files) for one in plans))

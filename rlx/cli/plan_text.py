@@ -1,0 +1,101 @@
+"""A launch plan in words, for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+
+from rlx.cli.planning import finding_text
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile
+
+_SHOWN_STEPS = 12
+
+
+def plan_text(plan: LaunchPlan, with_files: bool) -> str:
+    """One run: title, command, files, environment, expectations, findings; then the files if wanted."""
+    sections = {
+        "command": _command(plan.command),
+        "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
+        "environment": _environment(plan),
+        "expectations": _expectations(plan.expectations),
+        "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
+    }
+    body = "\n".join(_section(name, lines) for name, lines in sections.items())
+    contents = "".join(_content(file) for file in plan.files) if with_files else ""
+    return f"{_title(plan)}\n{body}{contents}"
+
+
+def _title(plan: LaunchPlan) -> str:
+    where = f"{plan.site.root} on {plan.site.host}"
+    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {plan.devices} × {plan.device_kind}, in {where}"
+
+
+def _section(name: str, lines: Iterable[str]) -> str:
+    return "\n".join([name, *(f"  {line}" for line in lines or ())]) if (lines := list(lines)) else f"{name}: none"
+
+
+def _command(command: Sequence[str]) -> Iterator[str]:
+    """One override a line; what comes before the first is one line."""
+    words = [shlex.quote(word) for word in command]
+    start = next((i for i, word in enumerate(command) if "=" in word), len(words))
+    lines = [" ".join(words[:start]), *(f"  {word}" for word in words[start:])]
+    yield from (f"{line} \\" for line in lines[:-1])
+    yield lines[-1]
+
+
+def _environment(plan: LaunchPlan) -> Iterator[str]:
+    yield from (f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
+    yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
+
+
+def _expectations(expected: Expectations) -> Iterator[str]:
+    total = expected.total_steps
+    yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
+    yield _validations(expected)
+    yield f"{_items(expected)}; metric {expected.metric}"
+    yield from _noise(expected.noise)
+    if not expected.reports_probability_gap:
+        yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
+
+
+def _validations(expected: Expectations) -> str:
+    last = "the last step is validated" if expected.last_step_validated else "the last step is not validated"
+    if not expected.validation_steps:
+        return f"no validation at a step known beforehand; {last}"
+    return f"validation at {_steps(expected.validation_steps)}; {last}"
+
+
+def _items(expected: Expectations) -> str:
+    items = "an unknown number of" if expected.validation_items is None else expected.validation_items
+    samples = "1 sample" if expected.validation_samples == 1 else f"{expected.validation_samples} samples"
+    return f"{items} validation items, {samples} each"
+
+
+def _noise(noise: NoiseSchedule | None) -> Iterator[str]:
+    if noise is None:
+        yield "no noise"
+        return
+    during = "in validation, too" if noise.in_validation else "not in validation"
+    yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
+    step = 1
+    for sigma, group in groupby(noise.sigmas):
+        last = step + len(list(group)) - 1
+        yield f"  steps {step}–{last}: " + (f"sigma {sigma:.6g}" if sigma else "none")
+        step = last + 1
+
+
+def _steps(steps: Sequence[int]) -> str:
+    """`steps 0, 20, 40`; many at equal distance as `every 20 steps from 0 to 400`, with a last odd one behind."""
+    if len(steps) <= _SHOWN_STEPS:
+        return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+    distances = [after - before for before, after in pairwise(steps)]
+    if len(set(distances)) == 1:
+        return f"every {distances[0]} steps from {steps[0]} to {steps[-1]}"
+    if len(set(distances[:-1])) == 1:
+        return f"every {distances[0]} steps from {steps[0]} to {steps[-2]}, and {steps[-1]}"
+    return f"{len(steps)} steps: {', '.join(map(str, steps[:_SHOWN_STEPS]))}, …, {steps[-1]}"
+
+
+def _content(file: PlannedFile) -> str:
+    return f"\n\n--- {file.path}\n{file.content.rstrip()}"

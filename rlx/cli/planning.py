@@ -1,0 +1,76 @@
+"""From what a person types about a recipe to launch plans; shared by `rlx plan` and `rlx launch`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlx.errors import UsageError
+from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
+
+ALL_ARMS = "all"
+
+
+def make_plans(
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
+) -> list[LaunchPlan]:
+    """One plan for each arm and seed, ready to be launched.
+
+    No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError with the findings if one of
+    them is an error.
+    """
+    return launchable(draft_plans(recipe, arms, seeds, sets, site))
+
+
+def draft_plans(
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
+) -> list[LaunchPlan]:
+    """Like make_plans, but plans with errors come back too, to be shown."""
+    from rlx.backends import load_backend
+    from rlx.recipe import find_recipe, load_recipe
+
+    file = load_recipe(recipe if recipe == "-" else find_recipe(recipe), sets)
+    wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
+    resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
+    return [load_backend(one.recipe.backend.kind).plan(one, site) for one in resolved]
+
+
+def read_plans(path: str) -> list[LaunchPlan]:
+    """Plans that `rlx plan --json` wrote; `-` is standard input. Raises UsageError."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        document = json.loads(text)
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
+    return launchable(
+        [from_jsonable(LaunchPlan, plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]
+    )
+
+
+def launchable(plans: list[LaunchPlan]) -> list[LaunchPlan]:
+    """The plans, if none of them has an error. Raises UsageError with all of the errors otherwise."""
+    errors = dict.fromkeys(finding for plan in plans for finding in errors_of(plan))
+    if errors:
+        raise UsageError("\n".join(finding_text(finding) for finding in errors), "rlx plan RECIPE shows the whole plan")
+    return plans
+
+
+def errors_of(plan: LaunchPlan) -> tuple[Finding, ...]:
+    return tuple(finding for finding in plan.findings if finding.severity is Severity.ERROR)
+
+
+def finding_text(finding: Finding) -> str:
+    """`error RLX010 recipe.yaml:12: … (fix)`."""
+    where = f" {finding.where}:" if finding.where else ""
+    fix = f"\n  fix: {finding.fix}" if finding.fix else ""
+    return f"{finding.severity} {finding.id}{where} {finding.message}{fix}"
+
+
+def _plans(document: Any, path: str) -> list[Any]:
+    plans = document.get("plans") if isinstance(document, dict) else None
+    if not isinstance(plans, list) or not plans:
+        raise UsageError(f"{path}: holds no plans", "write them with rlx plan RECIPE --json")
+    return plans

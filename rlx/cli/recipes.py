@@ -1,0 +1,49 @@
+"""rlx recipes: what comes with rlx, to run as it is or to start from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rlx.recipe import BundledRecipe
+
+
+def recipes(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """List the recipes that come with rlx; `rlx show NAME` prints one, `rlx init --from NAME` copies one."""
+    from rlx.cli.output import print_json
+    from rlx.recipe import bundled_recipes
+
+    rows = [_row(recipe) for recipe in bundled_recipes()]
+    if as_json:
+        print_json({"recipes": rows})
+    else:
+        _print(rows)
+
+
+def _row(recipe: BundledRecipe) -> dict[str, Any]:
+    from rlx.recipe import load_recipe
+
+    file = load_recipe(recipe.path)
+    return {
+        "name": recipe.name,
+        "description": recipe.description,
+        "arms": file.arms,
+        "control": file.control,
+        "path": str(recipe.path),
+    }
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from rlx.cli.output import console
+
+    table = Table("name", "arms", "description", box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        # The first sentence; the rest is in the file and in --json.
+        table.add_row(row["name"], ", ".join(row["arms"]), row["description"].split(". ")[0].rstrip("."))
+    console().print(table)

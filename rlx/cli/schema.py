@@ -1,0 +1,13 @@
+"""rlx schema: what may stand in a recipe, for editors."""
+
+from __future__ import annotations
+
+
+def schema() -> None:
+    """Print the JSON schema of a recipe file; put `# yaml-language-server: $schema=FILE` on top of a recipe."""
+    import json
+
+    from rlx.recipe import editor_schema
+
+    # The schema is the answer itself: an editor reads this file, so it gets no rlx envelope.
+    print(json.dumps(editor_schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,35 @@
+"""rlx show: the recipe that an arm really is, and where each of its values comes from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def show(
+    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.")],
+    arm: Annotated[
+        str | None, typer.Option("--arm", "-a", help="Arm to show. Default: the control, else the first.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed instead of the recipe's.")] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as train.lr=1e-6.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")] = False,
+) -> None:
+    """Print one arm of a recipe, complete with defaults, each value with its origin. The output is a valid recipe."""
+    from rlx.cli.output import narrate, print_json
+    from rlx.recipe import annotated_yaml, load_recipe
+
+    file = load_recipe(recipe, sets or ())
+    resolved = file.resolve(arm or file.control or file.arms[0], seed)
+    if as_json:
+        summary = {"name": file.name, "arm": resolved.arm, "arms": file.arms, "control": file.control}
+        content = {"recipe": resolved.document, "origins": resolved.origins}
+        print_json({**summary, "treatment": resolved.treatment, **content})
+        return
+    others = [name for name in file.arms if name != resolved.arm]
+    narrate(f"arm {resolved.arm}" + (f"; other arms: {', '.join(others)}" if others else ""))
+    sys.stdout.write(annotated_yaml(resolved))

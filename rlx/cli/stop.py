@@ -1,0 +1,67 @@
+"""rlx stop: end runs, with everything that belongs to them, and look whether it is gone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.errors import ExitCode, RlxError, UsageError
+
+if TYPE_CHECKING:
+    from rlx.runs import Index, Observation, RunRef, Stopped
+
+
+def stop(
+    names: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Arm, run name or id.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Time between asking (SIGTERM) and forcing (SIGKILL).")
+    ] = 10.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether --all is meant.")] = False,
+) -> None:
+    """Stop runs. A run that waits never starts; one that has ended keeps its state, but what it left behind ends.
+
+    Exit code 1 if a process is still there afterwards.
+    """
+    from rlx.cli.home import rlx_home
+    from rlx.runs import Index, observe, stop_runs
+
+    refs = _select(Index(rlx_home()), names or (), everything)
+    if everything and not yes:
+        _confirm(refs)
+    before = observe(refs)
+    results = stop_runs(refs, grace)
+    for result in results:
+        print(f"{result.run_id}  {_outcome(before[result.run_id], result)}")
+    if any(result.left for result in results):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
+    from rlx.runs import observe, resolve
+
+    if bool(names) == everything:
+        raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
+    if names:
+        return resolve(index, names)
+    refs = index.runs()
+    seen = observe(refs)
+    return [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
+
+
+def _confirm(refs: Sequence[RunRef]) -> None:
+    if not refs:
+        return
+    if not sys.stdin.isatty():
+        raise RlxError(f"--all would stop {len(refs)} runs", "say -y if that is meant")
+    typer.confirm(f"Stop {', '.join(ref.run_id for ref in refs)}?", abort=True, err=True)
+
+
+def _outcome(before: Observation, result: Stopped) -> str:
+    was = f"had {before.state}" if before.state.is_terminal else "stopped"
+    ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
+    left = f"STILL THERE: {' '.join(map(str, result.left))}" if result.left else "nothing left"
+    return f"{was}; {ended}, {left}"

@@ -1,0 +1,19 @@
+"""Bytes of a log made safe for a terminal: a log may not move the cursor, change the title or paste a command."""
+
+from __future__ import annotations
+
+import re
+
+# CSI, OSC and the two-character escapes of ECMA-48, in their 7-bit forms.
+_CSI = r"\[[0-?]*[ -/]*[@-~]"
+_OSC = r"\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+_STRING = r"[PX^_][^\x1b]*(?:\x1b\\)?"
+_ESCAPES = re.compile(rf"\x1b(?:{_CSI}|{_OSC}|{_STRING}|[ -/]*[0-~])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
+
+def printable_lines(line: bytes) -> list[str]:
+    """What a line of a log shows: one string for each part that a carriage return separates, empty parts left out."""
+    text = _ESCAPES.sub("", line.decode("utf-8", errors="replace"))
+    parts = [_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", part) for part in text.split("\r")]
+    return [part for part in parts if part] or [""]

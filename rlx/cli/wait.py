@@ -1,0 +1,68 @@
+"""rlx wait: block until runs have ended, and tell by the exit code how."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.errors import ExitCode
+
+if TYPE_CHECKING:
+    from rlx.runs.overview import Overview
+
+_POLL_SECONDS = 1.0
+
+
+def wait(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="Give up after this long (30s, 10m, 2h); exit code 11 then.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Wait until the runs have ended.
+
+    Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
+    14 one finished but its verdict is invalid or incomplete · 11 the time was up.
+    """
+    from rlx.cli.logs import parse_age
+    from rlx.cli.output import narrate, print_json
+    from rlx.cli.selection import runs_or_latest
+    from rlx.cli.status import row_document
+    from rlx.runs import observe
+    from rlx.runs.overview import overview
+
+    refs = runs_or_latest(names)
+    deadline = time.monotonic() + parse_age(timeout) if timeout else None
+    while any(not seen.state.is_terminal for seen in observe(refs).values()):
+        if deadline is not None and time.monotonic() >= deadline:
+            narrate("rlx: the time is up and not every run has ended: rlx status")
+            raise typer.Exit(ExitCode.NOT_FINISHED)
+        time.sleep(_POLL_SECONDS)
+    rows = overview(refs)
+    if as_json:
+        print_json({"runs": [row_document(row) for row in rows]})
+    else:
+        for row in rows:
+            print(f"{row.ref.run_id}  {row.judged.state.value}  {row.judged.verdict.sentence}")
+    raise typer.Exit(outcome(rows))
+
+
+def outcome(rows: Sequence[Overview]) -> ExitCode:
+    """The exit code of ended runs: the worst of them."""
+    from rlx.evidence import VerdictStatus
+    from rlx.plan import RunState
+
+    states = {row.judged.state for row in rows}
+    if states & {RunState.FAILED, RunState.LOST}:
+        return ExitCode.RUN_FAILED
+    if RunState.STOPPED in states:
+        return ExitCode.STOPPED
+    if any(row.judged.verdict.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE) for row in rows):
+        return ExitCode.NOT_VERIFIED
+    return ExitCode.OK

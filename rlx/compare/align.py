@@ -1,0 +1,54 @@
+"""Series of validation values side by side. Values meet by training step, never by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Series = Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One validation: the training step it followed (0 = before training) and its value."""
+
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step with the value of each run in the order given; None where that run was not validated there."""
+
+    step: int
+    values: tuple[float | None, ...]
+
+
+def finite(series: Series) -> dict[int, float]:
+    """The series in order of step, without values that are no numbers (nan, inf): they validate nothing."""
+    return {step: value for step, value in sorted(series.items()) if math.isfinite(value)}
+
+
+def align(runs: Sequence[Series]) -> tuple[StepRow, ...]:
+    """One row for each step at which any run was validated."""
+    steps = sorted({step for series in runs for step in series})
+    return tuple(StepRow(step, tuple(series.get(step) for series in runs)) for step in steps)
+
+
+def last_common_step(control: Series, treatment: Series) -> int | None:
+    """The last step at which both runs were validated; None where there is none."""
+    return max(control.keys() & treatment.keys(), default=None)
+
+
+def peak(series: Series) -> Point | None:
+    """The best value and the first step that has it. For reading only: a peak is picked on the test set itself."""
+    if not series:
+        return None
+    step = max(series, key=lambda step: (series[step], -step))
+    return Point(step, series[step])
+
+
+def final(series: Series) -> Point | None:
+    """The value at the last validated step."""
+    return Point(max(series), series[max(series)]) if series else None

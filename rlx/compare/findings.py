@@ -1,0 +1,101 @@
+"""What speaks against a comparison, or limits it: RLX901 to RLX905, one function an id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rlx.compare.found import VALIDATION_DATA
+from rlx.compare.values import Pair
+from rlx.plan import Finding, Severity
+
+# With another value of one of these the validation measures something else.
+EVALUATION_KEYS = frozenset({"eval.n", "eval.temperature", "eval.noise", VALIDATION_DATA})
+_NAMED = 5
+
+
+def pair_findings(pair: Pair) -> tuple[Finding, ...]:
+    """All findings about one control and one treatment, in order of their ids."""
+    checks = (arms_do_not_differ, other_evaluation, undeclared, no_common_step, one_seed)
+    return tuple(finding for check in checks for finding in check(pair))
+
+
+def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
+    if {difference.key for difference in pair.differences} <= {"seed"}:
+        labels = f"{pair.control.label} and {pair.treatment.label}"
+        yield Finding(
+            "RLX901",
+            Severity.ERROR,
+            f"{labels} are the same experiment: their recipes and what the hosts had do not differ",
+            "compare runs of different arms, or check that the arm's keys change what they mean to (rlx show RECIPE)",
+        )
+
+
+def other_evaluation(pair: Pair) -> Iterator[Finding]:
+    """Another metric, another validation set, or another way to evaluate: the difference is not the treatment's."""
+    for what, control, treatment in _evaluation_differences(pair):
+        yield Finding(
+            "RLX902",
+            Severity.ERROR,
+            f"{what} differs: {pair.control.label} has {control}, {pair.treatment.label} has {treatment}",
+            "evaluate both arms in the same way on the same items",
+        )
+
+
+def undeclared(pair: Pair) -> Iterator[Finding]:
+    rest = [item for item in pair.differences if not item.declared and item.key not in EVALUATION_KEYS]
+    if not rest:
+        return
+    named = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in rest[:_NAMED])
+    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    yield Finding(
+        "RLX903",
+        Severity.WARNING,
+        f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named}{more}",
+        "launch both arms from one recipe, at the same time, with the same seeds",
+    )
+
+
+def no_common_step(pair: Pair) -> Iterator[Finding]:
+    if pair.step is None:
+        # While a run goes on, the common step may still come.
+        severity = Severity.ERROR if pair.finished else Severity.NOTE
+        have = " and ".join(f"{run.label} has {_steps_text(list(run.series))}" for run in pair.runs)
+        yield Finding(
+            "RLX904",
+            severity,
+            f"no step at which both runs have {pair.metric}: {have}",
+            "use the same eval.every in both arms; rlx compare --metric names another metric",
+        )
+
+
+def one_seed(pair: Pair) -> Iterator[Finding]:
+    yield Finding(
+        "RLX905",
+        Severity.NOTE,
+        f"one seed per arm: nothing follows about the treatment ({pair.treatment.label})",
+        "launch both arms with several seeds",
+    )
+
+
+def brief(value: Any, limit: int = 60) -> str:
+    """A value of a recipe on one line, cut at `limit` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
+    control, treatment = pair.control.items.n, pair.treatment.items.n
+    if control and treatment and control != treatment:
+        yield "the size of the validation set", control, treatment
+    metrics = pair.control.core_metric, pair.treatment.core_metric
+    if pair.step is None and all(metrics) and metrics[0] != metrics[1]:
+        yield "the metric", *metrics
+    for item in pair.differences:
+        if item.key in EVALUATION_KEYS:
+            yield item.key, brief(item.control), brief(item.treatment)
+
+
+def _steps_text(steps: list[int]) -> str:
+    return f"it at {', '.join(map(str, steps))}" if steps else "none"

@@ -1,0 +1,56 @@
+"""How many items a validation value is the mean of, who says so, and whether it is a share of correct answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+BINARY_METRIC = re.compile(r"val-core/.+/(acc|reward)/mean@1")
+SHARE_METRIC = re.compile(r"val-(core|aux)/.+/(acc|reward)/\w+@\d+(/mean)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCount:
+    """`n` items by `source`, in words; n is None where nobody says. The log outranks the plan: rows may be filtered."""
+
+    n: int | None
+    source: str
+
+
+def item_count(planned: int | None, logged: int | None) -> ItemCount:
+    """n from what the plan promised and what the log reports."""
+    if logged is None:
+        return ItemCount(planned, "the plan; the log does not say" if planned else "neither the plan nor the log says")
+    if planned is None or planned == logged:
+        return ItemCount(logged, "the plan and the log" if planned else "the log")
+    return ItemCount(logged, f"the log; the plan says {planned}")
+
+
+def why_not_binary(metric: str, data_sources: int) -> str:
+    """Why this metric is not a share of correct answers out of all n items, or "".
+
+    A reward of -1 or 1 whose means happen to be positive cannot be told from a share; the recipe says which it is.
+    """
+    if not BINARY_METRIC.fullmatch(metric):
+        return f"{metric} is not the mean@1 of a binary accuracy or reward"
+    if data_sources > 1:
+        return f"the validation set has {data_sources} data sources, and the log does not say how n divides among them"
+    return ""
+
+
+def is_share(metric: str, values: Collection[float]) -> bool:
+    """Whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
+    return bool(SHARE_METRIC.fullmatch(metric)) and all(0 <= value <= 1 for value in values)
+
+
+def are_counts(values: Collection[float], n: int) -> bool:
+    """Whether every value can be k correct answers out of n, as far as the printed decimals tell."""
+    slack = max(1e-4, 0.501 * n * 10.0 ** -_decimals(values))
+    return all(0 <= value <= 1 and abs(value * n - round(value * n)) <= slack for value in values)
+
+
+def _decimals(values: Collection[float]) -> int:
+    """The decimals that the log prints: the most that any value has, so that a lone 0.5 does not count as rounded."""
+    return max((len(repr(value).partition(".")[2]) for value in values if math.isfinite(value)), default=0)

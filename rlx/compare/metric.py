@@ -1,0 +1,44 @@
+"""Which metric a comparison is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.evidence import JudgedRun, core_metric
+
+
+def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
+    """The metric that `wanted` names in full or in part; without it, the first validation metric that a log shows."""
+    if wanted:
+        return _named(
+            sorted({key for run in runs for values in run.evidence.metrics.values() for key in values}), wanted
+        )
+    shown = (core_metric(run.evidence, run.plan.expectations) for run in runs)
+    if metric := next((metric for metric in shown if metric), None):
+        return metric
+    if all(run.state.is_terminal for run in runs):
+        raise RlxError(
+            "none of these runs has a validation metric in its log",
+            "rlx diagnose tells what happened; --metric compares a training metric",
+            ExitCode.NOT_VERIFIED,
+        )
+    raise RlxError(
+        "no validation metric in any of these logs yet", "rlx wait, then compare again", ExitCode.NOT_FINISHED
+    )
+
+
+def _named(keys: Sequence[str], wanted: str) -> str:
+    if wanted in keys:
+        return wanted
+    matches = [key for key in keys if wanted in key]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(
+            f"--metric {wanted}: fits {len(matches)} metrics of the log", f"name one: {', '.join(matches[:8])}"
+        )
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, keys, n=3, cutoff=0.4) or [key for key in keys if key.startswith("val-")][:8]
+    raise UsageError(f"--metric {wanted}: no log has it", f"the nearest are: {', '.join(near)}" if near else "")

@@ -1,0 +1,178 @@
+"""First witness: was noise added, to which layers, with which sigma, at which steps, and did it survive rounding?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlx.evidence.schedule import planned_sigmas, same_sigma, sigma_at, training_steps
+from rlx.evidence.values import ROLLOUT, Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
+from rlx.plan import NoiseSchedule, Severity
+
+_CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
+_CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The noise on rollout weights, by step, beside what was planned.
+
+    `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
+    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not.
+    """
+
+    sigmas: tuple[float, ...]
+    due: tuple[int, ...]
+    quiet: tuple[int, ...]
+    events: Mapping[int, Sequence[NoiseEvent]]
+    unplaced: tuple[NoiseEvent, ...]
+
+    @property
+    def noisy(self) -> tuple[int, ...]:
+        """Due steps at which noise reached some layer."""
+        return tuple(step for step in self.due if any(event.is_noisy for event in self.at(step)))
+
+    @property
+    def effective(self) -> tuple[int, ...]:
+        """Due steps at which some weight still differed after rounding."""
+        return tuple(step for step in self.due if any(event.had_effect for event in self.at(step)))
+
+    def at(self, step: int) -> Sequence[NoiseEvent]:
+        return self.events.get(step, ())
+
+    def last_effect(self) -> NoiseEvent:
+        """The latest event that changed a weight. Raises IndexError where there is none."""
+        return [event for event in self.at(self.effective[-1]) if event.had_effect][-1]
+
+    def strength(self, step: int) -> float:
+        """The noise that arrived at a step: its effective standard deviation where counted, else sigma."""
+        effects = [event for event in self.at(step) if event.had_effect]
+        return max(event.sigma if event.effective_std is None else event.effective_std for event in effects)
+
+
+def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
+    """Sort the evidence by step."""
+    sigmas = planned_sigmas(noise, evidence.total_steps)
+    steps = training_steps(evidence)
+    events: dict[int, list[NoiseEvent]] = defaultdict(list)
+    for event in evidence.noise:
+        if event.phase == ROLLOUT and event.step is not None and event.step <= len(sigmas):
+            events[event.step].append(event)
+    return Application(
+        sigmas=sigmas,
+        due=tuple(step for step in steps if sigma_at(sigmas, step) > 0),
+        quiet=tuple(step for step in steps if step <= len(sigmas) and sigma_at(sigmas, step) == 0),
+        events=events,
+        unplaced=tuple(event for event in evidence.noise if event.step is None),
+    )
+
+
+def charges(found: Application) -> Iterator[Charge]:
+    """Everything wrong with the noise on rollouts. Nothing is due yet in the first stage, which is free of noise."""
+    yield from _zero_layers(found)
+    if found.due and not found.noisy:
+        yield from _nothing_applied(found)
+    else:
+        yield from _missing(found)
+    yield from _wrong_sigma(found)
+    yield from _where_none_may_be(found)
+    yield from _without_effect(found)
+
+
+def _all(found: Application) -> Iterator[tuple[int, NoiseEvent]]:
+    return ((step, event) for step in sorted(found.events) for event in found.events[step])
+
+
+def _zero_layers(found: Application) -> Iterator[Charge]:
+    placed = [step for step, event in _all(found) if event.layers == 0 and event.sigma != 0]
+    unplaced = [event for event in found.unplaced if event.layers == 0]
+    if placed or unplaced:
+        where = f" at {at_steps(placed)}" if placed else f" ({counted(len(unplaced), 'line')})"
+        yield invalid(
+            "RLX602", f"noise was due but matched 0 layers{where}", _CHECK_TARGETS, placed[0] if placed else None
+        )
+
+
+def _nothing_applied(found: Application) -> Iterator[Charge]:
+    unplaced = [event for event in found.unplaced if event.is_noisy]
+    if unplaced:
+        yield unverified(
+            "RLX604",
+            f"the log shows noise on {unplaced[-1].layers} layers {len(unplaced)} times, not at which steps or sigma",
+            "judge the run directory, whose event files say both",
+        )
+        return
+    yield invalid(
+        "RLX601",
+        f"no noise was applied in any of the {counted(len(found.due), 'step')} that should have it",
+        "lines that say enabled or applying prove nothing; " + _CHECK_TARGETS,
+        found.due[0],
+    )
+
+
+def _missing(found: Application) -> Iterator[Charge]:
+    replicas = {event.replica for _, event in _all(found)}
+    missing = {step: sorted(replicas - _replicas(found.at(step))) for step in found.due}
+    bare = [step for step, lacking in missing.items() if lacking]
+    if bare:
+        lacking = sorted({replica for step in bare for replica in missing[step]})
+        who = "" if len(replicas) == 1 else f" on replica {', '.join(map(str, lacking))}"
+        yield invalid("RLX604", f"no noise at {at_steps(bare)}{who}, where it was due", _CHECK_SCHEDULE, bare[0])
+
+
+def _replicas(events: Sequence[NoiseEvent]) -> set[int]:
+    """Those that were given noise; one that matched no layer is told by RLX602 already."""
+    return {event.replica for event in events if event.sigma != 0}
+
+
+def _wrong_sigma(found: Application) -> Iterator[Charge]:
+    wrong = {
+        step: event.sigma
+        for step, event in _all(found)
+        if event.is_noisy and (due := sigma_at(found.sigmas, step)) > 0 and not same_sigma(event.sigma, due)
+    }
+    if wrong:
+        step, seen = next(iter(wrong.items()))
+        yield invalid(
+            "RLX603",
+            f"sigma differs from the schedule at {at_steps(wrong)}: "
+            f"{seen:.4g} at step {step}, planned {sigma_at(found.sigmas, step):.4g}",
+            _CHECK_SCHEDULE,
+            step,
+        )
+
+
+def _where_none_may_be(found: Application) -> Iterator[Charge]:
+    noisy = [step for step, event in _all(found) if event.is_noisy and sigma_at(found.sigmas, step) == 0]
+    if noisy:
+        yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage free of noise", _CHECK_SCHEDULE, noisy[0])
+
+
+def _without_effect(found: Application) -> Iterator[Charge]:
+    if found.noisy and not found.effective:
+        yield invalid(
+            "RLX607",
+            f"noise on {counted(len(found.noisy), 'step')} changed no weight: sigma is below what the dtype resolves",
+            "raise sigma, or keep the noisy weights in float32",
+            found.noisy[0],
+        )
+        return
+    for sigma, steps in dead_stages(found).items():
+        yield remark(
+            "RLX607",
+            Severity.WARNING,
+            f"sigma {sigma:.3g} ({at_steps(steps)}) changed no weight after rounding",
+            "these steps ran without noise; raise aqn.sigma_end",
+            steps[0],
+        )
+
+
+def dead_stages(found: Application) -> dict[float, list[int]]:
+    """sigma -> its steps, for the stages in which noise was added and none of it survived rounding."""
+    stages: dict[float, list[int]] = defaultdict(list)
+    for step in found.noisy:
+        stages[sigma_at(found.sigmas, step)].append(step)
+    effective = set(found.effective)
+    return {sigma: steps for sigma, steps in stages.items() if not effective.intersection(steps)}

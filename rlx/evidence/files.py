@@ -1,0 +1,98 @@
+"""The files a run writes besides its console log: verl's metrics.jsonl and the noise events of the payload.
+
+A torn last line is normal in a running run, so a line that does not parse is left out, never an error.
+Sources: verl/utils/tracking.py (FileLogger: json.dumps up to 0.6.1, orjson with null for NaN since 0.7.1);
+rlx/payload/rlx_aqn.py for the events.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from rlx.evidence.scan import matching_lines
+from rlx.evidence.timeline import Timeline
+from rlx.evidence.values import ROLLOUT, VALIDATION, NoiseEvent
+
+
+def read_metrics(path: Path, attempt: int = 1) -> Timeline:
+    """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
+    timeline = Timeline(path.name, attempt)
+    for document in _documents(path):
+        step, data = document.get("step"), document.get("data")
+        if _is_count(step) and isinstance(data, dict):
+            timeline.add(step, {key: float(value) for key, value in _numbers(data)})
+    return timeline
+
+
+def read_events(folder: Path) -> list[NoiseEvent]:
+    """The noise events that the processes of one attempt wrote, each into its own file, by time of writing."""
+    lines = [(document, path.name) for path in sorted(folder.glob("*.jsonl")) for document in _documents(path)]
+    lines.sort(key=lambda line: _time(line[0]))
+    events = (_event(document, source) for document, source in lines)
+    return [event for event in events if event is not None]
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        stream = path.open("rb")
+    except OSError:
+        return
+    with stream:
+        for line in matching_lines(stream, (b'"step"',), last_line_complete=True):
+            try:
+                document = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(document, dict):
+                yield document
+
+
+def _numbers(data: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Numbers as they are; null is how orjson writes NaN. Text and lists are not metrics."""
+    for key, value in data.items():
+        if value is None:
+            yield key, math.nan
+        elif isinstance(value, bool) or _is_number(value):
+            yield key, value
+
+
+def _time(document: Mapping[str, Any]) -> float:
+    time = document.get("time")
+    return time if _is_number(time) else 0.0
+
+
+def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
+    step, layers, sigma = document.get("step"), document.get("layers"), document.get("sigma")
+    if document.get("kind") != "noise" or document.get("phase") not in (ROLLOUT, VALIDATION):
+        return None
+    if not (_is_count(step) and _is_count(layers) and _is_number(sigma)):
+        return None
+    replica, std = document.get("replica"), document.get("effective_std")
+    return NoiseEvent(
+        step=step,
+        sigma=float(sigma),
+        layers=layers,
+        phase=document["phase"],
+        changed=_count(document.get("changed")),
+        elements=_count(document.get("elements")),
+        effective_std=float(std) if _is_number(std) else None,
+        source=source,
+        replica=_count(replica) or 0,
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if _is_count(value) else None
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    # An integer beyond the range of a float cannot be a metric.
+    return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)

@@ -1,0 +1,114 @@
+"""The verdict: what the log shows against what the plan expected, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rlx.evidence import applied, gap
+from rlx.evidence.applied import Application, application, dead_stages
+from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.metrics import core_metric, validated_steps
+from rlx.evidence.placement import noise_in_quiet_arm, noise_in_validation
+from rlx.evidence.schedule import sigma_at
+from rlx.evidence.values import Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, at_steps, counted
+from rlx.plan import Expectations, NoiseSchedule, RunState
+
+_ORDER = tuple(VerdictStatus)
+_SINGLE_ARM = "main"
+
+
+def judge(
+    evidence: Evidence,
+    expectations: Expectations,
+    state: RunState,
+    *,
+    arm: str,
+    control_gap: Mapping[int, float] | None = None,
+) -> Verdict:
+    """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
+
+    `arm` is for the words only. `control_gap`: `training/rollout_probs_diff_mean` of the control by step, if there is
+    one; it sharpens the second witness.
+    """
+    noise = expectations.noise
+    if noise is None:
+        about_noise = list(noise_in_quiet_arm(evidence))
+        seen = _no_noise(evidence, arm)
+    else:
+        found = application(evidence, noise)
+        test = gap.gap_test(evidence, found, control_gap)
+        about_noise = [*applied.charges(found), *noise_in_validation(evidence, noise)]
+        if found.effective:  # without noise there is nothing for the second witness to confirm
+            about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
+        seen = _cell(found)
+    charges = [*about_noise, *completeness(evidence, expectations, state)]
+    charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
+    status = charges[0].status if charges else VerdictStatus.VALID
+    if status is VerdictStatus.VALID:
+        story = _quiet_story(evidence, expectations) if noise is None else _noise_story(evidence, noise, found, test)
+    else:
+        story = _complaint(charges, evidence, expectations, state)
+    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
+
+
+def _no_noise(evidence: Evidence, arm: str) -> str:
+    noisy = [event for event in evidence.noise if event.is_noisy]
+    if noisy:
+        return f"NOT PLANNED: {_event_words(noisy[-1])}"
+    return "none" if arm == _SINGLE_ARM else "none (control)"
+
+
+def _cell(found: Application) -> str:
+    if found.effective:
+        return _event_words(found.last_effect())
+    if found.noisy:
+        return "WITHOUT EFFECT"
+    if unplaced := [event for event in found.unplaced if event.is_noisy]:
+        return f"σ ? · {unplaced[-1].layers} layers"
+    return "NOT APPLIED" if found.due else "σ 0 (first stage)"
+
+
+def _event_words(event: NoiseEvent) -> str:
+    sigma = f"{event.sigma:.2g}" if event.sigma == event.sigma else "?"
+    return f"σ {sigma} · {counted(event.layers, 'layer')}"
+
+
+def _complaint(charges: Sequence[Charge], evidence: Evidence, expectations: Expectations, state: RunState) -> str:
+    """The first finding in full, the ids of the others that weigh as much, and how far a run in progress is."""
+    worst = [charge.finding for charge in charges if charge.status is charges[0].status]
+    words = f"{worst[0].message} ({', '.join(dict.fromkeys(finding.id for finding in worst))})"
+    if charges[0].status is VerdictStatus.INVALID and not state.is_terminal:
+        words += f"; interim, {reached(evidence, expectations)}"
+    return words
+
+
+def _quiet_story(evidence: Evidence, expectations: Expectations) -> str:
+    return f"no noise, as planned; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
+
+
+def _noise_story(evidence: Evidence, noise: NoiseSchedule, found: Application, test: gap.GapTest) -> str:
+    first, last = found.effective[0], found.effective[-1]
+    parts = [
+        f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
+        f"{counted(len(found.sigmas), 'step')}, "
+        f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
+        "validations noisy as declared"
+        if noise.in_validation
+        else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",
+        f"witnesses agree (p = {test.p:.1g})",
+        *(f"sigma {sigma:.3g} ({at_steps(steps)}) changed nothing" for sigma, steps in dead_stages(found).items()),
+        *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
+    ]
+    return "; ".join(parts)
+
+
+def _layer_words(noise: NoiseSchedule) -> str:
+    return " and ".join("RMSNorm" if kind == "rmsnorm" else kind for kind in noise.layer_types)
+
+
+def _validations(evidence: Evidence, expectations: Expectations) -> str:
+    validated = validated_steps(evidence, core_metric(evidence, expectations))
+    words = counted(len(validated), "validation")
+    words += f", the last at step {max(validated)}" if validated else ""
+    return words + (f"; {counted(len(evidence.restarts), 'restart')}" if evidence.restarts else "")

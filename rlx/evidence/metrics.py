@@ -1,0 +1,85 @@
+"""Which metric is the result, and its values by step."""
+
+from __future__ import annotations
+
+import math
+
+from rlx.evidence.values import Evidence
+from rlx.plan import Expectations
+
+AUTO = "auto"
+_CORE = "val-core/"
+VALIDATION_PREFIXES = ("val-core/", "val-aux/", "val/")
+
+
+def series(evidence: Evidence, key: str) -> dict[int, float]:
+    """step -> value of one metric, steps ascending; NaN where the run logged NaN."""
+    return {step: values[key] for step, values in evidence.metrics.items() if key in values}
+
+
+def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
+    """The metric that the run is judged by: the planned one, or the `val-core/` key that the log shows.
+
+    verl writes `val-core/<data source>/<acc|reward>/<mean@n|maj@n/…|best@n/…>`. Among several, the one with a value
+    at the most validated steps; then `acc` before `reward`, mean before majority before best, then by name, so that
+    two arms of one recipe are judged by the same key. None where the log shows no such metric yet.
+    """
+    if expectations.metric != AUTO:
+        return expectations.metric if series(evidence, expectations.metric) else None
+    keys = core_keys(evidence)
+    return min(keys, key=lambda key: (-len(finite(series(evidence, key))), *_preference(key))) if keys else None
+
+
+def core_keys(evidence: Evidence) -> list[str]:
+    """All `val-core/` keys in the log, sorted."""
+    return sorted({key for values in evidence.metrics.values() for key in values if key.startswith(_CORE)})
+
+
+def data_sources(evidence: Evidence) -> list[str]:
+    """The validation data sources that have a `val-core/` key. A source may contain slashes itself."""
+    return sorted({_parts(key)[0] for key in core_keys(evidence)})
+
+
+def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
+    """The steps at which the metric has a finite value; without a metric, those with any validation metric."""
+    if metric is not None:
+        return list(finite(series(evidence, metric)))
+    return [
+        step for step, values in evidence.metrics.items() if any(key.startswith(VALIDATION_PREFIXES) for key in values)
+    ]
+
+
+def finite(values: dict[int, float]) -> dict[int, float]:
+    return {step: value for step, value in values.items() if math.isfinite(value)}
+
+
+def variable(key: str) -> str:
+    """`acc` of `val-core/openai/gsm8k/acc/mean@1`."""
+    return _parts(key)[1]
+
+
+def statistic(key: str) -> str:
+    """`mean@1` of `val-core/openai/gsm8k/acc/mean@1`."""
+    return _parts(key)[2]
+
+
+def samples(key: str) -> int:
+    """The k of `mean@k`: how many answers a row the metric averages over; 1 where the name does not say."""
+    digits = _parts(key)[2].partition("@")[2].partition("/")[0]
+    return int(digits) if digits.isdecimal() and len(digits) < 9 else 1
+
+
+def _preference(key: str) -> tuple[int, int, str]:
+    _, name, statistic = _parts(key)
+    return int(name != "acc"), _rank(statistic, ("mean@", "maj@", "best@")), key
+
+
+def _rank(text: str, order: tuple[str, ...]) -> int:
+    return next((position for position, start in enumerate(order) if text.startswith(start)), len(order))
+
+
+def _parts(key: str) -> tuple[str, str, str]:
+    """(data source, variable, statistic), read from the right: `maj@8/mean` is a statistic with a slash."""
+    parts = key.removeprefix(_CORE).split("/")
+    at = next((i for i in range(len(parts) - 1, -1, -1) if "@" in parts[i]), len(parts) - 1)
+    return "/".join(parts[: at - 1]), parts[at - 1] if at else "", "/".join(parts[at:])

@@ -1,0 +1,162 @@
+"""From the files of a run to its Evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from rlx.errors import RlxError
+from rlx.evidence.console import ConsoleParser
+from rlx.evidence.files import read_events, read_metrics
+from rlx.evidence.scan import CHUNK_BYTES
+from rlx.evidence.timeline import Timeline, disagreements, drop_after
+from rlx.evidence.values import (
+    ROLLOUT,
+    VALIDATION,
+    Disagreement,
+    Evidence,
+    NoiseEvent,
+    Progress,
+    Restart,
+    Totals,
+)
+
+T = TypeVar("T")
+
+
+def read_log(path: Path, *, finished: bool = False) -> Evidence:
+    """The evidence in a bare console log. Raises RlxError where the file cannot be read.
+
+    `finished`: nothing writes to it any more, so a last line without end-of-line counts. Otherwise that line is left
+    out: its last number may be half written.
+    """
+    try:
+        parser = _parse(path, attempt=1, finished=finished)
+    except OSError as error:
+        raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
+    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [])])
+
+
+def read_evidence(attempt_dirs: Sequence[Path]) -> Evidence:
+    """The evidence of a run from all its attempts, in order: log, metrics.jsonl and events/ of each.
+
+    Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
+    wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
+    """
+    return _join([_read_attempt(number, folder) for number, folder in enumerate(attempt_dirs, start=1)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    number: int
+    steps: dict[int, dict[str, float]]
+    noise: list[NoiseEvent]
+    totals: Totals
+    progress: Progress | None
+    restarts: list[Restart]
+    disagreements: list[Disagreement]
+
+
+def _read_attempt(number: int, folder: Path) -> _Attempt:
+    try:
+        parser = _parse(folder / "log", number, finished=(folder / "state" / "exit").exists())
+    except OSError:  # it ended before it could write, or has not begun
+        parser = ConsoleParser(number)
+    return _merge(number, parser, read_metrics(folder / "metrics.jsonl", number), read_events(folder / "events"))
+
+
+def _parse(path: Path, attempt: int, *, finished: bool) -> ConsoleParser:
+    parser = ConsoleParser(attempt)
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            parser.feed(chunk)
+    if finished:
+        parser.finish()
+    return parser
+
+
+def _merge(number: int, parser: ConsoleParser, file: Timeline, events: list[NoiseEvent]) -> _Attempt:
+    """One attempt from its console, its metrics file and its noise events."""
+    console = parser.timeline
+    # The payload prints a line for each event it writes; the event says more.
+    printed = [event for event in parser.noise if event.step is not None or not events]
+    return _Attempt(
+        number=number,
+        steps={
+            step: {**console.steps.get(step, {}), **file.steps.get(step, {})}
+            for step in console.steps.keys() | file.steps.keys()
+        },
+        noise=printed + events,
+        totals=parser.totals,
+        progress=parser.progress,
+        restarts=console.restarts or file.restarts,
+        disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
+    )
+
+
+def _contradictions(console: Timeline, file: Timeline) -> Iterator[Disagreement]:
+    for step in sorted(console.steps.keys() & file.steps.keys()):
+        yield from disagreements(step, console.steps[step], file.steps[step], ("console", "metrics.jsonl"))
+
+
+def _join(attempts: Sequence[_Attempt]) -> Evidence:
+    steps: dict[int, dict[str, float]] = {}
+    noise: list[NoiseEvent] = []
+    for attempt in attempts:
+        if (first := _first_step(attempt)) is not None:
+            drop_after(steps, first)
+            noise = _before(noise, attempt.noise, first)
+        for step, values in attempt.steps.items():
+            steps.setdefault(step, {}).update(values)
+        noise += attempt.noise
+    return Evidence(
+        metrics={step: steps[step] for step in sorted(steps)},
+        noise=tuple(noise),
+        totals=_last_totals(attempts),
+        progress=_last(attempt.progress for attempt in attempts),
+        disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
+        restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
+        attempts=len(attempts),
+    )
+
+
+def _first_step(attempt: _Attempt) -> int | None:
+    """Where an attempt begins. Its events come last: weights may be synced before a checkpoint is loaded."""
+    if attempt.steps:
+        return min(attempt.steps)
+    if attempt.restarts:
+        return attempt.restarts[-1].step
+    return min((event.step for event in attempt.noise if event.step is not None), default=None)
+
+
+def _before(earlier: Sequence[NoiseEvent], later: Sequence[NoiseEvent], first: int) -> list[NoiseEvent]:
+    """The noise events of earlier attempts that the later one, which begins at `first`, does not replace."""
+    begins = {phase: _first_of(phase, later, first) for phase in (ROLLOUT, VALIDATION)}
+    return [event for event in earlier if event.step is None or event.step < begins[event.phase]]
+
+
+def _first_of(phase: str, events: Sequence[NoiseEvent], begin: int) -> int:
+    steps = (event.step for event in events if event.phase == phase and event.step is not None)
+    return min((step for step in steps if step >= begin), default=begin + 1)
+
+
+def _restarts(attempt: _Attempt) -> list[Restart]:
+    first = _first_step(attempt)
+    if attempt.number == 1 or attempt.restarts or first is None:
+        return attempt.restarts
+    return [Restart(attempt.number, first, f"attempt {attempt.number} began at step {first}")]
+
+
+def _last_totals(attempts: Sequence[_Attempt]) -> Totals:
+    return Totals(
+        _last(attempt.totals.total_steps for attempt in attempts),
+        _last(attempt.totals.train_rows for attempt in attempts),
+        _last(attempt.totals.validation_rows for attempt in attempts),
+    )
+
+
+def _last(values: Iterable[T | None]) -> T | None:
+    """The last value that is one: a later attempt may have died before it said anything."""
+    return next((value for value in reversed(list(values)) if value is not None), None)

@@ -1,0 +1,106 @@
+"""What a run left behind, as plain values. Judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+ROLLOUT = "rollout"
+VALIDATION = "validation"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseEvent:
+    """One sync of rollout weights, with or without noise.
+
+    `step`: for phase "rollout" the step whose rollout these weights generate, as the log counts it (`step:N`); for
+    phase "validation" the step being validated, 0 before training; None where a log line does not say.
+    `sigma`: standard deviation of the noise; 0.0 for clean weights, NaN where a log line does not say.
+    `changed` of `elements` differed after rounding to the weights' dtype, by `effective_std` in the root mean square;
+    None where the source does not count. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
+    """
+
+    step: int | None
+    sigma: float
+    layers: int
+    phase: str = ROLLOUT
+    changed: int | None = None
+    elements: int | None = None
+    effective_std: float | None = None
+    source: str = "log"
+    replica: int = 0
+    kind: str = ""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Noise reached some layer. An unknown sigma counts: such lines are printed for sigma above 0 only."""
+        return self.layers > 0 and self.sigma != 0
+
+    @property
+    def had_effect(self) -> bool:
+        """Some weight still differed after rounding; taken for granted where the source does not count."""
+        return self.is_noisy and self.changed != 0 and self.effective_std != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The run's own totals as its log states them; None where it does not. Rows are rows of the data files in use."""
+
+    total_steps: int | None = None
+    train_rows: int | None = None
+    validation_rows: int | None = None
+
+
+class Progress(NamedTuple):
+    """The last state of the progress bar, in steps."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Training went on from `step` again: a checkpoint was loaded, or the step counter went back."""
+
+    attempt: int
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two sources, or two lines of one source, give one metric of one step different values."""
+
+    step: int
+    key: str
+    sources: tuple[str, str]
+    values: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
+
+    `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
+    """
+
+    metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    noise: tuple[NoiseEvent, ...] = ()
+    totals: Totals = Totals()
+    progress: Progress | None = None
+    disagreements: tuple[Disagreement, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    attempts: int = 1
+
+    @property
+    def last_step(self) -> int:
+        """The last step with metrics; 0 where there is none."""
+        return max(self.metrics, default=0)
+
+    @property
+    def total_steps(self) -> int | None:
+        """The number of steps the run itself meant to take, from its log line or its progress bar."""
+        if self.totals.total_steps is not None:
+            return self.totals.total_steps
+        return self.progress.total if self.progress else None

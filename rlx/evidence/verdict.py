@@ -1,0 +1,81 @@
+"""What may be believed of a run: the value, not the judging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlx.plan import Finding, Severity
+
+
+class VerdictStatus(StrEnum):
+    """invalid > incomplete > unverified > valid: the first that applies.
+
+    invalid: the experiment that the plan describes did not take place. incomplete: it has not come to its end, or
+    parts of its record are missing. unverified: nothing speaks against it, and not enough for it.
+    """
+
+    INVALID = "invalid"
+    INCOMPLETE = "incomplete"
+    UNVERIFIED = "unverified"
+    VALID = "valid"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`sentence`: the verdict in one line for a person. `noise`: what was applied, short, for a table cell.
+
+    `findings`: the worst first. A finding that does not change the status is a warning or a note.
+    """
+
+    status: VerdictStatus
+    findings: tuple[Finding, ...]
+    sentence: str
+    noise: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A finding and the status that it leads to; VALID where it changes nothing."""
+
+    status: VerdictStatus
+    finding: Finding
+
+
+def invalid(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
+    return Charge(VerdictStatus.INVALID, Finding(id, Severity.ERROR, message, fix, step=step))
+
+
+def incomplete(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
+    return Charge(VerdictStatus.INCOMPLETE, Finding(id, Severity.ERROR, message, fix, step=step))
+
+
+def unverified(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
+    return Charge(VerdictStatus.UNVERIFIED, Finding(id, Severity.WARNING, message, fix, step=step))
+
+
+def remark(id: str, severity: Severity, message: str, fix: str = "", step: int | None = None) -> Charge:
+    return Charge(VerdictStatus.VALID, Finding(id, severity, message, fix, step=step))
+
+
+def ranges(steps: Iterable[int]) -> str:
+    """Step numbers for a person: `1-4, 7`."""
+    runs: list[list[int]] = []
+    for step in sorted(set(steps)):
+        if runs and step == runs[-1][1] + 1:
+            runs[-1][1] = step
+        else:
+            runs.append([step, step])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def at_steps(steps: Iterable[int]) -> str:
+    """`step 7` or `steps 1-4, 7`."""
+    unique = set(steps)
+    return f"step{'s' if len(unique) > 1 else ''} {ranges(unique)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 validation`, `5 validations`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,233 @@
+"""The rollout back-end "cpu" of verl: ServerAdapter in the trainer's worker, CPUServer as a Ray actor of its own.
+
+The same split as verl's vLLM rollout, with plain torch sampling instead of an engine. Tensor parallel size is 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import ray
+import torch
+from rlx_verl_cpu_sampling import Answer, Request, sample
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+
+# Requests of one step arrive one by one over some milliseconds; the batch waits until none came for this long.
+QUIET_SECONDS = 0.02
+
+
+def _server_name(replica_rank: int) -> str:
+    return f"rlx_cpu_server_{replica_rank}"
+
+
+class ServerAdapter(BaseRollout):
+    """Hands the trainer's weights to the server of its replica."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
+        super().__init__(config, model_config, device_mesh)
+        rank = int(os.environ["RANK"])
+        world_size = self.config.tensor_model_parallel_size * self.config.data_parallel_size
+        self.replica_rank = rank // world_size if replica_rank == -1 else replica_rank
+        self._leads = rank % world_size == 0
+
+    def _server(self) -> Any:
+        return ray.get_actor(_server_name(self.replica_rank))
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing was released, so nothing is to be resumed."""
+
+    async def release(self) -> None:
+        """The server keeps its weights: host memory is not what a CPU run is short of."""
+
+    @torch.no_grad()
+    async def update_weights(
+        self,
+        weights: Iterable[tuple[str, torch.Tensor]],
+        global_steps: int | None = None,
+        wire_format: str = "named_tensors",
+        **_: Any,
+    ) -> None:
+        if wire_format != "named_tensors":
+            raise ValueError(f"the CPU rollout takes weights as named tensors, not as {wire_format}")
+        # Every rank must drain the generator, which gathers the shards; only one sends.
+        state = {name: weight.detach().to("cpu", copy=True) for name, weight in weights}
+        if self._leads:
+            await self._server().load_weights.remote(state, global_steps)
+
+
+class CPUServer:
+    """Ray actor: gathers requests for some milliseconds and samples them as one batch.
+
+    `phase` and `step` say what the weights serve now: the rollout of a training step, or the validation of one.
+    """
+
+    def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
+        settings = omega_conf_to_dataclass(model_config)
+        self._config = config
+        self._replica = replica_rank
+        self._model = _build_model(settings.local_path, config.dtype)
+        self._end_tokens = _end_tokens(settings, self._model.config)
+        self._injector = _injector()
+        self._phase, self._step = "rollout", 1
+        self._seen: Counter[tuple[int, ...]] = Counter()
+        self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
+        self._sampler: asyncio.Task[None] | None = None
+
+    async def ready(self) -> bool:
+        return True
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        pass
+
+    async def sleep(self) -> None:
+        pass
+
+    async def clear_kv_cache(self) -> None:
+        """No cache outlives a batch."""
+
+    release_kv_cache = resume_kv_cache = resume_generation = start_profile = stop_profile = clear_kv_cache
+
+    async def abort_all_requests(self, **_: Any) -> dict[str, Any]:
+        return {}
+
+    async def load_weights(self, state: dict[str, torch.Tensor], global_steps: int | None) -> None:
+        """Take clean weights. The sync at the end of step s (0: before training) serves the rollout of step s + 1.
+
+        Without `global_steps` (a sync inside a validation) the phase and the step stay as they are.
+        """
+        load_checked(self._model, state)
+        if global_steps is None:
+            self._enter(self._phase, self._step)
+        else:
+            self._enter("rollout", global_steps + 1)
+
+    async def enter(self, phase: str, step: int) -> None:
+        """Serve another phase with the weights of the last sync: clean for validation, noisy for the rollout."""
+        self._enter(phase, step)
+
+    def _enter(self, phase: str, step: int) -> None:
+        self._phase, self._step = phase, step
+        self._seen.clear()
+        if self._injector is not None:
+            self._injector.apply(self._model, step, self._replica, phase)
+
+    async def generate(
+        self, prompt_ids: Iterable[int], sampling_params: dict[str, Any], request_id: str, **_: Any
+    ) -> TokenOutput:
+        """verl's generation call. `request_id` is random and so no part of the seed."""
+        request = self._request(tuple(prompt_ids), sampling_params)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._sampler is None or self._sampler.done():
+            self._sampler = asyncio.create_task(self._serve())
+        answer = await future
+        return TokenOutput(
+            token_ids=answer.tokens,
+            log_probs=answer.log_probs if sampling_params.get("logprobs") else None,
+            stop_reason="completed",
+            extra_fields={"global_steps": self._step - 1 if self._phase == "rollout" else self._step},
+        )
+
+    def _request(self, prompt: tuple[int, ...], params: dict[str, Any]) -> Request:
+        """Seeded by what is asked, not by when: the k-th answer to a prompt in a step is the same in every run."""
+        occurrence = self._seen[prompt]
+        self._seen[prompt] += 1
+        parts = (self._config.seed, self._replica, self._phase, self._step, occurrence, prompt)
+        limit = min(
+            self._config.response_length, self._config.prompt_length + self._config.response_length - len(prompt)
+        )
+        return Request(
+            prompt=prompt,
+            seed=int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") >> 1,
+            max_tokens=int(params.get("max_tokens") or params.get("max_new_tokens") or limit),
+            temperature=float(params.get("temperature", 1.0)),
+            top_k=int(params.get("top_k") or -1),
+            top_p=float(params.get("top_p", 1.0)),
+        )
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            await self._wait_until_quiet()
+            batch = sorted(self._waiting, key=lambda entry: (entry[0].prompt, entry[0].seed))
+            self._waiting = batch[self._config.max_num_seqs :]
+            await self._answer(batch[: self._config.max_num_seqs])
+
+    async def _wait_until_quiet(self) -> None:
+        arrived = 0
+        while arrived < len(self._waiting) < self._config.max_num_seqs:
+            arrived = len(self._waiting)
+            await asyncio.sleep(QUIET_SECONDS)
+
+    async def _answer(self, batch: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
+        requests = [request for request, _ in batch]
+        try:
+            answers = await asyncio.to_thread(sample, self._model, requests, self._end_tokens)
+        except Exception as error:  # noqa: BLE001 - handed to every caller that waits, instead of leaving them waiting
+            for _, future in batch:
+                future.set_exception(RuntimeError(f"the CPU rollout failed: {error!r}"))
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            future.set_result(answer)
+
+
+def _build_model(path: str, dtype: str) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path), attn_implementation="sdpa")
+    kind = torch.float32 if dtype == "auto" else getattr(torch, dtype)
+    return model.to(kind).eval().requires_grad_(False)
+
+
+def _end_tokens(settings: Any, config: Any) -> frozenset[int]:
+    generation = settings.generation_config
+    end = (generation.eos_token_id if generation is not None else None) or config.eos_token_id
+    return frozenset(end if isinstance(end, (list, tuple)) else [end])
+
+
+def _injector() -> Any:
+    """None where the run carries no AQN payload: a control arm does not even have the module."""
+    if importlib.util.find_spec("rlx_aqn") is None:
+        return None
+    from rlx_aqn import Injector
+
+    return Injector.from_run_directory()
+
+
+def load_checked(model: Any, state: dict[str, torch.Tensor]) -> None:
+    """Load every weight of the model, or raise ValueError naming what is missing or unknown.
+
+    An unknown name would otherwise leave a random weight in the rollout: a mixture of experts whose experts verl
+    sends one by one, or LoRA adapters that were not merged.
+    """
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    model.tie_weights()
+    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+    if lost := sorted({*missing} - tied):
+        raise ValueError(f"the weight sync lacks {lost[:3]} ({len(lost)} weights in all)")
+    if unexpected:
+        raise ValueError(f"the rollout has no place for {sorted(unexpected)[:3]} ({len(unexpected)} weights in all)")
+
+
+class CPUReplica(RolloutReplica):
+    """One server, no device of its own."""
+
+    def rollout_worker_use_gpu(self) -> bool:
+        return False
+
+    async def launch_servers(self) -> None:
+        if self.world_size != 1:
+            raise ValueError(f"the CPU rollout has tensor parallel size 1, not a replica of {self.world_size} workers")
+        options = {"name": _server_name(self.replica_rank), "max_concurrency": self.max_concurrency, "num_cpus": 0}
+        server = ray.remote(CPUServer).options(**options).remote(self.config, self.model_config, self.replica_rank)
+        await server.ready.remote()
+        self.servers = [server]
+        self._server_handle, self._server_address = server, f"cpu-{self.replica_rank}"

@@ -1,0 +1,124 @@
+"""Batched sampling for the CPU rollout: torch only, and reproducible whatever order the requests arrive in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Request:
+    """One answer to sample. temperature 0 is greedy; top_k < 1 and top_p >= 1 are off; lengths in tokens."""
+
+    prompt: tuple[int, ...]
+    seed: int
+    max_tokens: int
+    temperature: float = 1.0
+    top_k: int = -1
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Sampled tokens, the end token included, and the log-probability of each under the sampled distribution."""
+
+    tokens: list[int]
+    log_probs: list[float]
+
+
+@torch.inference_mode()
+def sample(model: nn.Module, requests: Sequence[Request], end_tokens: AbstractSet[int]) -> list[Answer]:
+    """Sample all requests as one left-padded batch with a key-value cache."""
+    batch = _Batch(requests, end_tokens)
+    tokens, mask = batch.prompts()
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    cache = None
+    while True:
+        output = model(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        chosen = batch.choose(output.logits[:, -1].float())
+        if batch.done:
+            return batch.answers
+        cache, tokens, positions = output.past_key_values, chosen[:, None], positions[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(len(requests), 1)], dim=1)
+
+
+class _Batch:
+    def __init__(self, requests: Sequence[Request], end_tokens: AbstractSet[int]) -> None:
+        self._requests = requests
+        self._end_tokens = end_tokens
+        self._temperature = torch.tensor([request.temperature for request in requests])
+        self._top_k = torch.tensor([request.top_k for request in requests])
+        self._top_p = torch.tensor([request.top_p for request in requests])
+        longest = max(request.max_tokens for request in requests)
+        # All draws of a request come from its own seed, so neither batching nor arrival order changes them.
+        draws = [
+            torch.rand(longest, generator=torch.Generator().manual_seed(r.seed), dtype=torch.float64) for r in requests
+        ]
+        self._draws = torch.stack(draws)
+        self.answers = [Answer([], []) for _ in requests]
+
+    def prompts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids and attention mask, both (requests, longest prompt), padded on the left."""
+        width = max(len(request.prompt) for request in self._requests)
+        tokens = torch.zeros(len(self._requests), width, dtype=torch.long)
+        mask = torch.zeros_like(tokens)
+        for row, request in enumerate(self._requests):
+            tokens[row, width - len(request.prompt) :] = torch.tensor(request.prompt)
+            mask[row, width - len(request.prompt) :] = 1
+        return tokens, mask
+
+    @property
+    def done(self) -> bool:
+        return all(self._is_done(row) for row in range(len(self._requests)))
+
+    def _is_done(self, row: int) -> bool:
+        tokens = self.answers[row].tokens
+        return len(tokens) >= self._requests[row].max_tokens or bool(tokens and tokens[-1] in self._end_tokens)
+
+    def choose(self, logits: torch.Tensor) -> torch.Tensor:
+        """Pick the next token of each row from logits (requests, vocabulary), and add it to the open answers."""
+        position = max(len(answer.tokens) for answer in self.answers)
+        greedy = self._temperature <= 0
+        scaled = logits / torch.where(greedy, 1.0, self._temperature)[:, None]
+        log_probs = restrict(scaled, self._top_k, self._top_p).log_softmax(-1)
+        chosen = torch.where(greedy, logits.argmax(-1), draw(log_probs, self._draws[:, position]))
+        picked = log_probs.gather(1, chosen[:, None])[:, 0].tolist()
+        for row, (token, log_prob) in enumerate(zip(chosen.tolist(), picked, strict=True)):
+            if not self._is_done(row):
+                self.answers[row].tokens.append(token)
+                self.answers[row].log_probs.append(log_prob)
+        return chosen
+
+
+def draw(log_probs: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Inverse of the distribution function at `uniform` in [0, 1); a token of probability zero is never drawn."""
+    reached = log_probs.double().exp().cumsum(-1)
+    return torch.searchsorted(reached, uniform[:, None] * reached[:, -1:], right=True)[:, 0]
+
+
+def restrict(logits: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Logits with -inf outside each row's `top_k` best and, among those, outside the smallest set reaching `top_p`.
+
+    Order and renormalisation as in vLLM: top_k first, then top_p on what is left; the best token always stays.
+    """
+    if bool((top_k < 1).all()) and bool((top_p >= 1).all()):
+        return logits
+    order = logits.argsort(dim=-1, descending=True, stable=True)
+    ranked = logits.gather(-1, order)
+    rank = torch.arange(logits.shape[-1])[None, :]
+    ranked = ranked.masked_fill((top_k[:, None] >= 1) & (rank >= top_k[:, None]), -torch.inf)
+    probabilities = ranked.softmax(-1)
+    reached_before = probabilities.cumsum(-1) - probabilities
+    beyond = (top_p[:, None] < 1) & (reached_before >= top_p[:, None]) & (rank > 0)
+    return torch.full_like(logits, -torch.inf).scatter(-1, order, ranked.masked_fill(beyond, -torch.inf))

@@ -1,0 +1,56 @@
+"""The JSON schema (2020-12) of a recipe file, for editors: what may stand where, with units.
+
+A file that extends another is a part of a recipe, as an arm is, so only the top level says what is required;
+`rlx validate` checks the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.recipe.fields import NAME_PATTERN
+from rlx.recipe.schema import Recipe
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def editor_schema() -> dict[str, Any]:
+    """The schema of a recipe file with `extends`, `control` and `arms`."""
+    generated = Recipe.model_json_schema(mode="validation")
+    definitions: dict[str, Any] = {name: _partial(section) for name, section in generated.pop("$defs").items()}
+    required = generated["required"]
+    top = _partial(generated)
+    arm = {key: value for key, value in top["properties"].items() if key not in ("name", "version")}
+    definitions["Arm"] = {**top, "title": "Arm", "description": "A partial recipe: the treatment.", "properties": arm}
+    top["properties"] = {**top["properties"], **_file_properties()}
+    whole = {"anyOf": [{"required": ["extends"]}, {"required": required}]}
+    return {"$schema": _DIALECT, **top, "title": "rlx recipe", **whole, "$defs": definitions}
+
+
+def _file_properties() -> dict[str, Any]:
+    return {
+        "extends": {"type": ["string", "null"], "description": "Recipe file that this one builds on, relative to it"},
+        "control": {"type": ["string", "null"], "description": "The arm that the others are compared with"},
+        "arms": {
+            "type": ["object", "null"],
+            "description": "Arm name -> partial recipe; what it changes is the treatment",
+            "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+            "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Arm"}, {"type": "null"}]},
+        },
+    }
+
+
+def _partial(section: dict[str, Any]) -> dict[str, Any]:
+    """The section with nothing required, and null, which removes an inherited value, allowed for every key."""
+    properties = {key: _or_null(value) for key, value in section.get("properties", {}).items()}
+    rest = {key: value for key, value in section.items() if key not in ("required", "properties")}
+    return {**rest, "properties": properties} if properties else rest
+
+
+def _or_null(value: dict[str, Any]) -> dict[str, Any]:
+    typed = value.keys() & {"type", "$ref", "anyOf", "oneOf", "const", "enum"}
+    if not typed or {"type": "null"} in value.get("anyOf", []):
+        return value
+    about = {key: item for key, item in value.items() if key in ("description", "default", "title")}
+    kind = {key: item for key, item in value.items() if key not in about}
+    return {"anyOf": [kind, {"type": "null"}], **about}

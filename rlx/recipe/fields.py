@@ -1,0 +1,92 @@
+"""The checked kinds of value that a recipe is made of. Each says in one sentence what it wants when it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+# A run directory is called <recipe>-<arm>-s<seed>-<time>-<hex>; file names end at 255 bytes.
+NAME_LIMIT = 64
+_VARIABLE_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*"
+# TOKENIZERS_PARALLELISM and VLLM_…_TOKENS hold no secrets; HF_TOKEN, WANDB_API_KEY and DB_PASSWORD do.
+_SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE)
+
+
+def refuse(text: str, **context: Any) -> PydanticCustomError:
+    """An error whose text reaches the user as it stands. `key=` moves it to another dotted key of the recipe."""
+    # Not a format template: a brace in a user's value must not be taken for one.
+    return PydanticCustomError("rlx", "{text}", {"text": text, **context})
+
+
+def check_name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name) or len(name) > NAME_LIMIT:
+        raise refuse(
+            f"must be letters, digits, '.', '_' and '-', start with a letter or digit, and have at most "
+            f"{NAME_LIMIT} characters, because it becomes part of folder and session names"
+        )
+    return name
+
+
+def _check_host_path(path: str) -> str:
+    if not path.startswith(("/", "~/")) or "\n" in path:
+        raise refuse("must be a path on the host: absolute, or starting with ~/")
+    return path
+
+
+def _check_variable(name: str) -> str:
+    if not re.fullmatch(_VARIABLE_PATTERN, name):
+        raise refuse(f"{name!r} is no name of an environment variable (letters, digits and '_')")
+    if name.startswith("RLX_"):
+        raise refuse(f"{name}: names that start with RLX_ belong to rlx")
+    return name
+
+
+def _check_public_variable(name: str) -> str:
+    if _SECRET_LIKE.search(name):
+        raise refuse(
+            f"{name} looks like a secret, and what stands here is stored in plain text; "
+            f"remove it and write `secrets: [{name}]`, the value then comes from your environment"
+        )
+    return _check_variable(name)
+
+
+def _check_override_key(key: str) -> str:
+    if not re.fullmatch(r"(?:\+{1,2}|~)?[^\s=+~'\"]+", key):
+        raise refuse(f"{key!r} is no key of a back-end: write it as section.key, without spaces, quotes and '='")
+    return key
+
+
+def _auto_or_patterns(word: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if value != word and not (isinstance(value, list | tuple) and value):
+            raise refuse(f"must be {word} or a list of patterns")
+        return value
+
+    return check
+
+
+def _check_top_k(top_k: int) -> int:
+    if top_k != -1 and top_k < 1:
+        raise refuse("must be -1 (all tokens) or at least 1")
+    return top_k
+
+
+Positive = Annotated[int, Field(ge=1, le=2**40)]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$"})]
+HostPath = Annotated[str, AfterValidator(_check_host_path), WithJsonSchema({"type": "string", "pattern": "^(/|~/)"})]
+Variable = Annotated[str, AfterValidator(_check_variable)]
+PublicVariable = Annotated[str, AfterValidator(_check_public_variable)]
+OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
+TopK = Annotated[int, AfterValidator(_check_top_k)]
+# YAML has lists; the models are immutable. Only the container is converted, its items stay strict.
+Texts = Annotated[tuple[Text, ...], Strict(False)]
+Variables = Annotated[tuple[Variable, ...], Strict(False)]
+Numbers = Annotated[tuple[float, ...], Strict(False)]
+NoiseTargets = Annotated[Literal["auto"] | Texts, BeforeValidator(_auto_or_patterns("auto"))]
+LoraTargets = Annotated[Literal["all-linear"] | Texts, BeforeValidator(_auto_or_patterns("all-linear"))]

@@ -1,0 +1,132 @@
+"""Loads recipe files: reads, merges, validates, and resolves arms. Every problem of a file is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rlx.errors import UsageError
+from rlx.recipe.arms import arms_of, control_of, without_file_keys
+from rlx.recipe.bundled import find_recipe
+from rlx.recipe.inherit import read_chain
+from rlx.recipe.origins import origins_of
+from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Place, Problem, RecipeError
+from rlx.recipe.schema import Recipe
+from rlx.recipe.sets import read_sets
+from rlx.recipe.source import STDIN
+from rlx.recipe.tree import Node, changed, in_arm, merge, plain, settled
+from rlx.recipe.wording import explain_all
+
+ONLY_ARM = "main"
+# What stands here is the back-end's or the reward function's, and null may mean something to them.
+_VERBATIM = (("overrides",), ("reward", "kwargs"))
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRecipe:
+    """One arm with one seed, complete.
+
+    `treatment`: the dotted leaf keys by which the arm differs from the recipe without it. `origins`: dotted leaf key ->
+    `recipe.yaml:12`, `arm aqn, recipe.yaml:40`, `--set`, `--seed` or `default`. `document`: the recipe as JSON-able
+    data, itself a valid recipe. `folder`: where the recipe file lies.
+    """
+
+    recipe: Recipe
+    arm: str
+    control: str | None
+    treatment: tuple[str, ...]
+    origins: Mapping[str, str]
+    folder: Path
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A valid recipe file. `arms` is ("main",) for a recipe without arms."""
+
+    name: str
+    path: str
+    arms: tuple[str, ...]
+    control: str | None
+    _trees: Mapping[str, Node]
+    _base: Node
+
+    @property
+    def folder(self) -> Path:
+        return Path.cwd() if self.path == STDIN else Path(self.path).parent
+
+    def resolve(self, arm: str, seed: int | None = None) -> ResolvedRecipe:
+        """The complete recipe of one arm. Raises UsageError for an unknown arm or an impossible seed."""
+        if arm not in self._trees:
+            raise UsageError(f"{self.path}: has no arm {arm!r}", f"its arms are {', '.join(self.arms)}")
+        tree, base = self._trees[arm], self._base
+        if seed is not None:
+            sown = Node({"seed": Node(seed, Place("--seed"))}, Place("--seed"))
+            tree, base = merge(tree, sown), merge(base, sown)
+        recipe = _validated(tree)
+        document = recipe.model_dump(mode="json")
+        treatment = changed(_validated(base).model_dump(mode="json"), document)
+        origins = origins_of(document, tree, self.folder)
+        return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document)
+
+
+def load_recipe(path: Path | str, sets: Sequence[str] = ()) -> RecipeFile:
+    """Load a recipe file, a recipe that comes with rlx by its name, or standard input (`-`), with `--set` options.
+
+    Options beat the arms. Raises UsageError; where the content is at fault it is a RecipeError with every problem of
+    the file and of all its arms.
+    """
+    path = find_recipe(path)
+    written, problems = read_chain(path)
+    options = read_sets(sets, written.children["arms"].children if "arms" in written.children else ())
+    file = merge(written, options)
+    arms, arm_problems = arms_of(file)
+    unreadable = bool(arm_problems) and not arms
+    control, control_problems = (None, []) if unreadable else control_of(file, arms)
+    # The options lie on top of the arm, so they are merged a second time.
+    base, over = without_file_keys(written), without_file_keys(options)
+    trees = {name: merge(merge(base, in_arm(arm, name)), over) for name, arm in arms.items()}
+    base = merge(base, over)
+    problems += [*arm_problems, *control_problems, *_all_problems(base, trees.values())]
+    if problems:
+        raise RecipeError(_once_a_place(problems))
+    trees = trees or {ONLY_ARM: base}
+    return RecipeFile(_validated(base).name, str(path), tuple(trees), control, trees, base)
+
+
+def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:
+    """Of the recipe without arms, then of each arm; stops when there are more than anybody reads."""
+    problems: list[Problem] = []
+    for tree in (base, *arms):
+        if len(problems) >= SHOWN_PROBLEMS:
+            break
+        problems += _problems(tree)
+    return problems
+
+
+def _problems(tree: Node) -> list[Problem]:
+    try:
+        _validated(tree)
+    except RecipeError as error:
+        return list(error.problems)
+    return []
+
+
+def _validated(tree: Node) -> Recipe:
+    try:
+        return Recipe.model_validate(plain(settled(tree, _VERBATIM)))
+    except ValidationError as error:
+        raise RecipeError(explain_all(error, tree)) from None
+
+
+def _once_a_place(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, in the order of the files; none that only follows from a value that could not be read."""
+    unread = {(problem.place.file, problem.place.line) for problem in problems if problem.id == YAML}
+    once = dict.fromkeys(
+        problem for problem in problems if problem.id == YAML or (problem.place.file, problem.place.line) not in unread
+    )
+    return sorted(once, key=lambda problem: (problem.place.file, problem.place.line))

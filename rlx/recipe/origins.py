@@ -1,0 +1,33 @@
+"""Where each value of a resolved recipe comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlx.recipe.problems import Place
+from rlx.recipe.tree import Node, find, leaves
+
+DEFAULT = "default"
+
+
+def origins_of(document: Mapping[str, Any], tree: Node, folder: Path) -> dict[str, str]:
+    """Dotted leaf key -> where it was written, files relative to the folder of the recipe."""
+    return {".".join(path): _origin(path, value, tree, folder) for path, value in leaves(document)}
+
+
+def _origin(path: Sequence[str], value: Any, tree: Node, folder: Path) -> str:
+    node = find(tree, path)
+    # `epochs: null` was written too, but the value that counts is the default.
+    if node is None or (node.value is None and value is not None):
+        return DEFAULT
+    return _short(node.place, folder)
+
+
+def _short(place: Place, folder: Path) -> str:
+    # Options and standard input are no files: they have no folder to be relative to.
+    is_path = place.line and Path(place.file).parent != Path()
+    where = str(Place(os.path.relpath(place.file, folder) if is_path else place.file, place.line))
+    return f"arm {place.arm}, {where}" if place.arm else where

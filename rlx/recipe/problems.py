@@ -1,0 +1,54 @@
+"""What is wrong with a recipe: problems with their place, and the one error that carries all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rlx.errors import UsageError
+
+SCHEMA, YAML = "RLX001", "RLX002"
+# More would not be read, and wording each costs time.
+SHOWN_PROBLEMS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value was written: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
+
+    file: str
+    line: int = 0
+    arm: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `key` is dotted, or empty where no key is concerned; `text` names the fix too."""
+
+    place: Place
+    key: str
+    text: str
+    id: str = SCHEMA
+
+    def __str__(self) -> str:
+        parts = [str(self.place), f"arm {self.place.arm}" if self.place.arm else "", self.key, self.text]
+        return ": ".join(part for part in parts if part)
+
+
+class RecipeError(UsageError):
+    """An invalid recipe. `problems` are ordered as they stand in the files."""
+
+    def __init__(self, problems: Iterable[Problem], hint: str = "") -> None:
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in self.problems[:SHOWN_PROBLEMS]]
+        if more := len(self.problems) - len(lines):
+            lines.append(f"… and {more} more")
+        super().__init__("\n".join(lines), hint)
+
+
+def refusal(place: Place, text: str, key: str = "", id: str = YAML) -> RecipeError:
+    """The error for something that stops the reading."""
+    return RecipeError([Problem(place, key, text, id)])

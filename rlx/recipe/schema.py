@@ -1,0 +1,258 @@
+"""The recipe, version 1, after `extends`, arms and `--set` have been worked in.
+
+Units stand in the field descriptions, which `rlx schema` hands to editors. Back-ends that count in other units
+convert; nothing here is rounded or guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Strict,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from rlx.recipe.fields import (
+    HostPath,
+    LoraTargets,
+    Name,
+    NoiseTargets,
+    Numbers,
+    OverrideKey,
+    Positive,
+    PublicVariable,
+    Text,
+    Texts,
+    TopK,
+    Variables,
+    refuse,
+)
+
+
+class Section(BaseModel):
+    """Strict: `"128"` is no number, `1` is no truth value, an unknown key is an error."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        protected_namespaces=(),
+    )
+
+
+class Backend(Section):
+    """The training framework on the host."""
+
+    kind: Literal["verl", "mindspeed-rl"]
+    version: Text = Field(description='Version installed on the host, as text: "0.7.1"')
+    engine: Literal["fsdp", "fsdp2", "megatron"] = "fsdp"
+    workdir: HostPath | None = Field(
+        None, description="Folder on the host in which training starts; null: the run directory"
+    )
+    entrypoint: Text | None = Field(None, description="Python module that trains; null: the back-end's own")
+    config_name: Text | None = Field(None, description="Hydra configuration to start from; null: the back-end's own")
+    python: Text = Field("python3", description="Interpreter on the host")
+    key_source: Text | None = Field(
+        None,
+        description="Local file with the key list of a fork, relative to the file that names it; null: rlx's own list",
+    )
+
+
+class Lora(Section):
+    """Low-rank adapters instead of full training."""
+
+    rank: Positive
+    alpha: float = Field(gt=0)
+    targets: LoraTargets = Field("all-linear", description="all-linear, or a list of module names")
+
+
+class Model(Section):
+    """The model that is trained."""
+
+    path: HostPath = Field(description="Folder of the model on the host")
+    arch: Text | None = Field(
+        None, description="Architecture, such as qwen2.5-1.5b; null: config.json is read on the host"
+    )
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    lora: Lora | None = None
+
+    @field_validator("arch")
+    @classmethod
+    def _short_architecture(cls, arch: str | None) -> str | None:
+        """`Qwen/Qwen2.5-1.5B-Instruct` is `qwen2.5-1.5b`: the weights differ, the architecture does not."""
+        if arch is None:
+            return None
+        return arch.rsplit("/", 1)[-1].lower().removesuffix("-instruct").removesuffix("-chat")
+
+
+class Data(Section):
+    """The data on the host. Row counts are promises that the log is held against."""
+
+    train: HostPath = Field(description="Training data on the host")
+    val: HostPath = Field(description="Validation data on the host")
+    train_rows: Positive | None = Field(None, description="Rows of the training data; null: not known beforehand")
+    val_rows: Positive | None = Field(None, description="Rows of the validation data; null: not known beforehand")
+    prompt_key: Text = "prompt"
+    max_prompt_tokens: Positive = Field(description="Longest prompt, in tokens")
+    max_response_tokens: Positive = Field(description="Longest response, in tokens")
+
+
+class FunctionReward(Section):
+    """A reward function in a local Python file, which travels with the run."""
+
+    path: Text = Field(description="Local Python file, relative to the file that names it")
+    function: Text = "compute_score"
+    kwargs: dict[str, JsonValue] = {}
+
+
+class VerifierReward(Section):
+    """Named verifiers of the back-end, summed with weights."""
+
+    verifiers: Texts = Field(min_length=1)
+    weights: Numbers | None = Field(None, description="One a verifier; null: all 1")
+
+    @model_validator(mode="after")
+    def _one_weight_each(self) -> VerifierReward:
+        if self.weights is not None and len(self.weights) != len(self.verifiers):
+            raise refuse(f"{len(self.verifiers)} verifiers but {len(self.weights)} weights", key="reward.weights")
+        return self
+
+
+def _reward_form(value: Any) -> str:
+    if isinstance(value, str):
+        return "<name>"
+    verifiers = isinstance(value, VerifierReward) or (isinstance(value, dict) and "verifiers" in value)
+    return "<verifiers>" if verifiers else "<function>"
+
+
+# The tags look unlike any key, so that they can be taken out of the place of an error again.
+Reward = Annotated[
+    Annotated[Text, Tag("<name>")]
+    | Annotated[FunctionReward, Tag("<function>")]
+    | Annotated[VerifierReward, Tag("<verifiers>")],
+    Discriminator(_reward_form),
+]
+
+
+class Kl(Section):
+    """How far the policy may drift from the reference model."""
+
+    place: Literal["loss", "reward"] = Field("loss", description="Term of the loss, or subtracted from the reward")
+    coef: float = Field(ge=0)
+    estimator: Literal["kl", "abs", "mse", "low_var_kl"] = "low_var_kl"
+
+
+class Algorithm(Section):
+    kind: Literal["grpo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
+    kl: Kl | None = Field(None, description="null: no KL term and no reference model")
+
+
+class Train(Section):
+    """The optimisation."""
+
+    batch_size: Positive = Field(description="Prompts a step")
+    mini_batch_size: Positive = Field(description="Prompts an optimiser update")
+    micro_batch_size: Positive = Field(description="Samples a device and forward pass")
+    epochs: Positive = Field(1, description="Passes over the training data")
+    steps: Positive | None = Field(None, description="Total steps; overrides epochs")
+    lr: float = Field(gt=0, description="Learning rate")
+    save_every: Positive | None = Field(None, description="Steps between checkpoints; null: none")
+
+
+class Rollout(Section):
+    """The generation of samples."""
+
+    engine: Literal["vllm", "sglang", "cpu"] = Field("vllm", description="cpu: rlx's own, for layout.device cpu")
+    n: Positive = Field(description="Samples a prompt")
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: TopK = Field(-1, description="-1: all tokens")
+    tp: Positive = Field(1, description="Tensor parallel size of the generation")
+    ep: Positive = Field(1, description="Expert parallel size of the generation")
+    memory_fraction: float = Field(0.5, gt=0, le=1, description="Share of device memory for the generation")
+    enforce_eager: bool = True
+    log_prob_micro_batch_size: Positive = Field(description="Samples a device and log-probability pass")
+
+
+class Layout(Section):
+    """The devices of one run."""
+
+    device: Literal["npu", "cuda", "cpu"]
+    nodes: Positive = 1
+    devices_per_node: Positive = Field(1, description="Devices of each node")
+    tp: Positive = Field(1, description="Tensor parallel size of the training")
+    pp: Positive = Field(1, description="Pipeline parallel size")
+    ep: Positive = Field(1, description="Expert parallel size")
+    cp: Positive = Field(1, description="Context parallel size")
+    pools: dict[Text, Positive] | None = Field(None, description="Devices by role; null: all roles share all devices")
+
+
+class Aqn(Section):
+    """Adaptive quantisation noise on the weights that generate: free of noise first, then falling in equal ratios."""
+
+    sigma_start: float = Field(gt=0, description="Standard deviation of the first noisy stage")
+    sigma_end: float = Field(gt=0, description="Standard deviation of the last stage")
+    stages: int = Field(ge=3, le=10_000, description="Stages of the run, the first one free of noise")
+    layer_types: Annotated[tuple[Literal["rmsnorm", "linear"], ...], Strict(False)] = Field(("rmsnorm",), min_length=1)
+    targets: NoiseTargets = Field("auto", description="auto, or a list of patterns of module names")
+    exclude: Texts = Field((), description="Patterns of module names that stay free of noise")
+    provider: Literal["payload", "builtin"] = Field(
+        "payload",
+        description="payload: rlx brings the noise along; builtin: the fork's own trainer.noise_injection keys",
+    )
+
+    @model_validator(mode="after")
+    def _falling(self) -> Aqn:
+        if self.sigma_end > self.sigma_start:
+            raise refuse(f"must not exceed sigma_start ({self.sigma_start:g}): the noise falls", key="aqn.sigma_end")
+        return self
+
+
+class Eval(Section):
+    """The validations during training."""
+
+    every: Positive | None = Field(None, description="Steps between validations; null: never")
+    before_train: bool = True
+    metric: Text = Field("auto", description="auto: the val-core metric that the log shows")
+    n: Positive = Field(1, description="Samples a validation item")
+    temperature: float = Field(0.0, ge=0)
+    noise: bool = Field(False, description="true: a fork injects noise in validation too, declared as a condition")
+
+
+class Recipe(Section):
+    """One arm of an experiment, complete."""
+
+    version: Literal[1] = Field(description="Version of this schema")
+    name: Name
+    backend: Backend
+    model: Model
+    data: Data
+    reward: Reward = Field(description="Name of a reward the back-end knows, a function, or verifiers")
+    algorithm: Algorithm = Algorithm()
+    train: Train
+    rollout: Rollout
+    layout: Layout
+    aqn: Aqn | None = Field(None, description="null: no noise")
+    eval: Eval = Eval()
+    env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
+    secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
+    seed: int = Field(1, ge=0, le=2**31 - 1)
+    overrides: dict[OverrideKey, JsonValue] = Field({}, description="Keys of the back-end, passed on verbatim")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Recipe:
+        if self.rollout.engine == "cpu" and self.layout.device != "cpu":
+            raise refuse(f"cpu needs layout.device cpu, found {self.layout.device}", key="rollout.engine")
+        if both := sorted(set(self.secrets) & self.env.keys()):
+            raise refuse(f"{both[0]} stands in env as well; keep one", key="secrets")
+        return self

@@ -1,0 +1,60 @@
+"""`--set train.lr=1e-6`: values from the command line as one more partial recipe on top of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rlx.errors import UsageError
+from rlx.recipe.local_paths import rooted
+from rlx.recipe.problems import Place
+from rlx.recipe.tree import Node
+from rlx.recipe.yaml_tree import parse_value
+
+OPTION = "--set"
+# Below these, the rest of the dotted key is one key: `overrides.trainer.project_name` sets `trainer.project_name`.
+_DOTTED_BELOW = ("overrides", "env")
+
+
+def read_sets(sets: Sequence[str], arms: Iterable[str]) -> Node:
+    """The partial recipe that the options spell out; a later one wins. `arms` are known arm names, dots and all.
+
+    Raises UsageError for an option without `=`, without a key or value, or with a value that is no YAML.
+    """
+    place = Place(OPTION)
+    tree = Node({}, place)
+    names = sorted(arms, key=len, reverse=True)
+    for option in sets:
+        key, equals, text = option.partition("=")
+        if not equals or not all(key.split(".")):
+            raise UsageError(f"{OPTION} {option}: is not KEY=VALUE", "write for example --set train.lr=1e-6")
+        path = _split(key, names)
+        if path[0] == "extends":
+            raise UsageError(f"{OPTION} {option}: extends belongs into the file", "extend the other recipe there")
+        tree = _assigned(tree, path, _value(key, path, text, place))
+    return rooted(tree, Path.cwd())
+
+
+def _split(key: str, arms: Sequence[str]) -> tuple[str, ...]:
+    for arm in arms:
+        if key.startswith(f"arms.{arm}."):
+            return ("arms", arm, *_split(key.removeprefix(f"arms.{arm}."), ()))
+    first, _, rest = key.partition(".")
+    return (first, rest) if first in _DOTTED_BELOW and rest else tuple(key.split("."))
+
+
+def _value(key: str, path: tuple[str, ...], text: str, place: Place) -> Node:
+    if path[-2:-1] == ("env",):
+        # Environment values are text anyway, and quoting through a shell is a trap: env.X=1 is the text 1.
+        return Node(text, place)
+    if not text.strip():
+        raise UsageError(f"{OPTION} {key}=: has no value", f"write {key}=null to return to the default")
+    return parse_value(text, place, key)
+
+
+def _assigned(tree: Node, path: Sequence[str], value: Node) -> Node:
+    """The tree with this value at this path. Not a merge: a null must stay, to remove what the file says."""
+    if not path:
+        return value
+    below = tree.children.get(path[0], Node({}, value.place))
+    return Node({**tree.children, path[0]: _assigned(below, path[1:], value)}, tree.place)

@@ -1,0 +1,223 @@
+"""The index: which runs this user launched, and the journal of launches that are under way.
+
+A cache in SQLite. What it knows of runs can be rebuilt from their directories at any time, so a broken file is moved
+aside and rebuilt; only the journal is its own, and only until the launch it names has arrived.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from rlx.errors import RlxError, UsageError
+from rlx.hosts import local_site
+from rlx.plan import Site
+from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
+from rlx.runs.observe import look
+from rlx.runs.run import RunRef
+
+T = TypeVar("T")
+
+_VERSION = 1
+_BUSY_TIMEOUT_S = 30.0
+_ARRIVAL_S = 3600.0
+"""A launch that was interrupted longer ago than this has nothing under way that could still arrive."""
+
+_SCHEMA = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS launches(
+    launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS runs(
+    run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, arm TEXT NOT NULL,
+    seed INTEGER NOT NULL, host TEXT NOT NULL, root TEXT NOT NULL, created REAL NOT NULL, arrived INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id);
+PRAGMA user_version = 1;
+COMMIT;
+"""
+
+_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, root, created"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLaunch:
+    """A launch in the journal. `is_new` is False when an earlier rlx began it and was interrupted."""
+
+    launch_id: str
+    runs: tuple[RunRef, ...]
+    is_new: bool
+
+
+class Index:
+    """Opens the index in `home`, or builds it from the runs on this machine. Safe for several rlx at once."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / "index.db"
+        fresh = not self.path.exists()
+        _make_folder(home)
+        if self._guarded(_prepare) and fresh:
+            self.rebuild(local_site())
+
+    def runs(self) -> tuple[RunRef, ...]:
+        """All runs that exist, the newest launch first, each launch in the order of its recipe."""
+        self._settle()
+        return self._guarded(_read_runs)
+
+    def rebuild(self, site: Site) -> None:
+        """Add every run that lies below the root of a site, also those that another rlx launched."""
+        readable = [_readable(text) for text in fetch_manifests(site.host, site.root)]
+        manifests = [manifest for manifest in readable if manifest is not None]
+        self._guarded(lambda db: _add_manifests(db, manifests, site))
+
+    def pending(self, digest: str) -> PendingLaunch | None:
+        """The unresolved launch of exactly these plans."""
+        return self._guarded(lambda db: _find_pending(db, digest))
+
+    def begin(self, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
+        """Journal a launch before anything is shipped, or join the one that another rlx is at with the same plans."""
+        return self._guarded(lambda db: _begin(db, digest, launch_id, refs))
+
+    def resolve_launch(self, launch_id: str) -> None:
+        """All runs have arrived: the same plans launched again are a new launch."""
+        self._guarded(lambda db: _mark_resolved(db, launch_id))
+
+    def forget(self, launch_id: str) -> None:
+        """Nothing of the launch reached its host."""
+        self._guarded(lambda db: _forget(db, launch_id))
+
+    def _settle(self) -> None:
+        """Look which runs of interrupted launches did arrive; the others are no runs."""
+        waiting = self._guarded(_read_waiting)
+        if waiting:
+            arrived = look(waiting)
+            self._guarded(lambda db: _mark_arrived(db, arrived))
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return self._with_connection(work)
+        except sqlite3.OperationalError as error:
+            raise RlxError(f"{self.path}: {error}", "check that the folder is writable and not full") from None
+        except sqlite3.DatabaseError:
+            self._set_aside()
+            self._with_connection(_prepare)
+            self.rebuild(local_site())
+            return self._with_connection(work)
+
+    def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
+            return work(db)
+
+    def _set_aside(self) -> None:
+        kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.path.replace(kept)
+
+
+def _make_folder(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
+
+
+def _prepare(db: sqlite3.Connection) -> bool:
+    """Bring the file to this version's tables. Another version's file counts as broken: it is only a cache."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, _VERSION):
+        raise sqlite3.DatabaseError(f"version {version}")
+    if version != _VERSION:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript(_SCHEMA)
+    return True
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    rows = db.execute(
+        f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived ORDER BY created DESC, launch_id, position, run_id"
+    )
+    return tuple(RunRef(*row) for row in rows)
+
+
+def _read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    rows = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE NOT arrived AND created > ?", (time.time() - _ARRIVAL_S,))
+    return tuple(RunRef(*row) for row in rows)
+
+
+def _mark_arrived(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    with _transaction(db):
+        db.executemany("UPDATE runs SET arrived = 1 WHERE run_id = ?", [(run_id,) for run_id in run_ids])
+
+
+def _find_pending(db: sqlite3.Connection, digest: str) -> PendingLaunch | None:
+    row = db.execute(
+        "SELECT launch_id FROM launches WHERE digest = ? AND NOT resolved ORDER BY created DESC", (digest,)
+    ).fetchone()
+    if row is None:
+        return None
+    runs = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", row)
+    return PendingLaunch(row[0], tuple(RunRef(*run) for run in runs), is_new=False)
+
+
+def _begin(db: sqlite3.Connection, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
+    with _transaction(db):
+        if pending := _find_pending(db, digest):
+            return pending
+        db.execute("INSERT INTO launches VALUES (?, ?, ?, 0)", (launch_id, digest, refs[0].created))
+        for position, ref in enumerate(refs):
+            _insert_run(db, ref, position, arrived=False)
+    return PendingLaunch(launch_id, tuple(refs), is_new=True)
+
+
+def _insert_run(db: sqlite3.Connection, ref: RunRef, position: int, *, arrived: bool) -> None:
+    db.execute(
+        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT(run_id) DO UPDATE SET arrived = arrived OR excluded.arrived",
+        (*astuple(ref), position, arrived),
+    )
+
+
+def _mark_resolved(db: sqlite3.Connection, launch_id: str) -> None:
+    with _transaction(db):
+        db.execute("UPDATE launches SET resolved = 1 WHERE launch_id = ?", (launch_id,))
+        db.execute("UPDATE runs SET arrived = 1 WHERE launch_id = ?", (launch_id,))
+
+
+def _forget(db: sqlite3.Connection, launch_id: str) -> None:
+    with _transaction(db):
+        db.execute("DELETE FROM launches WHERE launch_id = ?", (launch_id,))
+        db.execute("DELETE FROM runs WHERE launch_id = ?", (launch_id,))
+
+
+def _readable(text: str) -> Manifest | None:
+    """None for a manifest of another version of rlx: its run is no reason to go without the others."""
+    try:
+        return parse_manifest(text)
+    except UsageError:
+        return None
+
+
+def _add_manifests(db: sqlite3.Connection, manifests: Sequence[Manifest], site: Site) -> None:
+    with _transaction(db):
+        for manifest in manifests:
+            _insert_run(db, _ref_of(manifest, site), manifest.position, arrived=True)
+
+
+def _ref_of(manifest: Manifest, site: Site) -> RunRef:
+    plan, created = manifest.plan, manifest.created_epoch
+    return RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, site.host, site.root, created)

@@ -1,0 +1,48 @@
+"""A run with everything that is known of it: what was planned, what the log shows, and the verdict of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlx.evidence import JudgedRun, judge, read_evidence
+from rlx.runs.manifest import Manifest, read_manifest, read_manifests
+from rlx.runs.observe import Observation, observe
+from rlx.runs.run import RunPaths, RunRef
+
+
+def judge_runs(refs: Sequence[RunRef]) -> list[JudgedRun]:
+    """The runs in the order given; one round trip a host for their states and one for their manifests."""
+    observations, manifests = observe(refs), read_manifests(refs)
+    return [_judge(ref, observations[ref.run_id], manifests[ref.run_id]) for ref in refs]
+
+
+def judge_run(ref: RunRef, observation: Observation) -> JudgedRun:
+    """Read and judge one run whose state is already known. Raises RlxError where its manifest cannot be read."""
+    return _judge(ref, observation, read_manifest(ref))
+
+
+def _judge(ref: RunRef, observation: Observation, manifest: Manifest) -> JudgedRun:
+    plan, paths = manifest.plan, RunPaths(ref.run_dir)
+    evidence = read_evidence(paths.attempts)
+    return JudgedRun(
+        run_id=ref.run_id,
+        name=plan.run_name,
+        arm=plan.arm,
+        seed=plan.seed,
+        plan=plan,
+        evidence=evidence,
+        verdict=judge(evidence, plan.expectations, observation.state, arm=plan.arm),
+        state=observation.state,
+        provenance={**_found_at_start(paths), "files": manifest.digests},
+    )
+
+
+def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
+    """What the latest attempt found on its host; nothing if it ended before it could write that down."""
+    try:
+        found = json.loads((paths.latest / "provenance.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

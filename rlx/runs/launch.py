@@ -1,0 +1,118 @@
+"""Launches plans: journal, ship, start. One round trip, and truthful at whatever moment rlx dies.
+
+The runs are journaled before anything is shipped. On the host, each run directory is built aside and renamed, then
+its holder is started; a run that has no directory is no run. The same plans launched again, while the journal does
+not know how the launch went, complete it under the same ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.hosts import Completed, lease_folder, tmux_socket, transport_for
+from rlx.plan import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.runs.index import Index, PendingLaunch
+from rlx.runs.observe import Observation, observe
+from rlx.runs.run import RunRef, new_launch_id, new_ref
+from rlx.runs.shipment import check_plan, pack, pick_secrets
+
+_TIMEOUT_S = 120.0
+_TIMEOUT_EACH_RUN_S = 30.0
+
+# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
+_UNPACK = r"""
+umask 077
+root=$1 leases=$2 socket=$3 launch=$4
+case $root in "~") root=$HOME ;; "~/"*) root=$HOME/${root#"~/"} ;; esac
+mkdir -p "$root/runs" || exit
+exec 5<"$root/runs"
+flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
+rm -rf "$root"/runs/.incoming-*
+incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
+trap 'rm -rf "$incoming"' EXIT
+trap 'exit 143' HUP INT TERM
+tar -xmf - -C "$incoming" || exit
+sh "$incoming/supervise.sh" accept "$incoming" "$root" "$leases" "$socket"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """The runs in the order of the plans. `completed` is True if an interrupted launch was brought to its end."""
+
+    launch_id: str
+    runs: tuple[RunRef, ...]
+    completed: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) -> Launched:
+    """Start every plan on its host, in order, and return at once. `secrets` are the values for the plans' names.
+
+    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing; RlxError if the
+    host refuses, and then no run that did not start is left behind.
+    """
+    site = _check(plans, secrets)
+    index = Index(home)
+    pending = _journal(index, plans)
+    completed = _ship(site, pending, pack(plans, pending.runs, secrets))
+    answers = completed.out.decode(errors="replace").splitlines()
+    if completed.code != 0:
+        if pending.is_new and not any(answer.startswith(("started", "existing")) for answer in answers):
+            index.forget(pending.launch_id)
+        raise _refusal(site, completed, answers)
+    index.resolve_launch(pending.launch_id)
+    warnings = tuple(answer.removeprefix("warning ") for answer in answers if answer.startswith("warning "))
+    return Launched(pending.launch_id, pending.runs, not pending.is_new, warnings)
+
+
+def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
+    if not plans:
+        raise UsageError("there is nothing to launch", "name at least one arm")
+    sites = {plan.site for plan in plans}
+    if len(sites) > 1:
+        raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
+    for plan in plans:
+        check_plan(plan)
+        pick_secrets(plan, secrets)
+        for finding in plan.findings:
+            if finding.severity is Severity.ERROR:
+                raise RlxError(
+                    f"{plan.run_name}: {finding.id} {finding.message}", finding.fix, ExitCode.PREFLIGHT_FAILED
+                )
+    transport_for(plans[0].site.host)
+    return plans[0].site
+
+
+def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
+    digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
+    pending = index.pending(digest)
+    if pending is not None and all(map(_has_run, observe(pending.runs).values())):
+        # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
+        index.resolve_launch(pending.launch_id)
+    now = time.time()
+    launch_id = new_launch_id(now)
+    return index.begin(digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
+
+
+def _has_run(seen: Observation) -> bool:
+    return seen.state is RunState.STOPPED or (seen.state.is_terminal and seen.started_epoch is not None)
+
+
+def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
+    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, lease_folder(), tmux_socket(), pending.launch_id)
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
+    return transport_for(site.host).run(cmd, stdin=archive, timeout_s=timeout_s)
+
+
+def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:
+    complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
+    started = [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]
+    hint = f"these runs did start: {', '.join(started)}; the same launch again starts the rest" if started else ""
+    return RlxError(f"{site.host}: the launch to {site.root} failed: {complaint}", hint)

@@ -1,0 +1,109 @@
+"""manifest.json: what was launched, by whom, with the digest of every file. Written once, before the run starts."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rlx import __version__
+from rlx.errors import RlxError, UsageError
+from rlx.plan import LaunchPlan, from_jsonable, to_jsonable
+from rlx.runs import supervisor
+from rlx.runs.run import RunRef
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`created` is an ISO time in UTC, `created_epoch` the same in seconds. The files of `plan` have no content.
+
+    `position` counts the runs of a launch from 0, in the order of the recipe's arms.
+    """
+
+    run_id: str
+    launch_id: str
+    position: int
+    created: str
+    created_epoch: float
+    submitted_by: Mapping[str, str]
+    digests: Mapping[str, str]
+    plan: LaunchPlan
+
+
+def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
+    document = to_jsonable(plan)
+    document["files"] = [
+        {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
+        for file in plan.files
+    ]
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": ref.run_id,
+        "launch_id": ref.launch_id,
+        "position": position,
+        "created": datetime.fromtimestamp(ref.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "created_epoch": ref.created,
+        "submitted_by": {"user": _user(), "machine": platform.node(), "rlx": __version__},
+        "plan": document,
+    }
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a uid that no passwd file names.
+        return "unknown"
+
+
+def parse_manifest(text: str) -> Manifest:
+    """Raises UsageError for anything that is not a manifest of this version."""
+    try:
+        document = json.loads(text)
+        plan = document["plan"]
+        digests = {file["path"]: file.pop("sha256") for file in plan["files"]}
+        plan["files"] = [{**file, "content": ""} for file in plan["files"]]
+        head: dict[str, Any] = {name: document[name] for name in _HEAD}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"manifest.json does not read as one: {error!r}") from None
+    return Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
+
+
+_HEAD = ("run_id", "launch_id", "position", "created", "created_epoch", "submitted_by")
+
+
+def read_manifest(ref: RunRef) -> Manifest:
+    """Raises RlxError if the run directory is gone, UsageError if another version of rlx wrote it."""
+    return read_manifests([ref])[ref.run_id]
+
+
+def read_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
+    """The manifests of many runs by id: one round trip a place. Raises as read_manifest does."""
+    found: dict[str, Manifest] = {}
+    for host, root in {(ref.host, ref.root) for ref in refs}:
+        ids = [ref.run_id for ref in refs if (ref.host, ref.root) == (host, root)]
+        for text in fetch_manifests(host, root, ids):
+            manifest = parse_manifest(text)
+            found[manifest.run_id] = manifest
+    for ref in refs:
+        if ref.run_id not in found:
+            raise RlxError(f"{ref.host}: {ref.remote_dir} has no manifest.json", "was the run directory removed?")
+    return found
+
+
+def fetch_manifests(host: str, root: str, ids: Sequence[str] = ()) -> list[str]:
+    """The texts of the manifests of these runs, or of all runs below a root."""
+    text = supervisor.call(host, "manifests", root, *ids, timeout_s=120.0)
+    return [part for part in text.split("\0") if part]

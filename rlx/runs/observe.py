@@ -1,0 +1,114 @@
+"""Looks at runs: one round trip a host, for all its runs. Writes nothing there."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlx.plan import RunState
+from rlx.runs import supervisor
+from rlx.runs.run import RunRef
+from rlx.runs.state import Facts, Life, derive_state, parse_report
+
+_MOST_IDS_A_CALL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A run at one moment. `exit_code` is a shell's (128 + signal); times are by the clock of the run's host.
+
+    `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
+    `detail` is a sentence for the person, empty when the state says it all.
+    """
+
+    run_id: str
+    state: RunState
+    exit_code: int | None = None
+    attempt: int = 1
+    leader_live: bool = False
+    supervisor_live: bool = False
+    holder_live: bool = False
+    members: int = 0
+    log_bytes: int = 0
+    seconds_since_log: float | None = None
+    started_epoch: float | None = None
+    ended_epoch: float | None = None
+    queued_behind: int = 0
+    detail: str = ""
+
+
+def observe(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
+    """Each run's observation by its id, in the order of `refs`."""
+    facts = look(refs)
+    return {ref.run_id: _observation(ref.run_id, facts.get(ref.run_id)) for ref in refs}
+
+
+def look(refs: Iterable[RunRef]) -> dict[str, Facts]:
+    """The facts of those runs that exist on their hosts."""
+    found: dict[str, Facts] = {}
+    for (host, root), ids in _by_place(refs).items():
+        # Beyond this, naming them costs more than hearing about all.
+        named = ids if len(ids) <= _MOST_IDS_A_CALL else []
+        found |= parse_report(supervisor.call(host, "report", root, *named))
+    return found
+
+
+def _by_place(refs: Iterable[RunRef]) -> dict[tuple[str, str], list[str]]:
+    places: dict[tuple[str, str], list[str]] = {}
+    for ref in refs:
+        places.setdefault((ref.host, ref.root), []).append(ref.run_id)
+    return places
+
+
+def _observation(run_id: str, facts: Facts | None) -> Observation:
+    if facts is None:
+        return Observation(run_id, RunState.LOST, detail="its run directory is gone")
+    state = derive_state(facts)
+    return Observation(
+        run_id=run_id,
+        state=state,
+        exit_code=facts.exit.code if facts.exit else None,
+        attempt=facts.attempt,
+        leader_live=facts.leader is Life.LIVE,
+        supervisor_live=facts.supervisor is Life.LIVE,
+        holder_live=facts.holder is Life.LIVE,
+        members=facts.members,
+        log_bytes=facts.log_bytes,
+        seconds_since_log=None if facts.log_time is None else max(0.0, facts.now - facts.log_time),
+        started_epoch=facts.started,
+        ended_epoch=facts.exit.epoch if facts.exit else None,
+        queued_behind=facts.ahead if state is RunState.QUEUED else 0,
+        detail=_detail(facts, state),
+    )
+
+
+def _detail(facts: Facts, state: RunState) -> str:
+    if facts.exit is not None:
+        return _detail_of_end(facts, facts.exit.code)
+    if state is RunState.LOST:
+        return _detail_of_loss(facts)
+    if state is RunState.QUEUED:
+        return f"behind {facts.ahead} run{'s' * (facts.ahead != 1)}" if facts.ahead else "next in line"
+    if state in (RunState.STARTING, RunState.RUNNING) and facts.supervisor is Life.DEAD:
+        return "its supervisor is gone"
+    return ""
+
+
+def _detail_of_end(facts: Facts, code: int) -> str:
+    left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
+    return "; ".join(part for part in (_signal_name(code), left) if part)
+
+
+def _signal_name(code: int) -> str:
+    """A shell reports a death by signal as 128 + its number."""
+    try:
+        return f"ended by {signal.Signals(code - 128).name}"
+    except ValueError:
+        return ""
+
+
+def _detail_of_loss(facts: Facts) -> str:
+    if facts.started is not None:
+        return "its processes are gone and none recorded an end: killed, or the machine restarted"
+    return "never started" if facts.holder is Life.NONE else "never started: its holder ended while it waited"

@@ -1,0 +1,70 @@
+"""One row a run: where it is, how fast, what it measured, and what may be believed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from rlx.evidence import JudgedRun, core_metric, series
+from rlx.runs.judged import judge_run
+from rlx.runs.observe import Observation, observe
+
+if TYPE_CHECKING:
+    from rlx.runs.run import RunRef
+
+# The last steps tell the pace of now; early ones include warm-up.
+_PACE_STEPS = 5
+_STEP_TIME = "timing_s/step"
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`steps_done` of `steps_total`; times in seconds; `validation` is the last (step, value) of `metric`.
+
+    `steps_total` is what the log says, else what the plan promised.
+    """
+
+    ref: RunRef
+    observation: Observation
+    judged: JudgedRun
+    steps_done: int
+    steps_total: int | None
+    step_seconds: float | None
+    seconds_left: float | None
+    metric: str | None
+    validation: tuple[int, float] | None
+
+
+def overview(refs: Sequence[RunRef]) -> list[Overview]:
+    """The rows of these runs, in their order; one round trip a host for the states."""
+    observations = observe(refs)
+    return [_row(ref, observations[ref.run_id]) for ref in refs]
+
+
+def _row(ref: RunRef, observation: Observation) -> Overview:
+    judged = judge_run(ref, observation)
+    evidence = judged.evidence
+    done = max((step for step, values in evidence.metrics.items() if _STEP_TIME in values), default=0)
+    total = evidence.totals.total_steps or judged.plan.expectations.total_steps
+    pace = _pace(judged)
+    metric = core_metric(evidence, judged.plan.expectations)
+    values = series(evidence, metric) if metric else {}
+    running = pace is not None and total is not None and not judged.state.is_terminal
+    return Overview(
+        ref=ref,
+        observation=observation,
+        judged=judged,
+        steps_done=done,
+        steps_total=total,
+        step_seconds=pace,
+        seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
+        metric=metric,
+        validation=(max(values), values[max(values)]) if values else None,
+    )
+
+
+def _pace(judged: JudgedRun) -> float | None:
+    times = series(judged.evidence, _STEP_TIME)
+    return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None

@@ -1,0 +1,88 @@
+"""What names a run, and where its files are."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.plan import LaunchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is in seconds since 1970."""
+
+    run_id: str
+    launch_id: str
+    name: str
+    arm: str
+    seed: int
+    host: str
+    root: str
+    created: float
+
+    @property
+    def run_name(self) -> str:
+        """What a person calls the run; runs of several launches may share it."""
+        return f"{self.name}-{self.arm}-s{self.seed}"
+
+    @property
+    def remote_dir(self) -> str:
+        """The run directory as its host writes it."""
+        return f"{self.root}/runs/{self.run_id}"
+
+    @property
+    def run_dir(self) -> Path:
+        """The run directory, for a run on this machine."""
+        return Path(self.remote_dir).expanduser()
+
+    @property
+    def session(self) -> str:
+        """The name of its tmux session: tmux allows neither dots nor colons."""
+        return self.run_id.replace(".", "_").replace(":", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The one place that knows the files of a run directory."""
+
+    run_dir: Path
+
+    @property
+    def manifest(self) -> Path:
+        return self.run_dir / "manifest.json"
+
+    @property
+    def attempts(self) -> tuple[Path, ...]:
+        """The attempt directories, oldest first."""
+        found = [path for path in (self.run_dir / "attempts").glob("*") if path.name.isdecimal()]
+        return tuple(sorted(found, key=lambda path: int(path.name)))
+
+    @property
+    def latest(self) -> Path:
+        return self.attempts[-1] if self.attempts else self.run_dir / "attempts" / "1"
+
+    @property
+    def log(self) -> Path:
+        """The console log of the latest attempt."""
+        return self.latest / "log"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.run_dir / "checkpoints"
+
+
+def new_launch_id(now: float) -> str:
+    return f"{_stamp(now)}-{secrets.token_hex(3)}"
+
+
+def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
+    """A fresh run of a plan, with an id that was never used and never will be again."""
+    run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
+    return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.host, plan.site.root, now)
+
+
+def _stamp(now: float) -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))

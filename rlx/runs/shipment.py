@@ -1,0 +1,133 @@
+"""A launch as one archive: what travels to the host, on the stdin of one command.
+
+Secrets are in the `env` files of the archive and nowhere else: not in an argument, which every user of the host can
+read, nor in the manifest or the log.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from rlx.errors import UsageError
+from rlx.plan import LaunchPlan, PlannedFile
+from rlx.runs import supervisor
+from rlx.runs.manifest import render_manifest
+from rlx.runs.run import RunRef
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
+    "attempts",
+    "latest",
+    "checkpoints",
+}
+_EXIT_RECORD_BYTES = 63
+
+
+def check_plan(plan: LaunchPlan) -> None:
+    """Raises UsageError for a plan that cannot become a run directory; a plan may come from a file."""
+    for label, name in (("name", plan.name), ("arm", plan.arm), ("device kind", plan.device_kind)):
+        if not _SAFE_NAME.fullmatch(name):
+            raise UsageError(f"the plan's {label} is {name!r}", "use up to 100 letters, digits and . _ - (not first)")
+    if plan.devices < 1:
+        raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
+    if "\n" in plan.site.root or "\0" in plan.site.root:
+        raise UsageError(f"the root {plan.site.root!r} contains a line break")
+    for file in plan.files:
+        _check_path(file.path)
+    if "launch.sh" not in {file.path for file in plan.files}:
+        raise UsageError(f"{plan.run_name}: the plan has no launch.sh")
+
+
+def _check_path(text: str) -> None:
+    path = PurePosixPath(text)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in text:
+        raise UsageError(f"the plan's file {text!r} lies outside the run directory")
+    if path.parts[0] in _OWN_NAMES:
+        raise UsageError(f"the plan's file {text!r} would replace a file of rlx")
+
+
+def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
+    """The secrets that the plan names. Raises UsageError naming the one that is missing or cannot be a variable."""
+    for name in plan.secrets:
+        if not _VARIABLE.fullmatch(name):
+            raise UsageError(f"the secret {name!r} is no name for an environment variable")
+        if name not in values:
+            raise UsageError(
+                f"the secret {name} has no value", f"export {name}, or name a file that has it with --secret-file"
+            )
+        if "\0" in values[name]:
+            raise UsageError(f"the secret {name} contains a NUL byte, which no environment can hold")
+    return {name: values[name] for name in plan.secrets}
+
+
+def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[str, str]) -> bytes:
+    """The archive: supervise.sh, a folder for each run, and `order` last, which proves that all of it arrived."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
+        for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
+            _add_run(archive, plan, ref, position, secrets)
+        lines = [f"{ref.run_id} {plan.device_kind} {plan.devices}" for plan, ref in zip(plans, refs, strict=True)]
+        _add(archive, PlannedFile("order", "\n".join([*lines, "end\n"])))
+    return buffer.getvalue()
+
+
+def _add_run(
+    archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, str]
+) -> None:
+    attempt = f"{ref.run_id}/attempts/1"
+    for folder in ("", "/attempts", "/attempts/1", "/attempts/1/events", "/attempts/1/validation"):
+        _add_folder(archive, ref.run_id + folder)
+    for folder in (f"{attempt}/state", f"{ref.run_id}/checkpoints"):
+        _add_folder(archive, folder)
+    _add_link(archive, f"{ref.run_id}/latest", "attempts/1")
+    _add(archive, PlannedFile(f"{attempt}/log", ""))
+    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    for writer in ("leader", "supervisor", "stop"):
+        _add(archive, PlannedFile(f"{attempt}/state/reserved.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+    for file in _files(plan, ref, position, pick_secrets(plan, secrets)):
+        _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
+
+
+def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, str]) -> list[PlannedFile]:
+    own = [
+        PlannedFile("manifest.json", render_manifest(ref, position, plan)),
+        PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
+    ]
+    if secrets:
+        own.append(PlannedFile("env", env_file(secrets)))
+    return [*plan.files, *own]
+
+
+def env_file(values: Mapping[str, str]) -> str:
+    """Variables as a POSIX shell sources them. Bytes that are no UTF-8 are surrogates, as in os.environ."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def _add(archive: tarfile.TarFile, file: PlannedFile) -> None:
+    # Environment variables and arguments may hold any bytes; Python carries them as surrogates.
+    content = file.content.encode(errors="surrogateescape")
+    entry = tarfile.TarInfo(file.path)
+    entry.size = len(content)
+    entry.mode = file.mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def _add_folder(archive: tarfile.TarFile, path: str) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.type = tarfile.DIRTYPE
+    entry.mode = 0o700
+    archive.addfile(entry)
+
+
+def _add_link(archive: tarfile.TarFile, path: str, target: str) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.type = tarfile.SYMTYPE
+    entry.linkname = target
+    archive.addfile(entry)

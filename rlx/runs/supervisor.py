@@ -1,0 +1,27 @@
+"""Calls supervise.sh on a host. It travels on stdin, so a host needs nothing but a POSIX shell."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rlx.errors import RlxError
+from rlx.hosts import transport_for
+from rlx.plan import Cmd
+from rlx.resources import payload_folder
+
+NAME = "supervise.sh"
+
+
+@cache
+def script() -> str:
+    return (payload_folder() / NAME).read_text(encoding="utf-8")
+
+
+def call(host: str, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
+    """What supervise.sh prints there. Raises RlxError with its complaint when it fails."""
+    cmd = Cmd("sh", "-s", "--", *arguments)
+    completed = transport_for(host).run(cmd, stdin=script().encode(), timeout_s=timeout_s)
+    if completed.code not in accept_codes:
+        complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
+        raise RlxError(f"{host}: {NAME} {arguments[0]} failed: {complaint}")
+    return completed.out.decode(errors="replace")

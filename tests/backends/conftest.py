@@ -1,0 +1,112 @@
+"""Recipes as small changes of one base, and the real configuration trees of four versions of verl."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.recipe import ResolvedRecipe, load_recipe
+
+VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
+INSTALLED = "0.9.1"
+
+BASE: dict[str, Any] = {
+    "version": 1,
+    "name": "base",
+    "backend": {"kind": "verl", "version": "0.9.1", "engine": "fsdp"},
+    "model": {"path": "/models/qwen"},
+    "data": {
+        "train": "/data/train.parquet",
+        "val": "~/data/test.parquet",
+        "train_rows": 7473,
+        "val_rows": 1319,
+        "max_prompt_tokens": 1024,
+        "max_response_tokens": 512,
+    },
+    "reward": "gsm8k",
+    "train": {"batch_size": 128, "mini_batch_size": 32, "micro_batch_size": 4, "epochs": 2, "lr": 5.0e-7},
+    "rollout": {"engine": "vllm", "n": 5, "log_prob_micro_batch_size": 4},
+    "layout": {"device": "npu", "devices_per_node": 8},
+    "eval": {"every": 20},
+}
+AQN = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 10}
+CPU = {
+    "backend": {"engine": "fsdp2"},
+    "model": {"dtype": "float32"},
+    "rollout": {"engine": "cpu"},
+    "layout": {"device": "cpu", "devices_per_node": 1},
+}
+
+MakeRecipe = Callable[..., ResolvedRecipe]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> MakeRecipe:
+    """recipe({"train": {"steps": 5}}, {"seed": 2}): the base with maps merged in, resolved for its only arm."""
+    return lambda *changes: resolved(tmp_path, *changes)
+
+
+def resolved(folder: Path, *changes: dict[str, Any], arm: str = "main") -> ResolvedRecipe:
+    document = deepcopy(BASE)
+    for change in changes:
+        merge(document, change)
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    return load_recipe(path).resolve(arm)
+
+
+def merge(document: dict[str, Any], change: dict[str, Any]) -> None:
+    for key, value in change.items():
+        if isinstance(value, dict) and isinstance(document.get(key), dict) and key != "overrides":
+            merge(document[key], value)
+        else:
+            document[key] = deepcopy(value)
+
+
+def config_tree(version: str) -> Path:
+    """`verl/trainer/config` of a released wheel; downloaded once and kept for later test runs."""
+    if version == INSTALLED:
+        spec = importlib.util.find_spec("verl")
+        assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
+        return Path(spec.origin).parent / "trainer/config"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
+    folder = cache / f"verl-{version}"
+    if not folder.is_dir():
+        _download(version, folder)
+    return folder / "verl/trainer/config"
+
+
+def _download(version: str, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Two test processes may do this at once: each unpacks for itself, and one of them wins the rename.
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--quiet",
+            "--dest",
+            scratch,
+        ]
+        done = subprocess.run([*pip, f"verl=={version}"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip cannot download verl {version}: {done.stderr.strip().splitlines()[-1:]}")
+        unpacked = Path(scratch, "unpacked")
+        with zipfile.ZipFile(next(Path(scratch).glob("verl-*.whl"))) as wheel:
+            wheel.extractall(unpacked, [name for name in wheel.namelist() if name.startswith("verl/trainer/config/")])
+        if not folder.is_dir():
+            unpacked.rename(folder)

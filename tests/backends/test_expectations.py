@@ -1,0 +1,141 @@
+"""What a run promises: steps, validations, noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlx.backends.verl import plan
+from rlx.backends.verl.noise import fork_sigma
+from rlx.errors import UsageError
+from rlx.plan import Expectations, Site
+from rlx.recipe.schema import Aqn
+from tests.backends.conftest import AQN, CPU, MakeRecipe
+
+
+def expected(recipe: MakeRecipe, *changes: dict[str, Any]) -> Expectations:
+    return plan(recipe(*changes), Site()).expectations
+
+
+def test_steps_are_whole_batches_times_epochs(recipe: MakeRecipe) -> None:
+    promised = expected(recipe)
+    assert promised.total_steps == 116
+    assert promised.validation_steps == (0, 20, 40, 60, 80, 100, 116)
+    assert promised.last_step_validated
+    assert (promised.validation_items, promised.validation_samples) == (1319, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "steps", "last"),
+    [
+        ({"before_train": False}, (20, 40, 60, 80, 100, 116), True),
+        ({"every": None}, (0,), False),
+        ({"every": None, "before_train": False}, (), False),
+        ({"every": 58}, (0, 58, 116), True),
+        ({"every": 500}, (0, 116), True),
+    ],
+)
+def test_validations(change: dict[str, Any], steps: tuple[int, ...], last: bool, recipe: MakeRecipe) -> None:
+    promised = expected(recipe, {"eval": change})
+    assert (promised.validation_steps, promised.last_step_validated) == (steps, last)
+
+
+def test_steps_override_epochs_and_the_data_lasts(recipe: MakeRecipe) -> None:
+    promised = expected(recipe, {"train": {"steps": 200}})
+    assert promised.total_steps == 200
+    assert promised.validation_steps[-1] == 200
+    assert promised.last_step_validated
+
+
+def test_without_rows_only_what_is_certain_is_promised(recipe: MakeRecipe) -> None:
+    promised = expected(recipe, {"data": {"train_rows": None, "val_rows": None}})
+    assert promised.total_steps is None
+    assert promised.validation_steps == (0,)
+    assert promised.last_step_validated
+    assert promised.validation_items is None
+
+
+def test_overrides_count_as_what_verl_gets(recipe: MakeRecipe) -> None:
+    keys = {
+        "trainer.test_freq": 50,
+        "++trainer.total_epochs": 1,
+        "data.train_batch_size": 64,
+        "trainer.val_before_train": False,
+        "actor_rollout_ref.rollout.val_kwargs.n": 8,
+        "actor_rollout_ref.rollout.calculate_log_probs": False,
+    }
+    promised = expected(recipe, {"overrides": keys})
+    assert promised.validation_steps == (50, 100, 116)
+    assert promised.validation_samples == 8
+    assert not promised.reports_probability_gap
+
+
+def test_a_run_whose_data_ends_first_has_no_last_validation(recipe: MakeRecipe) -> None:
+    promised = expected(recipe, {"train": {"steps": 100}, "overrides": {"trainer.total_epochs": 1}})
+    assert promised.total_steps == 100
+    assert promised.validation_steps == (0, 20, 40)
+    assert not promised.last_step_validated
+
+
+@pytest.mark.parametrize("key", ["trainer.test_freq", "~trainer.test_freq"])
+def test_a_number_that_cannot_be_counted_with_is_refused(key: str, recipe: MakeRecipe) -> None:
+    with pytest.raises(UsageError, match=r"overrides\.trainer\.test_freq"):
+        expected(recipe, {"overrides": {key: None if key[0] == "~" else "${data.train_batch_size}"}})
+
+
+def test_payload_noise_covers_every_step(recipe: MakeRecipe) -> None:
+    noise = expected(recipe, CPU, {"aqn": AQN}).noise
+    assert noise is not None
+    assert len(noise.sigmas) == 116
+    assert noise.sigmas[:12] == (0.0,) * 12
+    assert noise.sigmas[12] == 0.05
+    assert noise.sigmas[-1] == pytest.approx(0.0005)
+    assert not noise.in_validation
+    assert expected(recipe).noise is None
+
+
+def test_noise_in_validation_is_a_declared_condition(recipe: MakeRecipe) -> None:
+    noise = expected(recipe, {"aqn": {**AQN, "provider": "builtin"}, "eval": {"noise": True}}).noise
+    assert noise is not None
+    assert noise.in_validation
+    assert noise.provider == "builtin"
+
+
+def test_the_forks_schedule_is_the_one_it_was_seen_to_follow() -> None:
+    """Re-executed from the fork for 10 stages in 29 steps: its step counter 0-2 is free of noise, then about 3 each."""
+    seen = [fork_sigma(Aqn.model_validate(AQN), step, 29) for step in range(1, 30)]
+    assert seen[:3] == [0.0] * 3
+    levels = [0.05, 0.0281, 0.0158, 0.00889, 0.005, 0.00281, 0.00158, 0.00089, 0.0005]
+    assert sorted({round(sigma, 8) for sigma in seen[3:]}, reverse=True) == pytest.approx(levels, rel=5e-3)
+    assert seen[3:] == sorted(seen[3:], reverse=True)
+
+
+@pytest.mark.parametrize(("total", "stages"), [(116, 10), (29, 10), (20, 5), (7, 3), (3, 10), (1000, 7)])
+def test_the_forks_schedule_equals_the_forks_code(total: int, stages: int) -> None:
+    aqn = Aqn(sigma_start=0.05, sigma_end=0.0005, stages=stages)
+    trend = [0.05 * (0.0005 / 0.05) ** (index / (stages - 2)) for index in range(stages - 1)]
+    for step in range(1, total + 1):
+        assert fork_sigma(aqn, step, total) == pytest.approx(get_sigma_by_step(step - 1, total, trend), rel=1e-12)
+
+
+def get_sigma_by_step(step: int, total_steps: int, sigma_trend: list[float]) -> float:
+    """As it stands in verl/utils/noise_injection.py of zhshgmail/verl at cfb21db5, without its first result."""
+    step = min(step, total_steps)
+    num_intervals = len(sigma_trend) + 1
+    steps_per_interval = total_steps / num_intervals
+    interval_id = int(step // steps_per_interval)
+    if interval_id == 0:
+        return 0
+    return sigma_trend[min(interval_id - 1, len(sigma_trend) - 1)]
+
+
+def test_the_fork_spreads_its_noise_over_all_epochs_it_is_given(recipe: MakeRecipe) -> None:
+    builtin = {"aqn": {**AQN, "provider": "builtin"}, "train": {"steps": 70}}
+    launch = plan(recipe(builtin), Site())
+    assert "trainer.total_epochs=2" in launch.command
+    noise = launch.expectations.noise
+    assert noise is not None
+    assert len(noise.sigmas) == 70
+    # Two epochs are 116 steps: after 70 of them the noise is in its seventh stage of ten.
+    assert noise.sigmas[-1] == pytest.approx(0.05 * 0.01 ** (4 / 8))

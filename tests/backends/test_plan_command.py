@@ -1,0 +1,157 @@
+"""rlx plan shows what launch would do, and launch takes what plan wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner, Result
+
+from rlx.cli.plan import plan
+from rlx.cli.planning import make_plans, read_plans
+from rlx.errors import UsageError
+from rlx.hosts.inventory import local_site
+from rlx.plan import Site
+from tests.backends.conftest import AQN, BASE, CPU, merge
+
+APP = typer.Typer()
+APP.command()(plan)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    arms = {"baseline": {}, "aqn": {"aqn": AQN}}
+    return written(tmp_path, CPU, {"arms": arms, "control": "baseline", "secrets": ["WANDB_API_KEY"]})
+
+
+def written(folder: Path, *changes: dict[str, Any]) -> str:
+    document: dict[str, Any] = {}
+    for change in (BASE, *changes):
+        merge(document, change)
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return str(path)
+
+
+def invoke(*arguments: str, code: int = 0, stdin: str | None = None) -> Result:
+    result = CliRunner().invoke(APP, arguments, input=stdin)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_every_arm_is_shown_in_words(recipe: str) -> None:
+    text = invoke(recipe).stdout
+    assert text.count("\nexpectations\n") == 2
+    for line in (
+        "base-baseline-s1: verl 0.9.1, 1 × cpu",
+        "    trainer.test_freq=20 \\",
+        "  116 steps",
+        "  validation at steps 0, 20, 40, 60, 80, 100, 116; the last step is validated",
+        "  1319 validation items, 1 sample each; metric auto",
+        "  no noise",
+        "    steps 1–12: none",
+        "    steps 13–24: sigma 0.05",
+        "    steps 106–116: sigma 0.0005",
+        "  WANDB_API_KEY: secret, from the environment of rlx launch",
+        "  VERL_PLATFORM=cpu",
+        "findings: none",
+    ):
+        assert line in text
+
+
+def test_the_value_of_a_secret_never_shows(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "do-not-show-me")
+    assert "do-not-show-me" not in invoke(recipe, "--files").output
+    assert "do-not-show-me" not in invoke(recipe, "--json").output
+
+
+def test_one_arm_with_seeds_and_changes(recipe: str) -> None:
+    text = invoke(recipe, "--arm", "aqn", "--seed", "3", "--seed", "4", "--set", "eval.every=50").stdout
+    assert "base-aqn-s3: " in text
+    assert "base-aqn-s4: " in text
+    assert "baseline" not in text.replace("control", "")
+    assert "steps 0, 50, 100, 116" in text
+
+
+def test_files_are_shown_on_demand(recipe: str) -> None:
+    assert "--- launch.sh" not in invoke(recipe).stdout
+    text = invoke(recipe, "--files").stdout
+    assert "--- launch.sh\n#!/usr/bin/env bash\n" in text
+    assert '--- payload/aqn.json\n{\n  "sigma_start": 0.05,' in text
+
+
+def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = invoke(recipe, "--json").stdout
+    (tmp_path / "p.json").write_text(answer)
+    planned = make_plans(recipe, [], [], [], local_site())
+    assert [one.run_name for one in planned] == ["base-baseline-s1", "base-aqn-s1"]
+    assert read_plans(str(tmp_path / "p.json")) == planned
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    assert read_plans("-") == planned
+
+
+def test_the_same_arm_twice_is_one_plan(recipe: str) -> None:
+    assert len(make_plans(recipe, ["aqn", "aqn"], [2, 2], [], Site())) == 1
+    assert len(make_plans(recipe, ["all", "aqn"], [1, 2], [], Site())) == 4
+
+
+def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
+    bad = written(tmp_path, {"overrides": {"trainer.tset_freq": 1}})
+    result = invoke(bad, code=2)
+    assert "error RLX010 recipe.yaml:" in result.stdout
+    assert "did you mean trainer.test_freq" in result.stdout
+    with pytest.raises(UsageError, match="RLX010"):
+        make_plans(bad, [], [], [], Site())
+
+
+def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:
+    bad = written(tmp_path, {"overrides": {"trainer.tset_freq": 1}})
+    (tmp_path / "p.json").write_text(invoke(bad, "--json", code=2).stdout)
+    with pytest.raises(UsageError, match="RLX010"):
+        read_plans(str(tmp_path / "p.json"))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"plans": []}', '{"plans": [{}]}', '{"plans": [1]}', '{"plans": 3}', None]
+)
+def test_what_is_no_plan_is_refused(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UsageError, match=r"p\.json"):
+        read_plans(str(path))
+
+
+@pytest.mark.parametrize("changed", ["arm", "name", "surplus"])
+def test_a_plan_with_a_damaged_field_is_refused(changed: str, recipe: str, tmp_path: Path) -> None:
+    document = json.loads(invoke(recipe, "--json").stdout)
+    if changed == "surplus":
+        document["plans"][0]["surplus"] = 1
+    else:
+        del document["plans"][0][changed]
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=changed):
+        read_plans(str(tmp_path / "p.json"))
+
+
+def test_an_unknown_host_is_refused(recipe: str) -> None:
+    result = CliRunner().invoke(APP, [recipe, "--host", "npu1"])
+    assert isinstance(result.exception, UsageError)
+
+
+@pytest.mark.parametrize(
+    ("every", "rows", "words"),
+    [
+        (1, 7473, "every 1 steps from 0 to 116"),
+        (7, 7473, "every 7 steps from 0 to 112, and 116"),
+        (None, 7473, "validation at step 0; the last step is not validated"),
+        (20, None, "validation at step 0; the last step is validated"),
+    ],
+)
+def test_validations_in_words(every: int | None, rows: int | None, words: str, tmp_path: Path) -> None:
+    assert words in invoke(written(tmp_path, {"eval": {"every": every}, "data": {"train_rows": rows}})).stdout

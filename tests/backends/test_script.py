@@ -1,0 +1,72 @@
+"""Every value of a launch script reaches the program as it was written, and nothing in it is executed."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from rlx.backends.verl.script import Script, on_host, program, render
+from rlx.errors import UsageError
+
+WORDS = st.lists(st.text(st.sampled_from("~/ab '\"\\$`(){}!*?;&|<>#\n\té🙂-="), max_size=10), min_size=1, max_size=40)
+
+
+@settings(deadline=None, max_examples=25)
+@given(WORDS)
+def test_host_paths_survive_the_shell(words: list[str]) -> None:
+    line = "printf '%s\\0' " + " ".join(on_host(word) for word in words)
+    done = subprocess.run(["bash", "-c", line], env={"HOME": "/h o"}, capture_output=True, text=True, check=True)
+    expanded = [f"/h o/{word[2:]}" if word.startswith("~/") else word for word in words]
+    assert done.stdout.split("\0")[:-1] == expanded
+
+
+@settings(deadline=None, max_examples=25)
+@given(WORDS)
+def test_environment_and_arguments_survive_the_shell(words: list[str]) -> None:
+    script = Script(
+        title="t",
+        device="cpu",
+        python="python3",
+        program=("-m", "x"),
+        arguments=words,
+        workdir=None,
+        data_files=(),
+        env={f"V{i}": word for i, word in enumerate(words)},
+        path_prefix=(),
+    )
+    places = "RLX_RUN_DIR=/ RLX_ATTEMPT_DIR=/ RLX_RAY_TMP=/\n"
+    show = "exec() { shift 4; printf '%s\\0' \"$@\"; env -0; }\npython3() { :; }\n"
+    done = subprocess.run(
+        ["bash", "-c", places + show + render(script)], env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True
+    )
+    seen = done.stdout.decode().split("\0")
+    assert seen[: len(words)] == words
+    environment = dict(line.split("=", 1) for line in seen[len(words) : -1])
+    assert [environment[f"V{i}"] for i in range(len(words))] == words
+
+
+def test_a_template_cannot_print_what_does_not_exist() -> None:
+    with pytest.raises(UndefinedError):
+        render(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "words"),
+    [
+        ("verl.trainer.main_ppo", ("-m", "verl.trainer.main_ppo")),
+        ("recipe.dapo.main_dapo", ("-m", "recipe.dapo.main_dapo")),
+        ("verl/trainer/nla_main.py", ("verl/trainer/nla_main.py",)),
+    ],
+)
+def test_entry_points(entrypoint: str, words: tuple[str, ...]) -> None:
+    assert program(entrypoint) == words
+
+
+@pytest.mark.parametrize("entrypoint", ["-c", "a b", "a;b", "a.", "main-ppo", "$(id)"])
+def test_what_is_no_entry_point_is_refused(entrypoint: str) -> None:
+    with pytest.raises(UsageError, match=r"backend\.entrypoint"):
+        program(entrypoint)

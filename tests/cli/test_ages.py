@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from rlx.cli.logs import parse_age
+from rlx.cli.status import duration
+from rlx.errors import UsageError
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400), ("45", 45)])
+def test_ages(text: str, seconds: int) -> None:
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-5m", "1.5h", "10 m", "yesterday", "١m"])
+def test_what_is_no_age_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a length of time"):
+        parse_age(text)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (720, "12 min"), (11_100, "3 h 05 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,217 @@
+"""Edits that turn the recorded healthy run into a broken one: each changes what that fault changes, no more."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import CASES
+
+GAP = "training/rollout_probs_diff_mean"
+
+
+class Recorded:
+    """A copy of a recorded attempt that edits may change: metrics and events as objects, the log as text."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = (folder / "log").read_bytes().decode()
+        self.metrics = _documents(folder / "metrics.jsonl")
+        self.events = [event for path in sorted((folder / "events").glob("*.jsonl")) for event in _documents(path)]
+        self.expectations: dict[str, Any] = json.loads((folder / "expectations.json").read_text())
+
+    def write(self) -> None:
+        (self.folder / "log").write_bytes(self.log.encode())
+        _write(self.folder / "metrics.jsonl", self.metrics)
+        for path in (self.folder / "events").glob("*.jsonl"):
+            path.unlink()
+        (self.folder / "events").mkdir(exist_ok=True)
+        _write(self.folder / "events" / "aqn-host-1.jsonl", self.events)
+        (self.folder / "expectations.json").write_text(json.dumps(self.expectations))
+
+    def noisy(self) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["sigma"] > 0]
+
+    def forget(self, step: int, wanted: Callable[[str], bool]) -> None:
+        """Remove metrics of a step from both files; the whole step where none is left."""
+        lines = self.log.splitlines(keepends=True)
+        self.log = "".join(_without(line, wanted) if f" step:{step} - " in line else line for line in lines)
+        for line in self.metrics:
+            if line["step"] == step:
+                line["data"] = {key: value for key, value in line["data"].items() if not wanted(key)}
+
+    def end_after(self, step: int) -> None:
+        """Cut everything that happened after the metrics line of a step."""
+        lines = self.log.splitlines(keepends=True)
+        last = next(index for index, line in enumerate(lines) if f" step:{step} - " in line)
+        self.log = "".join(lines[: last + 1])
+        self.metrics = [line for line in self.metrics if line["step"] <= step]
+        self.events = [event for event in self.events if event["step"] <= step]
+
+
+def zero_layers(run: Recorded) -> None:
+    run.log = re.sub(r"Applied noise to \d+", "Applied noise to 0", run.log)
+    for event in run.noisy():
+        event.update(layers=0, elements=0, changed=0, effective_std=0.0)
+
+
+def constant_sigma(run: Recorded) -> None:
+    for event in run.noisy():
+        event.update(sigma=0.05)
+
+
+def no_events(run: Recorded) -> None:
+    run.log = re.sub(r".*\[AQN\].*\n", "", run.log)
+    run.events = []
+
+
+def announced_only(run: Recorded) -> None:
+    no_events(run)
+    run.log += "[AQN] Noise injection enabled: 4 stages, total_steps=20, targets=AUTO\n"
+    run.log += "[AQN] Applying noise injection: step=12/20, sigma_id=1, sigma=0.010772\n"
+
+
+def console_lines_only(run: Recorded) -> None:
+    run.events = []
+
+
+def noise_left_in_validation(run: Recorded) -> None:
+    run.events = [event for event in run.events if event["phase"] != "validation"]
+
+
+def noise_added_for_validation(run: Recorded) -> None:
+    noise = {event["step"]: event for event in run.noisy()}
+    run.events = [
+        {**noise[event["step"]], "phase": "validation"}
+        if event["phase"] == "validation" and event["step"] in noise
+        else event
+        for event in run.events
+    ]
+
+
+def events_of_the_aqn_arm(run: Recorded) -> None:
+    """For the baseline: noise is recorded in an arm that was promised none."""
+    run.events = Recorded(CASES / "logs" / "tiny-aqn").events
+
+
+def claims_of_the_aqn_arm(run: Recorded) -> None:
+    """For the baseline: noise is planned and recorded, but the model that generated never had any."""
+    aqn = Recorded(CASES / "logs" / "tiny-aqn")
+    run.events, run.expectations = aqn.events, aqn.expectations
+
+
+def noise_in_first_stage(run: Recorded) -> None:
+    first = run.noisy()[0]
+    run.events = [{**first, "step": 2} if event["step"] == 2 else event for event in run.events]
+
+
+def noise_missing_at_nine(run: Recorded) -> None:
+    run.events = [event for event in run.events if (event["step"], event["phase"]) != (9, "rollout")]
+
+
+def second_replica_stops(run: Recorded) -> None:
+    run.events += [{**event, "replica": 1} for event in run.events if event["step"] <= 10]
+
+
+def no_effect(run: Recorded) -> None:
+    for event in run.noisy():
+        event.update(changed=0, effective_std=0.0)
+
+
+def dead_last_stage(run: Recorded) -> None:
+    for event in run.noisy():
+        if event["step"] >= 17:
+            event.update(changed=0, effective_std=0.0)
+
+
+def gap_not_logged(run: Recorded) -> None:
+    for step in range(1, 21):
+        run.forget(step, lambda key: key == GAP)
+
+
+def gap_not_larger(run: Recorded) -> None:
+    gap_not_logged(run)
+    for line in run.metrics:
+        if line["step"] > 0:
+            line["data"][GAP] = 1.3e-7 + 1e-8 * math.sin(line["step"])
+
+
+def cut_after_fourteen(run: Recorded) -> None:
+    run.end_after(14)
+
+
+def cut_after_three(run: Recorded) -> None:
+    run.end_after(3)
+
+
+def cut_after_six(run: Recorded) -> None:
+    run.end_after(6)
+
+
+def wrong_sigma_so_far(run: Recorded) -> None:
+    run.end_after(11)
+    constant_sigma(run)
+
+
+def last_step_unvalidated(run: Recorded) -> None:
+    run.forget(20, lambda key: key.startswith("val"))
+
+
+def tenth_step_unvalidated(run: Recorded) -> None:
+    run.forget(10, lambda key: key.startswith("val"))
+
+
+def step_seven_lost(run: Recorded) -> None:
+    run.forget(7, lambda _: True)
+    run.metrics = [line for line in run.metrics if line["step"] != 7]
+
+
+def files_disagree(run: Recorded) -> None:
+    line = next(line for line in run.metrics if line["step"] == 15)
+    key = next(key for key in line["data"] if key.startswith("val-core"))
+    line["data"][key] += 0.1
+
+
+def other_validation_set(run: Recorded) -> None:
+    run.expectations["validation_items"] = 99
+
+
+def other_total(run: Recorded) -> None:
+    run.expectations["total_steps"] = 21
+
+
+def other_metric(run: Recorded) -> None:
+    run.expectations["metric"] = "val-core/openai/gsm8k/acc/mean@1"
+
+
+def odd_accuracy(run: Recorded) -> None:
+    line = next(line for line in run.metrics if line["step"] == 20)
+    key = next(key for key in line["data"] if key.startswith("val-core"))
+    old, line["data"][key] = line["data"][key], 0.6543210
+    head, mark, last = run.log.partition(" step:20 - ")
+    run.log = head + mark + last.replace(f"{key}:np.float64({old})", f"{key}:np.float64(0.6543210)")
+
+
+def nothing(run: Recorded) -> None:
+    """The recorded run as it is."""
+
+
+EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}
+
+
+def _without(line: str, wanted: Callable[[str], bool]) -> str:
+    head, *pairs = line.rstrip("\n").split(" - ")
+    kept = [pair for pair in pairs if not wanted(pair.rpartition(":")[0])]
+    return " - ".join([head, *kept]) + "\n" if kept else ""
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _write(path: Path, documents: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))

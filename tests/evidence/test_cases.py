@@ -1,0 +1,61 @@
+"""Folders of evidence and the verdict they must lead to. `case.json`: arm, state, maybe a recorded run and an edit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.evidence import Evidence, Verdict, judge, read_evidence
+from rlx.plan import Expectations, RunState, from_jsonable
+from tests.conftest import CASES
+from tests.evidence.edits import EDITS, Recorded
+
+FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
+
+
+def attempts(folder: Path, case: dict[str, Any], tmp_path: Path) -> list[Path]:
+    """The attempt directories of a case: an edited copy of a recorded one, its `attempts/`, or the folder itself."""
+    if "recorded" in case:
+        copy = Path(shutil.copytree(CASES / "logs" / case["recorded"], tmp_path / "attempt"))
+        run = Recorded(copy)
+        EDITS[case.get("edit", "nothing")](run)
+        run.write()
+        return [copy]
+    return sorted((folder / "attempts").iterdir()) if (folder / "attempts").exists() else [folder]
+
+
+def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
+    case = json.loads((folder / "case.json").read_text())
+    dirs = attempts(folder, case, tmp_path)
+    where = folder if (folder / "expectations.json").exists() else dirs[0]
+    expectations = from_jsonable(Expectations, json.loads((where / "expectations.json").read_text()))
+    evidence = read_evidence(dirs)
+    return judge(evidence, expectations, RunState(case["state"]), arm=case["arm"]), evidence
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_verdict(folder: Path, tmp_path: Path) -> None:
+    verdict, _ = verdict_of(folder, tmp_path)
+    seen = {
+        "status": verdict.status,
+        "ids": [finding.id for finding in verdict.findings],
+        "sentence": verdict.sentence,
+        "noise": verdict.noise,
+    }
+    assert seen == json.loads((folder / "expected.json").read_text())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_finding_can_be_read(folder: Path, tmp_path: Path) -> None:
+    verdict, _ = verdict_of(folder, tmp_path)
+    assert "\n" not in verdict.sentence
+    assert all(finding.message and "\n" not in finding.message for finding in verdict.findings)
+
+
+def test_every_edit_is_used() -> None:
+    used = {json.loads((folder / "case.json").read_text()).get("edit", "nothing") for folder in FOLDERS}
+    assert used == EDITS.keys()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rlx.evidence import NoiseEvent
+from rlx.evidence.files import read_events, read_metrics
+
+EVENT = {
+    "kind": "noise",
+    "phase": "rollout",
+    "step": 5,
+    "sigma": 0.05,
+    "layers": 5,
+    "skipped": 0,
+    "elements": 320,
+    "changed": 318,
+    "effective_std": 0.0499,
+    "replica": 1,
+    "time": 20.0,
+}
+
+
+def metrics(tmp_path: Path, text: str) -> dict[int, dict[str, float]]:
+    (tmp_path / "metrics.jsonl").write_text(text)
+    return read_metrics(tmp_path / "metrics.jsonl").steps
+
+
+def events(tmp_path: Path, *documents: Any) -> list[NoiseEvent]:
+    (tmp_path / "aqn-h-1.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return read_events(tmp_path)
+
+
+def test_both_writers_of_verl(tmp_path: Path) -> None:
+    by_json = '{"step": 1, "data": {"a": 0.5, "n": NaN, "big": Infinity}}\n'
+    by_orjson = '{"step":2,"data":{"a":1,"n":null,"flag":true,"text":"no","list":[1]}}\n'
+    read = metrics(tmp_path, by_json + by_orjson)
+    assert read[1]["a"] == 0.5 and math.isnan(read[1]["n"]) and read[1]["big"] == math.inf
+    assert read[2].keys() == {"a", "n", "flag"} and math.isnan(read[2]["n"]) and read[2]["flag"] == 1
+
+
+def test_a_torn_line_hides_nothing_else(tmp_path: Path) -> None:
+    text = '{"step":1,"data":{"a":1}}\n{"step":2,"da\n{"step":3,"data":{"a":3}}\n{"step":4,"data":{"a":'
+    assert metrics(tmp_path, text) == {1: {"a": 1}, 3: {"a": 3}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000 + '"step"',
+        '{"step":' + "9" * 5000 + "}",
+        '{"step":-1,"data":{"a":1}}',
+        '{"step":1.5,"data":{"a":1}}',
+        '{"step":true,"data":{"a":1}}',
+        '{"step":1,"data":[1]}',
+        '"step"',
+        '{"step":1,"data":{"a":' + "9" * 400 + "}}",
+    ],
+)
+def test_lines_that_are_no_metrics(tmp_path: Path, line: str) -> None:
+    assert metrics(tmp_path, line + '\n{"step":2,"data":{"a":2}}\n').get(2) == {"a": 2}
+
+
+def test_no_file_is_no_metrics(tmp_path: Path) -> None:
+    assert read_metrics(tmp_path / "metrics.jsonl").steps == {}
+    assert read_events(tmp_path / "events") == []
+
+
+def test_one_step_twice_with_other_values_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text('{"step":1,"data":{"a":1}}\n{"step":1,"data":{"a":2}}\n')
+    timeline = read_metrics(tmp_path / "m")
+    assert timeline.steps == {1: {"a": 2}} and [d.values for d in timeline.disagreements] == [(1, 2)]
+
+
+def test_an_event_as_the_payload_writes_it(tmp_path: Path) -> None:
+    assert events(tmp_path, EVENT) == [
+        NoiseEvent(5, 0.05, 5, "rollout", 318, 320, 0.0499, "aqn-h-1.jsonl", 1),
+    ]
+
+
+def test_events_of_all_processes_by_time(tmp_path: Path) -> None:
+    (tmp_path / "aqn-h-2.jsonl").write_text(json.dumps({**EVENT, "step": 4, "time": 10.0}) + "\n")
+    assert [event.step for event in events(tmp_path, EVENT, {**EVENT, "step": 3, "time": None})] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "other"},
+        {"phase": "later"},
+        {"step": None},
+        {"step": "5"},
+        {"sigma": "x"},
+        {"layers": -1},
+        {"layers": None},
+    ],
+)
+def test_an_event_that_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
+    assert events(tmp_path, {**EVENT, **change}) == []
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=300))
+def test_no_junk_raises_or_hides_the_line_after_it(tmp_path: Path, junk: bytes) -> None:
+    for name in ("metrics.jsonl", "aqn-1.jsonl"):
+        (tmp_path / name).write_bytes(junk + b'\n{"step":7,"data":{"a":1}}\n' + json.dumps(EVENT).encode())
+    assert read_metrics(tmp_path / "metrics.jsonl").steps[7]["a"] == 1
+    assert read_events(tmp_path)[-1].step == 5

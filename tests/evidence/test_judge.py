@@ -1,0 +1,196 @@
+"""What the folders of cases do not show: the second witness with a control, borders of the schedule, odd plans."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlx.evidence import Evidence, NoiseEvent, Totals, VerdictStatus, judge
+from rlx.evidence.gap import KEY
+from rlx.evidence.schedule import planned_sigmas
+from rlx.evidence.verdict import ranges
+from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
+
+STEPS = 20
+METRIC = "val-core/a/acc/mean@1"
+SCHEDULE = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 5, STEPS), 5, ("rmsnorm",), "payload", False)
+EXPECTED = Expectations(STEPS, (0, 10, 20), True, 100, 1, "auto", SCHEDULE, True)
+
+
+def healthy(gap: dict[int, float] | None = None) -> Evidence:
+    metrics: dict[int, dict[str, float]] = {0: {METRIC: 0.1}}
+    noise = []
+    for step in range(1, STEPS + 1):
+        sigma = SCHEDULE.sigma(step)
+        metrics[step] = {"actor/lr": 1e-6, KEY: gap[step] if gap else 1e-7 * (1 + step % 3) + sigma / 10}
+        noise.append(NoiseEvent(step, sigma, 5 if sigma else 0, effective_std=sigma))
+        if step in (10, 20):
+            metrics[step][METRIC] = step / 100
+            noise.append(NoiseEvent(step, 0.0, 0, phase="validation"))
+    return Evidence(metrics, tuple(noise), Totals(STEPS, 400, 100))
+
+
+def verdict(
+    evidence: Evidence, expected: Expectations = EXPECTED, state: RunState = RunState.FINISHED
+) -> tuple[str, list[str]]:
+    judged = judge(evidence, expected, state, arm="aqn")
+    return judged.status, [finding.id for finding in judged.findings]
+
+
+def test_a_healthy_run_is_valid() -> None:
+    assert verdict(healthy()) == ("valid", [])
+
+
+def test_a_gap_that_grows_anyhow_convinces_only_without_a_control() -> None:
+    growth = {step: 1e-3 * step for step in range(1, STEPS + 1)}
+    evidence = healthy(growth)
+    assert judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").status == "valid"
+    judged = judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn", control_gap=growth)
+    assert (judged.status, [finding.id for finding in judged.findings]) == ("unverified", ["RLX609"])
+
+
+def test_a_control_that_does_not_grow_confirms_the_noise() -> None:
+    flat = dict.fromkeys(range(1, STEPS + 1), 1e-7)
+    assert judge(healthy(), EXPECTED, RunState.FINISHED, arm="aqn", control_gap=flat).status == "valid"
+
+
+def test_weak_stages_that_drown_do_not_count_against_the_strong_ones() -> None:
+    """bfloat16: 4e-3 apart without noise; the stages below sigma 0.005 are invisible in it."""
+    gap = {step: 4e-3 * (1 + 0.1 * math.sin(3 * step)) + SCHEDULE.sigma(step) / 5 for step in range(1, STEPS + 1)}
+    weak = [step for step in gap if 0 < SCHEDULE.sigma(step) < 0.005]
+    gap |= {step: 3.7e-3 for step in weak}
+    assert verdict(healthy(gap)) == ("valid", [])
+
+
+def test_too_few_steps_are_inconclusive_rather_than_a_disagreement() -> None:
+    schedule = replace(SCHEDULE, sigmas=(0.0, 0.05, 0.01))
+    evidence = healthy()
+    short = Evidence({step: evidence.metrics[step] for step in range(4)}, noise=tuple(
+        NoiseEvent(step, schedule.sigma(step), 5 if step > 1 else 0) for step in (1, 2, 3)
+    ))  # fmt: skip
+    expected = replace(EXPECTED, total_steps=3, validation_steps=(0,), last_step_validated=False, noise=schedule)
+    assert verdict(short, expected) == ("unverified", ["RLX608"])
+
+
+def test_a_back_end_that_reports_no_gap_leaves_the_run_unverified() -> None:
+    evidence = healthy()
+    bare = replace(evidence, metrics={s: {k: v for k, v in m.items() if k != KEY} for s, m in evidence.metrics.items()})
+    judged = judge(bare, replace(EXPECTED, reports_probability_gap=False), RunState.FINISHED, arm="aqn")
+    assert judged.status == "unverified" and "does not report" in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("sigma", "status"), [(0.05 * 1.0009, "valid"), (0.05 * 1.002, "invalid"), (math.nan, "invalid")]
+)
+def test_sigma_may_differ_by_its_rounding_only(sigma: float, status: str) -> None:
+    evidence = healthy()
+    noise = tuple(replace(event, sigma=sigma) if event.sigma == 0.05 else event for event in evidence.noise)
+    assert verdict(replace(evidence, noise=noise))[0] == status
+
+
+def test_a_second_sync_of_one_step_must_fit_too() -> None:
+    evidence = healthy()
+    again = NoiseEvent(12, 0.05, 5)
+    assert verdict(replace(evidence, noise=(*evidence.noise, again))) == ("invalid", ["RLX603"])
+
+
+def test_noise_after_the_last_step_reaches_nobody() -> None:
+    evidence = healthy()
+    assert verdict(replace(evidence, noise=(*evidence.noise, NoiseEvent(21, 0.0005, 5)))) == ("valid", [])
+
+
+def test_declared_noise_in_validation_is_no_fault() -> None:
+    evidence = healthy()
+    noise = tuple(
+        replace(event, sigma=0.01, layers=5) if event.phase == "validation" else event for event in evidence.noise
+    )
+    declared = replace(EXPECTED, noise=replace(SCHEDULE, in_validation=True))
+    assert verdict(replace(evidence, noise=noise)) == ("invalid", ["RLX606"])
+    assert verdict(replace(evidence, noise=noise), declared) == ("valid", [])
+
+
+def test_validation_without_a_sync_of_its_own_is_clean_while_there_is_no_noise() -> None:
+    evidence = healthy()
+    noise = tuple(event for event in evidence.noise if event.phase == "rollout")
+    early = replace(evidence, noise=noise, metrics={**evidence.metrics, 2: {**evidence.metrics[2], METRIC: 0.1}})
+    judged = judge(early, EXPECTED, RunState.FINISHED, arm="aqn")
+    assert "steps 10, 20" in judged.findings[0].message
+
+
+def test_without_any_total_there_is_no_end_to_reach() -> None:
+    evidence = replace(healthy(), totals=Totals())
+    assert verdict(evidence, replace(EXPECTED, total_steps=None)) == ("unverified", ["RLX706"])
+
+
+def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
+    evidence = healthy()
+    odd = replace(evidence, metrics={**evidence.metrics, 10: {**evidence.metrics[10], METRIC: 0.123456}})
+    assert verdict(odd) == ("valid", ["RLX708"])
+    several = {**odd.metrics, 20: {**odd.metrics[20], "val-core/b/acc/mean@1": 0.5}}
+    assert verdict(replace(odd, metrics=several)) == ("valid", ["RLX711"])
+
+
+def test_three_printed_decimals_are_fractions_too() -> None:
+    evidence = healthy()
+    values = {0: 0.143, 10: 0.286, 20: 0.429}
+    metrics = {
+        step: {**line, METRIC: values[step]} if step in values else line for step, line in evidence.metrics.items()
+    }
+    rounded = replace(evidence, totals=Totals(STEPS, 400, 7), metrics=metrics)
+    assert verdict(rounded, replace(EXPECTED, validation_items=None)) == ("valid", [])
+
+
+def test_a_queued_run_has_nothing_to_be_blamed_for() -> None:
+    assert verdict(Evidence(), state=RunState.QUEUED) == ("incomplete", ["RLX906"])
+
+
+def test_a_run_that_failed_before_its_first_step() -> None:
+    judged = judge(Evidence(), EXPECTED, RunState.FAILED, arm="aqn")
+    assert judged.sentence == "incomplete: the run failed after step 0 of 20 (RLX801, RLX701, RLX702)"
+
+
+@pytest.mark.parametrize("total", [28, 29, 30, 58, 116])
+def test_a_fork_is_held_to_its_own_arithmetic_over_its_own_total(total: int) -> None:
+    """get_sigma_by_step of the fork: stage = int(step // (total / stages)), steps from 0."""
+    planned = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 10, 29), 10, ("rmsnorm",), "builtin", True)
+    by_stage = list(dict.fromkeys(planned.sigmas))
+    fork = [by_stage[min(9, int(step // (total / 10)))] for step in range(total)]
+    assert list(planned_sigmas(planned, total)) == fork
+    assert planned_sigmas(replace(planned, provider="payload"), total) == planned.sigmas
+
+
+def test_ranges() -> None:
+    assert ranges([4, 1, 2, 3, 9, 9, 7]) == "1-4, 7, 9"
+    assert ranges([]) == ""
+
+
+EVENTS = st.builds(
+    NoiseEvent,
+    step=st.none() | st.integers(0, 30),
+    sigma=st.sampled_from([0.0, 0.05, 0.0005, math.nan]),
+    layers=st.integers(0, 5),
+    phase=st.sampled_from(["rollout", "validation"]),
+    changed=st.none() | st.integers(0, 3),
+    effective_std=st.none() | st.sampled_from([0.0, 0.05]),
+    replica=st.integers(0, 1),
+)
+METRICS = st.dictionaries(
+    st.integers(0, 30),
+    st.dictionaries(st.sampled_from([KEY, METRIC, "actor/lr"]), st.floats(), min_size=1),
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(METRICS, st.lists(EVENTS, max_size=8), st.sampled_from(list(RunState)), st.booleans())
+def test_any_evidence_gets_a_verdict(
+    metrics: dict[int, dict[str, float]], noise: list[NoiseEvent], state: RunState, quiet: bool
+) -> None:
+    expected = replace(EXPECTED, noise=None) if quiet else EXPECTED
+    judged = judge(Evidence(dict(sorted(metrics.items())), tuple(noise)), expected, state, arm="aqn")
+    assert judged.sentence.startswith(f"{judged.status}: ")
+    assert state is RunState.FINISHED or judged.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE)

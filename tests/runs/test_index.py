@@ -1,0 +1,126 @@
+"""The index is a cache: whatever happens to it, the runs are still there. And what names mean."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rlx.errors import NoSuchRun, RlxError, UsageError
+from rlx.hosts import local_site
+from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, read_manifests, resolve
+from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
+
+
+@pytest.fixture
+def two_launches() -> tuple[tuple[RunRef, ...], tuple[RunRef, ...]]:
+    older = start(toy_plan("true", arm="base"), toy_plan("true", arm="aqn"), toy_plan("true", arm="old"))
+    newer = start(toy_plan("true", arm="base", seed=1), toy_plan("true", arm="base", seed=2), toy_plan("true", arm="aqn"))
+    for ref in (*older, *newer):
+        ended(ref)
+    return older, newer
+
+
+def test_what_names_mean(two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, ...]]) -> None:
+    older, newer = two_launches
+    index = Index(home())
+    assert index.runs() == (*newer, *older)
+    assert latest_launch(index) == newer
+    assert current_runs(index) == newer
+    assert resolve(index, ["base"]) == newer[:2]
+    assert resolve(index, ["old"]) == (older[2],)
+    assert resolve(index, ["aqn", "base", "aqn"]) == (newer[2], *newer[:2])
+    assert resolve(index, ["toy-base-s2"]) == (newer[1],)
+    assert resolve(index, [older[0].run_id]) == (older[0],)
+    assert resolve(index, [older[0].launch_id]) == older
+    assert resolve(index, [older[2].run_id[:-1]]) == (older[2],)
+    with pytest.raises(NoSuchRun, match="beginning of 3 runs") as ambiguous:
+        resolve(index, ["toy-base"])
+    assert older[0].run_id in ambiguous.value.hint and newer[0].run_id in ambiguous.value.hint
+    with pytest.raises(NoSuchRun, match="'aqm'") as unknown:
+        resolve(index, ["aqm"])
+    assert "aqn" in unknown.value.hint
+    with pytest.raises(NoSuchRun):
+        resolve(index, [""])
+
+
+def test_a_broken_index_is_moved_aside_and_rebuilt(
+    two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, ...]],
+) -> None:
+    older, newer = two_launches
+    database = home() / "index.db"
+    for content in (b"this is no database" * 100, b"", database.read_bytes()[:5000] + b"\xff" * 4000):
+        for suffix in ("-wal", "-shm"):
+            Path(f"{database}{suffix}").unlink(missing_ok=True)
+        database.write_bytes(content)
+        assert set(Index(home()).runs()) == {*older, *newer}
+        assert latest_launch(Index(home())) == newer
+    assert len(list(home().glob("index.db.broken-*"))) >= 1
+
+
+def test_a_new_home_finds_the_runs_of_this_machine(tmp_path: Path) -> None:
+    refs = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
+    for ref in refs:
+        ended(ref)
+    assert Index(tmp_path / "other-home").runs() == refs
+
+
+def test_runs_of_another_home_appear_when_the_root_is_read_again(tmp_path: Path) -> None:
+    mine = Index(tmp_path / "mine")
+    (ref,) = start(toy_plan("true"))
+    assert mine.runs() == ()
+    mine.rebuild(local_site())
+    mine.rebuild(local_site())
+    assert mine.runs() == (ref,)
+    ended(ref)
+
+
+def test_a_manifest_of_another_version_does_not_hide_the_other_runs() -> None:
+    old, good = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
+    ended(good)
+    manifest = old.run_dir / "manifest.json"
+    document = json.loads(manifest.read_text())
+    del document["plan"]["expectations"]
+    manifest.write_text(json.dumps(document))
+    assert Index(home() / "new").runs() == (good,)
+    with pytest.raises(UsageError, match="expectations"):
+        read_manifest(old)
+
+
+def test_a_manifest_is_the_plan_with_digests_instead_of_contents() -> None:
+    plan = toy_plan("echo 'content of the file'")
+    (ref,) = start(plan)
+    ended(ref)
+    manifest = read_manifest(ref)
+    assert (manifest.plan.run_name, manifest.plan.site) == (plan.run_name, plan.site)
+    assert [file.content for file in manifest.plan.files] == [""]
+    digest = subprocess.run(["sha256sum", ref.run_dir / "launch.sh"], capture_output=True, text=True, check=True).stdout
+    assert manifest.digests == {"launch.sh": digest.split()[0]}
+    assert "content of the file" not in (ref.run_dir / "manifest.json").read_text()
+    assert read_manifests([ref]) == {ref.run_id: manifest}
+    (ref.run_dir / "manifest.json").rename(ref.run_dir / "gone")
+    with pytest.raises(RlxError, match="no manifest"):
+        read_manifest(ref)
+
+
+def test_current_runs_are_the_newest_launch_and_what_still_lives() -> None:
+    ended_long_ago, living = start(toy_plan("true", arm="a"), toy_plan(FOREVER, arm="b"))
+    ended(ended_long_ago)
+    until(lambda: see(living).leader_live, "the second runs")
+    (newest,) = start(toy_plan("true", arm="c"))
+    assert current_runs(Index(home())) == (newest, living)
+
+
+def test_a_home_that_cannot_be_written_is_an_error() -> None:
+    home().write_text("a file")
+    with pytest.raises(RlxError, match="home"):
+        Index(home())
+
+
+def test_nothing_launched_yet() -> None:
+    index = Index(home())
+    assert index.runs() == () == current_runs(index)
+    with pytest.raises(NoSuchRun, match="no runs yet"):
+        latest_launch(index)

@@ -1,0 +1,95 @@
+"""derive_state as a table: what the host sees, and what that means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import RunState
+from rlx.runs import Facts, derive_state, supervisor
+from rlx.runs.state import Exit, Life, parse_report
+from tests.runs.toys import ended, see, start, state_file, toy_plan
+
+FINISHED = RunState.FINISHED
+SHIPPED = Facts(
+    run_id="toy",
+    now=1000.0,
+    attempt=1,
+    holder=Life.NONE,
+    supervisor=Life.NONE,
+    leader=Life.NONE,
+    members=0,
+    ahead=0,
+    created=995.0,
+    stop_asked=False,
+    started=None,
+    log_bytes=0,
+    log_time=None,
+    metrics_bytes=0,
+    exit=None,
+)
+WAITING = replace(SHIPPED, holder=Life.LIVE, created=0.0)
+STARTED = replace(WAITING, started=900.0, supervisor=Life.LIVE, leader=Life.LIVE, members=3)
+GONE = replace(STARTED, holder=Life.DEAD, supervisor=Life.DEAD, leader=Life.DEAD, members=0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        (SHIPPED, RunState.STARTING),
+        (replace(SHIPPED, created=0.0), RunState.LOST),
+        (replace(SHIPPED, stop_asked=True), RunState.STOPPED),
+        (WAITING, RunState.QUEUED),
+        (replace(WAITING, holder=Life.DEAD), RunState.LOST),
+        (replace(WAITING, holder=Life.DEAD, stop_asked=True), RunState.STOPPED),
+        (replace(WAITING, started=999.0), RunState.STARTING),
+        (replace(WAITING, started=900.0), RunState.LOST),
+        (STARTED, RunState.STARTING),
+        (replace(STARTED, metrics_bytes=9), RunState.RUNNING),
+        (replace(STARTED, metrics_bytes=9, holder=Life.DEAD, supervisor=Life.DEAD), RunState.RUNNING),
+        (replace(GONE, metrics_bytes=9, members=1), RunState.RUNNING),
+        (GONE, RunState.LOST),
+        (replace(GONE, stop_asked=True), RunState.LOST),
+        (replace(GONE, exit=Exit(0, "leader", 990.0)), FINISHED),
+        (replace(GONE, exit=Exit(0, "leader", 990.0), stop_asked=True), FINISHED),
+        (replace(GONE, exit=Exit(1, "leader", 990.0)), RunState.FAILED),
+        (replace(GONE, exit=Exit(137, "supervisor", 990.0)), RunState.FAILED),
+        (replace(GONE, exit=Exit(143, "stop", 990.0), stop_asked=True), RunState.STOPPED),
+        (replace(STARTED, exit=Exit(3, "leader", 990.0)), RunState.FAILED),
+    ],
+)
+def test_what_the_facts_mean(facts: Facts, state: RunState) -> None:
+    assert derive_state(facts) is state
+
+
+def test_a_torn_file_is_no_crash() -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    for name, expected in (("leader", FINISHED), ("supervisor", FINISHED), ("exit", RunState.LOST)):
+        for content in ("", "\n", "7", "garbage in here", "1 2 3 4 5 6 7", "-1 x y", "\0\0\0", "0 leader"):
+            state_file(ref, name).write_text(content)
+            seen = see(ref)
+            assert (seen.state, seen.members, seen.leader_live) == (expected, 0, False), (name, content)
+
+
+def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    tick = Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
+    for ident, live in ((f"1 {tick} {boot}", True), (f"1 {int(tick) + 1} {boot}", False), (f"1 {tick} {'0' * 36}", False)):
+        state_file(ref, "leader").write_text(ident + "\n")
+        assert see(ref).leader_live is live
+
+
+def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> None:
+    runs = tmp_path / "root" / "runs"
+    for name in ("plain", "with space", "line\nbreak", "$(reboot)", "-n", ".incoming-x", "quote'", "ünï"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "manifest.json").write_text("{}")
+    (runs / "no-manifest").mkdir()
+    facts = parse_report(supervisor.call("local", "report", str(tmp_path / "root")))
+    assert list(facts) == ["plain"]
+    assert parse_report(supervisor.call("local", "report", str(tmp_path / "nowhere"))) == {}

@@ -1,0 +1,128 @@
+"""Small real runs: launch plans whose launch.sh is a few lines of bash, and ways to look at their processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from rlx.hosts import local_site
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
+from rlx.runs import Observation, RunPaths, RunRef, launch, observe
+
+T = TypeVar("T")
+
+FOREVER = "while :; do sleep 0.2; done\n"
+
+
+def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[str, ...] = ()) -> LaunchPlan:
+    return LaunchPlan(
+        name="toy",
+        arm=arm,
+        control=None,
+        seed=seed,
+        backend="none",
+        backend_version="0",
+        site=local_site(),
+        command=("bash",),
+        env={},
+        secrets=secrets,
+        files=(PlannedFile("launch.sh", script, 0o700),),
+        expectations=Expectations(None, (), False, None, 1, "auto", None, False),
+        treatment=(),
+        recipe={},
+        device_kind="cpu",
+        devices=1,
+    )
+
+
+def home() -> Path:
+    return Path(os.environ["RLX_HOME"])
+
+
+def start(*plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
+    return launch(plans, secrets or {}, home()).runs
+
+
+def start_one(script: str) -> RunRef:
+    """Launch a run and wait until its script runs."""
+    (ref,) = start(toy_plan(f"echo up\n{script}"))
+    until(lambda: "up" in log_of(ref), "the script runs")
+    return ref
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+    """The first true value of the condition; fails the test if there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain: {what}"
+        time.sleep(0.02)
+    return value
+
+
+def see(ref: RunRef) -> Observation:
+    return observe([ref])[ref.run_id]
+
+
+def ended(ref: RunRef) -> Observation:
+    """The run once it has ended and nothing of it is left."""
+
+    def look() -> Observation | None:
+        seen = see(ref)
+        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live
+        return seen if over else None
+
+    return until(look, f"{ref.run_id} ends")
+
+
+def reaches(ref: RunRef, state: RunState) -> Observation:
+    return until(lambda: seen if (seen := see(ref)).state is state else None, f"{ref.run_id} is {state}")
+
+
+def log_of(ref: RunRef) -> str:
+    return RunPaths(ref.run_dir).log.read_text()
+
+
+def state_file(ref: RunRef, name: str) -> Path:
+    return RunPaths(ref.run_dir).latest / "state" / name
+
+
+def holder_pid(ref: RunRef) -> int:
+    return int((ref.run_dir / "holder").read_text().split()[0])
+
+
+def pid_in(ref: RunRef, name: str) -> int:
+    return int(state_file(ref, name).read_text().split()[0])
+
+
+def logged_pid(ref: RunRef, label: str) -> int:
+    """The pid that the script printed as `label pid`."""
+
+    def find() -> int | None:
+        words = [line.split() for line in log_of(ref).splitlines()]
+        return next((int(word[1]) for word in words if word[:1] == [label] and len(word) == 2), None)
+
+    return until(lambda: find(), f"{ref.run_id} prints {label}")
+
+
+def is_running(pid: int) -> bool:
+    """Zombies have ended: only their parent has not asked how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def marked_processes(run_id: str) -> list[int]:
+    """Who carries the mark of a run, found independently of supervise.sh."""
+    mark = f"RLX_RUN={run_id}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found

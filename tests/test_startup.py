@@ -1,0 +1,41 @@
+"""What a command may import before it does anything: help and status must answer at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "paramiko", "docker", "ray", "torch", "numpy", "scipy", "matplotlib", "sqlalchemy", "fastapi", "requests", "jinja2",
+}  # fmt: skip
+# The schema of recipes costs more than everything else together; only commands that read a recipe pay for it.
+RECIPE_ONLY = {"pydantic", "yaml"}
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Top-level packages that `python -m rlx ARGUMENTS` imports."""
+    command = [sys.executable, "-X", "importtime", "-m", "rlx", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr[-2000:]
+    names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
+    return {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("compare", "--help"), ("status",)], ids=" ".join)
+def test_quick_commands_import_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    assert sorted(imported_by(*arguments) & (HEAVY | RECIPE_ONLY)) == []
+
+
+def test_version_imports_no_command() -> None:
+    assert "typer" not in imported_by("--version")
+
+
+def test_recipe_commands_import_nothing_but_the_schema() -> None:
+    found = imported_by("recipes")
+    assert sorted(found & HEAVY) == []
+
+
+def test_the_probe_sees_what_is_imported() -> None:
+    assert "pydantic" in imported_by("schema")

@@ -1,0 +1,111 @@
+"""Real training: the demo is run once, and several tests look at what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+RECIPE = REPOSITORY / "recipes/tiny-cpu.yaml"
+
+
+@dataclass(frozen=True)
+class Laptop:
+    """A person with an rlx home; the run root and the leases are of the machine."""
+
+    folder: Path
+
+    def rlx(self, *arguments: str, code: int | None = 0, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rlx", *arguments],
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            cwd=self.folder,
+        )
+        assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def environment(self) -> dict[str, str]:
+        places = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
+        return {
+            **os.environ,
+            **{variable: str(self.folder / name) for variable, name in places.items()},
+            "RLX_TMUX_SOCKET": self.socket,
+            "NO_COLOR": "1",
+        }
+
+    @property
+    def socket(self) -> str:
+        return f"rlx-test-{os.getpid()}-{self.folder.name}"
+
+    def launch(self, *arguments: str) -> list[str]:
+        return self.rlx("launch", str(RECIPE), "--host", "local", *arguments).stdout.split()
+
+    def status(self, *names: str) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = json.loads(self.rlx("status", "--json", *names).stdout)["runs"]
+        return runs
+
+    def until(self, run: str, reached: Callable[[dict[str, Any]], bool], timeout_s: float = 300) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        while not reached(row := self.status(run)[0]):
+            assert time.monotonic() < deadline, f"still {row['state']} at step {row['steps_done']}: {row['run_dir']}"
+            assert row["state"] not in ("failed", "lost"), self.rlx("logs", run, "-n", "40", code=None).stdout
+            time.sleep(0.5)
+        return row
+
+
+@pytest.fixture(scope="session")
+def new_laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Laptop]]:
+    made: list[Laptop] = []
+
+    def make() -> Laptop:
+        made.append(Laptop(tmp_path_factory.mktemp("laptop")))
+        return made[-1]
+
+    yield make
+    for laptop in made:
+        laptop.rlx("stop", "--all", "--yes", "--grace", "2", code=None)
+        subprocess.run(["tmux", "-L", laptop.socket, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tiny_assets(tmp_path_factory: pytest.TempPathFactory) -> None:
+    Laptop(tmp_path_factory.mktemp("assets")).rlx("data", "tiny-cpu")
+
+
+@pytest.fixture(scope="session")
+def demo(new_laptop: Callable[[], Laptop]) -> Laptop:
+    """Both arms of the tiny recipe, trained to the end."""
+    laptop = new_laptop()
+    laptop.launch("--arm", "all", "--follow")
+    return laptop
+
+
+def processes_of(run_id: str) -> dict[int, str]:
+    """Command lines of the live processes that carry the run's mark."""
+    mark = f"RLX_RUN={run_id}".encode()
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            marked = mark in (folder / "environ").read_bytes().split(b"\0")
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if marked and line:
+            found[int(folder.name)] = line
+    return found
