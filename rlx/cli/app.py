@@ -11,14 +11,18 @@ from rlx import __version__
 from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
 from rlx.errors import ExitCode, RlxError
 
-EXIT_CODES = """Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable ·
-5 preflight failed · 10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C"""
+EXIT_CODES = (
+    "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
+    "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C"
+)
 
 app = typer.Typer(
     name="rlx",
     help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
+    # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

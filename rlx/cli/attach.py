@@ -17,9 +17,9 @@ def attach(
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Pass keys on to the session, Ctrl-C too.")] = False,
 ) -> None:
-    """Attach to the tmux session of a run, read-only; detach with Ctrl-b d.
+    """Watch a run in its tmux session.
 
-    The run does not depend on the session: closing it ends nothing.
+    Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
     """
     from rlx.cli.selection import runs_or_latest
     from rlx.runs import observe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,8 +26,9 @@ def compare(
     as_csv: Annotated[bool, typer.Option("--csv", help="The values by step as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Compare runs by step: difference, interval, p-value, what differs, and whether it may be reported.
+    """Compare arms, and say what may be reported.
 
+    By step: difference, interval, p-value, and what differs besides the treatment.
     Values meet at the last step at which both runs were validated; a peak is shown and never used. Exit code: 0 may
     be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
     """
@@ -39,8 +41,7 @@ def compare(
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("--md, --csv and --json exclude each other", "name one of them")
-    index = Index(rlx_home())
-    judged = judge_runs([_one_run(index, name, seed) for name in (control, *treatments)])
+    judged = judge_runs(_one_run_each(Index(rlx_home()), (control, *treatments), seed))
     comparison = compare_runs(judged[0], judged[1:], metric)
     if as_json:
         print_json(as_answer(comparison))
@@ -60,6 +61,14 @@ def outcome(comparison: Comparison, strict: bool) -> ExitCode:
     if comparison.interim:
         return ExitCode.NOT_FINISHED
     return ExitCode.NOT_VERIFIED if strict and not comparison.verified else ExitCode.OK
+
+
+def _one_run_each(index: Index, names: Sequence[str], seed: int | None) -> list[RunRef]:
+    refs = [_one_run(index, name, seed) for name in names]
+    for ref, name in zip(refs, names, strict=True):
+        if refs.count(ref) > 1:
+            raise UsageError(f"{name}: {ref.run_id} is named twice", "name runs that can differ")
+    return refs
 
 
 def _one_run(index: Index, name: str, seed: int | None) -> RunRef:

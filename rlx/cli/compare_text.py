@@ -148,7 +148,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"{contrast.treatment} against {comparison.control.label}"
         yield from (f"  {sentence}" for sentence in contrast.sentences)
         yield f"  declared treatment: {_declared(contrast)}"
-        yield from _finding_lines(contrast.findings)
+        yield from _finding_lines(contrast.findings, said=contrast.sentences[0])
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
@@ -164,4 +164,7 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
 
 def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
-    return "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in declared) or "none"
+    return (
+        "; ".join(f"{item.key}: {brief(item.control, 100)} → {brief(item.treatment, 100)}" for item in declared)
+        or "none"
+    )

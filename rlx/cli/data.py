@@ -21,7 +21,7 @@ def data(
     to: Annotated[Path, typer.Option(help="The folder to write; the recipe names the default.")] = TINY_CPU_FOLDER,
     force: Annotated[bool, typer.Option("--force", help="Make it again even if it is complete.")] = False,
 ) -> None:
-    """Make the model and data of a shipped recipe on this machine.
+    """Make the model and data of a shipped recipe.
 
     Prints the folder. What is complete already is left alone.
     """

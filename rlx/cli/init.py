@@ -16,7 +16,7 @@ def init(
         str, typer.Option("--from", metavar="NAME", help="Bundled recipe to copy (`rlx recipes`).")
     ] = "starter",
 ) -> None:
-    """Write a recipe to start from, with the files that it names."""
+    """Write a recipe to start from."""
     from rlx.cli.output import narrate
     from rlx.recipe import start_recipe
 

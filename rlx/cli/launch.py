@@ -34,9 +34,9 @@ def launch(
     yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {_MANY_RUNS}.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
-    """Launch a recipe: one detached run for each arm and seed, queued for the devices in that order.
+    """Launch the arms of a recipe as detached runs.
 
-    Prints the run ids. The same launch typed again after an interruption completes it and starts nothing twice.
+    One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed again after an interruption completes it and starts nothing twice.
     """
     from rlx.cli.home import rlx_home
     from rlx.cli.plan import print_plans

@@ -22,8 +22,9 @@ def plan(
     files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
 ) -> None:
-    """Show each run's command, files, environment, expectations and findings.
+    """Show what would run, and what it promises.
 
+    For each run: command, files, environment, expectations and findings.
     Nothing is started or written. Exit code 2 if a finding is an error: rlx launch would refuse the recipe.
     """
     from rlx.cli.output import narrate

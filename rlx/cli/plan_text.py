@@ -32,7 +32,8 @@ def _title(plan: LaunchPlan) -> str:
 
 
 def _section(name: str, lines: Iterable[str]) -> str:
-    return "\n".join([name, *(f"  {line}" for line in lines or ())]) if (lines := list(lines)) else f"{name}: none"
+    indented = [f"  {line}" for line in lines]
+    return "\n".join([name, *indented]) if indented else f"{name}: none"
 
 
 def _command(command: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 def recipes(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """List the recipes that come with rlx; `rlx show NAME` prints one, `rlx init --from NAME` copies one."""
+    """List the recipes that come with rlx.
+
+    `rlx show NAME` prints one, `rlx init --from NAME` copies one.
+    """
     from rlx.cli.output import print_json
     from rlx.recipe import bundled_recipes
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def schema() -> None:
-    """Print the JSON schema of a recipe file; put `# yaml-language-server: $schema=FILE` on top of a recipe."""
+    """Print the JSON schema of recipes, for editors.
+
+    Put `# yaml-language-server: $schema=FILE` on top of a recipe.
+    """
     import json
 
     from rlx.recipe import editor_schema

@@ -19,7 +19,10 @@ def show(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")] = False,
 ) -> None:
-    """Print one arm of a recipe, complete with defaults, each value with its origin. The output is a valid recipe."""
+    """Print one arm of a recipe in full, with origins.
+
+    Complete with defaults, each value with the file and line it comes from. The output is a valid recipe.
+    """
     from rlx.cli.output import narrate, print_json
     from rlx.recipe import annotated_yaml, load_recipe
 

@@ -31,7 +31,10 @@ def status(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the state of runs: progress, time left, last validation, noise, verdict so far."""
+    """Show progress, noise and verdict of runs.
+
+    Also pace, time left and the last validation. Never writes anything where the runs are.
+    """
     from rlx.cli.output import narrate, print_json
     from rlx.runs.overview import overview
 

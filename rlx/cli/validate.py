@@ -23,7 +23,10 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
-    """Check recipes: the schema, every arm, and the rules and keys of the back-end. Exit 2 if one is invalid."""
+    """Check recipes: schema, arms, the back-end's keys.
+
+    Every arm of every recipe is checked, and everything that is wrong is told at once. Exit 2 if one is invalid.
+    """
     from rlx.cli.output import print_json
     from rlx.errors import ExitCode
 

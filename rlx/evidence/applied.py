@@ -69,10 +69,15 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
     )
 
 
-def charges(found: Application) -> Iterator[Charge]:
-    """Everything wrong with the noise on rollouts. Nothing is due yet in the first stage, which is free of noise."""
+def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
+    """Everything wrong with the noise on rollouts. Nothing is due yet in the first stage, which is free of noise.
+
+    `finished`: the run ended by itself, so that what was not due until now never will be.
+    """
     yield from _zero_layers(found)
-    if found.due and not found.noisy:
+    if finished and not found.due:
+        yield invalid("RLX601", "no noise was applied: the run ended before the first step that should have it")
+    elif found.due and not found.noisy:
         yield from _nothing_applied(found)
     else:
         yield from _missing(found)

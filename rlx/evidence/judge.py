@@ -38,7 +38,10 @@ def judge(
     else:
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap)
-        about_noise = [*applied.charges(found), *noise_in_validation(evidence, noise)]
+        about_noise = [
+            *applied.charges(found, finished=state is RunState.FINISHED),
+            *noise_in_validation(evidence, noise),
+        ]
         if found.effective:  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
         seen = _cell(found)

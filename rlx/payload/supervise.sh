@@ -57,6 +57,20 @@ alive() {
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
 }
 
+gone() { ! alive "$1"; }
+
+# within SECONDS CONDITION…: wait until the condition holds; fails if it does not in time.
+within() {
+    clock
+    until_s=$((NOW + $1))
+    shift
+    until "$@"; do
+        clock
+        [ "$NOW" -lt "$until_s" ] || return 1
+        nap 0.05
+    done
+}
+
 # members ID: the pids of all processes that carry the run's mark.
 members() {
     grep -lzxF "RLX_RUN=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r _ _ pid _; do
@@ -124,17 +138,6 @@ end_process() {
         # Once only: a second TERM makes some programs drop their orderly end.
         kill -s TERM "$1"
     fi 2>/dev/null
-}
-
-# await_end FILE SECONDS: until the process that FILE names is gone.
-await_end() {
-    clock
-    until_s=$((NOW + $2))
-    while alive "$1"; do
-        clock
-        [ "$NOW" -lt "$until_s" ] || return 1
-        nap 0.1
-    done
 }
 
 # clean_up RUN GRACE: what a run may leave on the host once its leader is gone.
@@ -216,12 +219,16 @@ find_earlier() {
 wait_for_turn() {
     while find_earlier; do
         # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
-        flock 6 6<"$EARLIER" 7<&- 8<&-
+        flock 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
     done 2>/dev/null
 }
 
+# busy DEVICE: in use; the first one that is locked is noted in LOCKED.
 busy() {
-    locked "$1" && return 0
+    if locked "$1"; then
+        LOCKED=${LOCKED:-$1}
+        return 0
+    fi
     for claim in "$1"/*; do
         alive "$claim" && return 0
         { read -r _ _ _ claimed <"$claim"; } 2>/dev/null && [ -d "$claimed" ] && run_alive "$claimed" && return 0
@@ -234,6 +241,7 @@ busy() {
 with_devices() {
     needed=$count
     devices=
+    LOCKED=
     for number in $(numbers_of "$kind"); do
         [ "$needed" -gt 0 ] || break
         busy "$leases/devices/$kind.$number" && continue
@@ -276,7 +284,9 @@ hold() {
     printf '%s\n' "rlx: waiting for $count $kind device(s)"
     wait_for_turn
     while with_devices; [ $? -eq "$CONFLICT" ]; do
-        sleep 1 7<&- 8<&-
+        # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
+        # a run that outlived its holder has no lock to wait for.
+        { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-
     done
 }
 
@@ -407,7 +417,7 @@ stop() {
     [ -e "$STATE/started" ] || end_holder
     end_processes "$run" "$grace"
     # The supervisor ends by itself once nothing is left for it to watch.
-    if ! await_end "$STATE/supervisor" "$KILL_S"; then
+    if ! within "$KILL_S" gone "$STATE/supervisor"; then
         kill -s KILL "$PID"
         ENDED="$ENDED $PID"
         end_processes "$run" 0
@@ -423,18 +433,24 @@ end_holder() {
     alive "$run/holder" || return 0
     ENDED="$ENDED $PID"
     kill -s TERM -- "-$PID" 2>/dev/null
-    await_end "$run/holder" "$KILL_S" || kill -s KILL -- "-$PID" 2>/dev/null
+    within "$KILL_S" gone "$run/holder" || kill -s KILL -- "-$PID" 2>/dev/null
     rm -f "$run/ticket"
 }
 
 # ---- report --------------------------------------------------------------------------------------------------------
-# First line: `now <epoch>`. Then a line a run: `run <id> <key>=<value>…`; an unknown run: `missing <id>`.
+# First line: `now <epoch>`. Then a line a run that exists: `run <id> <key>=<value>…`. Last, a line a file:
+# `file <id>/<path> <bytes> <time>`.
 
 report() {
     choose_runs "$@"
     printf 'now %s\n' "$(date +%s)"
     find_marked
+    FILES=
     for id in $RUNS; do report_run "$root/runs/$id" "$id"; done
+    # One process for all files of all runs.
+    # shellcheck disable=SC2086 # one word a file
+    cd "$root/runs" 2>/dev/null && printf '%s\n' $FILES | xargs stat -c 'file %n %s %Y' 2>/dev/null
+    return 0
 }
 
 manifests() {
@@ -466,10 +482,7 @@ find_marked() {
 
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
 report_run() {
-    [ -e "$1/manifest.json" ] || {
-        printf 'missing %s\n' "$2"
-        return
-    }
+    [ -e "$1/manifest.json" ] || return
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}"
     add_life holder "$1/holder"
@@ -478,10 +491,11 @@ report_run() {
     count_marked "$2"
     ahead=0
     { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
-    files=$(cd "$ATTEMPT" && stat -c '%n=%s,%Y' ../../manifest.json ../../stop log metrics.jsonl state/started 2>/dev/null | tr '\n' ' ')
+    number=$2/attempts/${ATTEMPT##*/}
+    FILES="$FILES $2/manifest.json $2/stop $number/log $number/metrics.jsonl $number/state/started"
     ended=
     { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
-    printf '%s\n' "$line members=$marked ahead=$ahead $files$ended"
+    printf '%s\n' "$line members=$marked ahead=$ahead $ended"
 }
 
 add_life() {
@@ -523,9 +537,6 @@ accept() {
     incoming=$1 root=$2 leases=$3 socket=$4
     # The order comes last in the archive: it is whole only if everything before it is.
     [ "$(tail -n 1 "$incoming/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
-    for tool in flock setsid; do
-        command -v "$tool" >/dev/null || fail "this host has no $tool (package util-linux)"
-    done
     while read -r id kind count; do
         [ "$id" = end ] || prepare_leases "$leases" "$kind" "$count"
     done <"$incoming/order"
@@ -573,21 +584,12 @@ start_holder() {
     else
         setsid env -i "$@" </dev/null >>"$run/holder.log" 2>&1 5<&- &
     fi
-    await_holder || take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"
+    within "$HOLDER_START_S" test -e "$run/holder" ||
+        take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"
 }
 
 # Or did exist: a short run may be over already.
 session_exists() { tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]; }
-
-await_holder() {
-    clock
-    until_s=$((NOW + HOLDER_START_S))
-    until [ -e "$run/holder" ]; do
-        clock
-        [ "$NOW" -lt "$until_s" ] || return 1
-        nap 0.02
-    done
-}
 
 # A run that cannot start leaves nothing behind, unless it was there before.
 take_back() {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -28,17 +28,16 @@ _BUSY_TIMEOUT_S = 30.0
 _ARRIVAL_S = 3600.0
 """A launch that was interrupted longer ago than this has nothing under way that could still arrive."""
 
-_SCHEMA = """
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS launches(
-    launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS runs(
-    run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, arm TEXT NOT NULL,
-    seed INTEGER NOT NULL, host TEXT NOT NULL, root TEXT NOT NULL, created REAL NOT NULL, arrived INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id);
-PRAGMA user_version = 1;
-COMMIT;
-"""
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS launches("
+    " launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS runs("
+    " run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,"
+    " arm TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, root TEXT NOT NULL, created REAL NOT NULL,"
+    " arrived INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
+    f"PRAGMA user_version = {_VERSION}",
+)
 
 _REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, root, created"
 
@@ -57,10 +56,9 @@ class Index:
 
     def __init__(self, home: Path) -> None:
         self.path = home / "index.db"
-        fresh = not self.path.exists()
         _make_folder(home)
-        if self._guarded(_prepare) and fresh:
-            self.rebuild(local_site())
+        if self._guarded(_is_new):
+            self._create()
 
     def runs(self) -> tuple[RunRef, ...]:
         """All runs that exist, the newest launch first, each launch in the order of its recipe."""
@@ -69,9 +67,8 @@ class Index:
 
     def rebuild(self, site: Site) -> None:
         """Add every run that lies below the root of a site, also those that another rlx launched."""
-        readable = [_readable(text) for text in fetch_manifests(site.host, site.root)]
-        manifests = [manifest for manifest in readable if manifest is not None]
-        self._guarded(lambda db: _add_manifests(db, manifests, site))
+        refs = _find_runs(site)
+        self._guarded(lambda db: _add(db, refs))
 
     def pending(self, digest: str) -> PendingLaunch | None:
         """The unresolved launch of exactly these plans."""
@@ -96,6 +93,11 @@ class Index:
             arrived = look(waiting)
             self._guarded(lambda db: _mark_arrived(db, arrived))
 
+    def _create(self) -> None:
+        """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
+        refs = _find_runs(local_site())
+        self._guarded(lambda db: _create(db, refs))
+
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             return self._with_connection(work)
@@ -103,8 +105,7 @@ class Index:
             raise RlxError(f"{self.path}: {error}", "check that the folder is writable and not full") from None
         except sqlite3.DatabaseError:
             self._set_aside()
-            self._with_connection(_prepare)
-            self.rebuild(local_site())
+            self._create()
             return self._with_connection(work)
 
     def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -113,9 +114,10 @@ class Index:
 
     def _set_aside(self) -> None:
         kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
-        for suffix in ("-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        self.path.replace(kept)
+        self.path.with_name("index.db-journal").unlink(missing_ok=True)
+        # Another rlx may have been faster.
+        with suppress(FileNotFoundError):
+            self.path.replace(kept)
 
 
 def _make_folder(home: Path) -> None:
@@ -125,15 +127,19 @@ def _make_folder(home: Path) -> None:
         raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
 
 
-def _prepare(db: sqlite3.Connection) -> bool:
-    """Bring the file to this version's tables. Another version's file counts as broken: it is only a cache."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+def _is_new(db: sqlite3.Connection) -> bool:
+    """Another version's file counts as broken: it is only a cache."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version not in (0, _VERSION):
         raise sqlite3.DatabaseError(f"version {version}")
-    if version != _VERSION:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(_SCHEMA)
-    return True
+    return version == 0
+
+
+def _create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    with _transaction(db):
+        for statement in _SCHEMA:
+            db.execute(statement)
+        _insert_arrived(db, refs)
 
 
 @contextmanager
@@ -204,6 +210,12 @@ def _forget(db: sqlite3.Connection, launch_id: str) -> None:
         db.execute("DELETE FROM runs WHERE launch_id = ?", (launch_id,))
 
 
+def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
+    """Every run below the root of a site, with its position in its launch."""
+    manifests = [_readable(text) for text in fetch_manifests(site.host, site.root)]
+    return [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
+
+
 def _readable(text: str) -> Manifest | None:
     """None for a manifest of another version of rlx: its run is no reason to go without the others."""
     try:
@@ -212,12 +224,16 @@ def _readable(text: str) -> Manifest | None:
         return None
 
 
-def _add_manifests(db: sqlite3.Connection, manifests: Sequence[Manifest], site: Site) -> None:
-    with _transaction(db):
-        for manifest in manifests:
-            _insert_run(db, _ref_of(manifest, site), manifest.position, arrived=True)
-
-
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:
     plan, created = manifest.plan, manifest.created_epoch
     return RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, site.host, site.root, created)
+
+
+def _add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    with _transaction(db):
+        _insert_arrived(db, refs)
+
+
+def _insert_arrived(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    for ref, position in refs:
+        _insert_run(db, ref, position, arrived=True)

@@ -28,6 +28,9 @@ _TIMEOUT_EACH_RUN_S = 30.0
 # The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
 _UNPACK = r"""
 umask 077
+for tool in flock setsid tar mktemp; do
+    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
+done
 root=$1 leases=$2 socket=$3 launch=$4
 case $root in "~") root=$HOME ;; "~/"*) root=$HOME/${root#"~/"} ;; esac
 mkdir -p "$root/runs" || exit

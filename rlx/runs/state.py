@@ -31,7 +31,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One line of `supervise.sh report`. Times are seconds since 1970 by the host's clock, `now` among them.
+    """What `supervise.sh report` says of one run. Times are seconds since 1970 by the host's clock, `now` among them.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind.
@@ -61,22 +61,29 @@ class Facts:
 def parse_report(text: str) -> dict[str, Facts]:
     """The runs of a report by id. Runs that the host does not have are left out."""
     now = 0.0
-    facts = {}
+    runs: dict[str, dict[str, str]] = {}
+    files: dict[tuple[str, str], _File] = {}
     for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
+        kind, *words = line.split()
         if kind == "now":
-            now = float(rest)
+            now = float(words[0])
         elif kind == "run":
-            run = _parse_run(rest, now)
-            facts[run.run_id] = run
-    return facts
+            runs[words[0]] = dict(word.split("=", 1) for word in words[1:])
+        elif kind == "file":
+            path, size, time = words
+            files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), float(time))
+    return {run_id: _facts(run_id, now, values, files) for run_id, values in runs.items()}
 
 
-def _parse_run(line: str, now: float) -> Facts:
-    run_id, *words = line.split()
-    values = dict(word.split("=", 1) for word in words)
-    log_bytes, log_time = _size_and_time(values, "log")
-    metrics_bytes, _ = _size_and_time(values, "metrics.jsonl")
+@dataclass(frozen=True, slots=True)
+class _File:
+    size: int
+    time: float
+
+
+def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> Facts:
+    log, metrics = files.get((run_id, "log")), files.get((run_id, "metrics.jsonl"))
+    started, manifest = files.get((run_id, "started")), files.get((run_id, "manifest.json"))
     return Facts(
         run_id=run_id,
         now=now,
@@ -86,21 +93,14 @@ def _parse_run(line: str, now: float) -> Facts:
         leader=Life(values["leader"]),
         members=int(values["members"]),
         ahead=int(values["ahead"]),
-        created=float(values["../../manifest.json"].split(",")[1]),
-        stop_asked="../../stop" in values,
-        started=_size_and_time(values, "state/started")[1],
-        log_bytes=log_bytes,
-        log_time=log_time,
-        metrics_bytes=metrics_bytes,
+        created=manifest.time if manifest else now,
+        stop_asked=(run_id, "stop") in files,
+        started=started.time if started else None,
+        log_bytes=log.size if log else 0,
+        log_time=log.time if log else None,
+        metrics_bytes=metrics.size if metrics else 0,
         exit=_parse_exit(values.get("exit", "")),
     )
-
-
-def _size_and_time(values: Mapping[str, str], name: str) -> tuple[int, float | None]:
-    if name not in values:
-        return 0, None
-    size, time = values[name].split(",")
-    return int(size), float(time)
 
 
 def _parse_exit(text: str) -> Exit | None:

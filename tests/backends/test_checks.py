@@ -168,7 +168,7 @@ def test_data_that_ends_before_the_last_step_is_a_warning(recipe: MakeRecipe) ->
 
 
 def test_an_override_that_cannot_be_counted_with_is_an_error(recipe: MakeRecipe) -> None:
-    finding = found(recipe, with_override("trainer.total_epochs", "${data.seed}"))["RLX013"]
+    finding = found(recipe, with_override("trainer.total_epochs", "${data.seed}"))["RLX015"]
     assert finding.severity is Severity.ERROR
 
 

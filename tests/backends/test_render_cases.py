@@ -17,9 +17,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rlx.backends.verl import plan
+from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
-from tests.backends.conftest import config_tree
+from tests.backends.conftest import config_tree, resolved
 from tests.conftest import CASES
 
 FOLDERS = sorted((CASES / "render").iterdir())
@@ -153,3 +154,16 @@ def test_what_travels(name: str, payload: set[str]) -> None:
     paths = {file.path for file in launch.files}
     assert paths == {"launch.sh", "recipe.yaml"} | {f"payload/{file}" for file in payload}
     assert {file.path for file in launch.files if file.mode & 0o100} == {"launch.sh"}
+
+
+@pytest.mark.parametrize(("name", "content"), [("gone.py", None), ("binary.py", b"\xff\xfe"), ("provenance.py", b"")])
+def test_a_reward_file_that_cannot_travel_is_refused(name: str, content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=r"reward\.path"):
+        plan(resolved(tmp_path, {"reward": {"path": name}}), SITE)
+
+
+def test_text_that_omegaconf_would_replace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"model\.path"):
+        plan(resolved(tmp_path, {"model": {"path": "/models/${oc.env:SECRET}"}}), SITE)

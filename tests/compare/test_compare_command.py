@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 import typer
-from conftest import RunBuilder
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, NoSuchRun, UsageError
 from rlx.plan import LaunchPlan, NoiseSchedule, Site
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
+from tests.compare.builders import RunBuilder
 
 METRIC = "val-core/gsm8k/acc/mean@1"
 CONTROL = RunBuilder(series={0: 0.1, 3: 0.62, 6: 0.68}, planned_rows=100, recipe={"train": {"lr": 1e-6}})
@@ -192,3 +192,9 @@ def test_seed_picks_the_run_of_each_arm(runs_of: Callable[..., None], say: Said)
 def test_formats_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         compare("a", ["b"], as_csv=True, as_json=True)
+
+
+def test_one_run_is_not_compared_with_itself(runs_of: Callable[..., None]) -> None:
+    runs_of(CONTROL)
+    with pytest.raises(UsageError, match="is named twice"):
+        compare("baseline", ["gsm8k-baseline-s1"])

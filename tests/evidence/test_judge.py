@@ -126,6 +126,13 @@ def test_without_any_total_there_is_no_end_to_reach() -> None:
     assert verdict(evidence, replace(EXPECTED, total_steps=None)) == ("unverified", ["RLX706"])
 
 
+def test_a_run_that_never_came_to_its_noise_is_invalid() -> None:
+    evidence = healthy()
+    short = Evidence({step: evidence.metrics[step] for step in range(4)}, evidence.noise[:4], Totals(3))
+    expected = replace(EXPECTED, total_steps=None, validation_steps=(0,), last_step_validated=False)
+    assert verdict(short, expected) == ("invalid", ["RLX601"])
+
+
 def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
     evidence = healthy()
     odd = replace(evidence, metrics={**evidence.metrics, 10: {**evidence.metrics[10], METRIC: 0.123456}})
@@ -186,11 +193,14 @@ METRICS = st.dictionaries(
 
 
 @settings(deadline=None, max_examples=60)
-@given(METRICS, st.lists(EVENTS, max_size=8), st.sampled_from(list(RunState)), st.booleans())
+@given(
+    METRICS, st.lists(EVENTS, max_size=8), st.sampled_from(list(RunState)), st.booleans(), st.sampled_from([None, 3])
+)
 def test_any_evidence_gets_a_verdict(
-    metrics: dict[int, dict[str, float]], noise: list[NoiseEvent], state: RunState, quiet: bool
+    metrics: dict[int, dict[str, float]], noise: list[NoiseEvent], state: RunState, quiet: bool, total: int | None
 ) -> None:
     expected = replace(EXPECTED, noise=None) if quiet else EXPECTED
+    expected = replace(expected, total_steps=total, validation_steps=(), last_step_validated=False)
     judged = judge(Evidence(dict(sorted(metrics.items())), tuple(noise)), expected, state, arm="aqn")
     assert judged.sentence.startswith(f"{judged.status}: ")
     assert state is RunState.FINISHED or judged.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE)

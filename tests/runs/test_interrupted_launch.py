@@ -66,9 +66,7 @@ def is_resolved() -> bool:
 
 
 @pytest.mark.parametrize("milliseconds", [0, 10, 20, 35, 50, 75, 110, 170, 260])
-def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(
-    milliseconds: int, tmp_path: Path
-) -> None:
+def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(milliseconds: int, tmp_path: Path) -> None:
     go = tmp_path / "go"
     kill_a_launch_after(milliseconds / 1000, go)
     folders = sorted(path.name for path in Path(os.environ["RLX_ROOT"], "runs").glob("*"))
@@ -190,7 +188,7 @@ def test_a_tmux_that_cannot_start_is_an_error_that_quotes_it_and_leaves_nothing(
 def test_a_root_that_cannot_be_written_is_an_error_and_leaves_nothing() -> None:
     root = Path(os.environ["RLX_ROOT"])
     root.write_text("not a folder")
-    with pytest.raises(RlxError, match="launch to .* failed"):
+    with pytest.raises(RlxError, match=r"launch to .* failed"):
         start(toy_plan("true"))
     root.unlink()
     assert Index(home()).runs() == ()

@@ -80,7 +80,7 @@ def holds(pid: int) -> bool:
 
 
 def test_a_secret_arrives_byte_for_byte() -> None:
-    value = os.fsdecode(b"it's \"$(x)\" `y` \\ \n\n \x81\x82\x88\xff\x01 \xc3\xa9 -n !") + "\n"
+    value = os.fsdecode(b'it\'s "$(x)" `y` \\ \n\n \x81\x82\x88\xff\x01 \xc3\xa9 -n !') + "\n"
     (ref,) = start(toy_plan('printf %s "$TOKEN" >got', secrets=("TOKEN",)), secrets={"TOKEN": value})
     assert ended(ref).exit_code == 0
     assert (ref.run_dir / "got").read_bytes() == os.fsencode(value)
@@ -100,9 +100,7 @@ def test_any_value_survives_the_env_file(shell: list[str], values: dict[str, byt
 
 
 def test_a_run_that_is_stopped_before_it_starts_loses_its_secrets() -> None:
-    _, waiting = start(
-        *(toy_plan(FOREVER, arm=arm, secrets=("TOKEN",)) for arm in "ab"), secrets={"TOKEN": SECRET}
-    )
+    _, waiting = start(*(toy_plan(FOREVER, arm=arm, secrets=("TOKEN",)) for arm in "ab"), secrets={"TOKEN": SECRET})
     reaches(waiting, RunState.QUEUED)
     stop(waiting, grace_s=1)
     until(lambda: files_with_the_secret() == [], "the running one has read its own")

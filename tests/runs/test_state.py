@@ -79,7 +79,8 @@ def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
     ended(ref)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     tick = Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
-    for ident, live in ((f"1 {tick} {boot}", True), (f"1 {int(tick) + 1} {boot}", False), (f"1 {tick} {'0' * 36}", False)):
+    idents = {f"1 {tick} {boot}": True, f"1 {int(tick) + 1} {boot}": False, f"1 {tick} {'0' * 36}": False}
+    for ident, live in idents.items():
         state_file(ref, "leader").write_text(ident + "\n")
         assert see(ref).leader_live is live
 

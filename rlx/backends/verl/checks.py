@@ -72,7 +72,7 @@ def _length(rendering: Rendering) -> Iterator[Finding]:
     try:
         length = run_length(rendering, settings_of(chosen(rendering)))
     except UsageError as problem:
-        yield _error("RLX013", problem.message, problem.hint)
+        yield _error("RLX015", problem.message, problem.hint)
         return
     if length.by_data == 0:
         rows, batch = rendering.recipe.data.train_rows, rendering.recipe.train.batch_size

@@ -106,9 +106,10 @@ def _reward(rendering: Rendering, taken: set[str]) -> Iterator[PlannedFile]:
 
 
 def _read_reward(path: Path) -> str:
+    hint = "reward.path is relative to the recipe file in which it stands"
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(
-            f"reward.path: {path} cannot be read ({problem})", "the path is relative to the recipe"
-        ) from None
+    except OSError as problem:
+        raise UsageError(f"reward.path: {path}: {problem.strerror}", hint) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"reward.path: {path} is no Python file: not UTF-8 text", hint) from None

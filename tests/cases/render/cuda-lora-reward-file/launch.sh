@@ -33,6 +33,7 @@ exec "$HOME"/venv/bin/python -u -m verl.trainer.main_ppo \
   trainer.nnodes=1 \
   trainer.n_gpus_per_node=4 \
   actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 \
+  actor_rollout_ref.model.use_remove_padding=True \
   'actor_rollout_ref.model.path="${oc.env:HOME}/models/it'"'"'s here"' \
   actor_rollout_ref.rollout.dtype=bfloat16 \
   actor_rollout_ref.actor.fsdp_config.dtype=bfloat16 \

@@ -1,0 +1,81 @@
+"""Judged runs built from values: what a log would show, and the verdict that the evidence room would give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState, Site
+
+METRIC = "val-core/gsm8k/acc/mean@1"
+
+
+@dataclass(frozen=True)
+class RunBuilder:
+    """One run of the recipe below. `series` are the values of `metric` by step; `rows` is n by the log."""
+
+    arm: str = "baseline"
+    series: Mapping[int, float] = field(default_factory=dict)
+    metric: str = METRIC
+    more_metrics: Mapping[str, float] = field(default_factory=dict)
+    planned_rows: int | None = 1319
+    rows: int | None = 1319
+    status: VerdictStatus = VerdictStatus.VALID
+    state: RunState = RunState.FINISHED
+    seed: int = 1
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    treatment: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    noise: NoiseSchedule | None = None
+    run_id: str = ""
+
+    def judged(self) -> JudgedRun:
+        return JudgedRun(
+            run_id=self.run_id or f"gsm8k-{self.arm}-s{self.seed}-20261120-120000-abcd",
+            name=f"gsm8k-{self.arm}-s{self.seed}",
+            arm=self.arm,
+            seed=self.seed,
+            plan=self.plan(),
+            evidence=Evidence(
+                metrics={step: {self.metric: value, **self.more_metrics} for step, value in self.series.items()},
+                totals=Totals(validation_rows=self.rows),
+            ),
+            verdict=Verdict(self.status, (), f"{self.status.value}, in a sentence", ""),
+            state=self.state,
+            provenance=self.provenance,
+        )
+
+    def plan(self) -> LaunchPlan:
+        data = {"train": "~/gsm8k/train.parquet", "val": "~/gsm8k/test.parquet"}
+        return LaunchPlan(
+            name="gsm8k",
+            arm=self.arm,
+            control="baseline",
+            seed=self.seed,
+            backend="verl",
+            backend_version="0.9.1",
+            site=Site(),
+            command=(),
+            env={},
+            secrets=(),
+            files=(),
+            expectations=self._expectations(),
+            treatment=self.treatment,
+            recipe={"name": "gsm8k", "data": data, "aqn": None, "seed": self.seed, **self.recipe},
+            device_kind="cpu",
+            devices=1,
+        )
+
+    def _expectations(self) -> Expectations:
+        return Expectations(
+            total_steps=max(self.series, default=None),
+            validation_steps=tuple(self.series),
+            last_step_validated=True,
+            validation_items=self.planned_rows,
+            validation_samples=1,
+            metric="auto",
+            noise=self.noise,
+            reports_probability_gap=True,
+        )
