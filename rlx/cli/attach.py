@@ -19,7 +19,8 @@ def attach(
 ) -> None:
     """Watch a run in its tmux session.
 
-    Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
+    Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session:
+    closing it ends nothing.
     """
     from rlx.cli.selection import runs_or_latest
     from rlx.runs import observe

@@ -37,12 +37,12 @@ def compare(
     from rlx.cli.output import print_json
     from rlx.compare import compare as compare_runs
     from rlx.runs import Index
-    from rlx.runs.judged import judge_runs
+    from rlx.runs.judged import judge_beside, judge_runs
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("--md, --csv and --json exclude each other", "name one of them")
-    judged = judge_runs(_one_run_each(Index(rlx_home()), (control, *treatments), seed))
-    comparison = compare_runs(judged[0], judged[1:], metric)
+    first, *others = judge_runs(_one_run_each(Index(rlx_home()), (control, *treatments), seed))
+    comparison = compare_runs(first, [judge_beside(first, other) for other in others], metric)
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:

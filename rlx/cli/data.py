@@ -79,7 +79,7 @@ def _require_packages() -> None:
     if missing:
         raise RlxError(
             f"making a tiny model needs {', '.join(missing)}, which this Python does not have",
-            "pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu && pip install 'rlx[verl-cpu]'",
+            "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'",
         )
 
 

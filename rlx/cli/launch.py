@@ -36,7 +36,8 @@ def launch(
 ) -> None:
     """Launch the arms of a recipe as detached runs.
 
-    One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed again after an interruption completes it and starts nothing twice.
+    One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
+    again after an interruption completes it and starts nothing twice.
     """
     from rlx.cli.home import rlx_home
     from rlx.cli.plan import print_plans

@@ -6,6 +6,7 @@
 Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a host.
 """
 
+from rlx.evidence.gap import PROBABILITY_GAP
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
@@ -14,6 +15,7 @@ from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Re
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
 __all__ = [
+    "PROBABILITY_GAP",
     "Disagreement",
     "Evidence",
     "JudgedRun",

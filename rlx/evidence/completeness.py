@@ -65,7 +65,8 @@ def _end(evidence: Evidence, expectations: Expectations, state: RunState) -> Ite
         return
     if evidence.last_step < total:
         yield incomplete("RLX701", f"the last step was not reached: {where}", _READ_THE_LOG, evidence.last_step)
-    if expectations.last_step_validated and total not in _validated(evidence, expectations):
+    # Also where the plan itself leaves the last step out: a value from before the end is not the run's result.
+    if expectations.validation_steps and total not in _validated(evidence, expectations):
         last = max(_validated(evidence, expectations), default=None)
         seen = "no validation at all" if last is None else f"the last one is at step {last}"
         yield incomplete(

@@ -27,7 +27,7 @@ from rlx.evidence.rank_test import best_p, p_larger
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, counted, unverified
 
-KEY = "training/rollout_probs_diff_mean"
+PROBABILITY_GAP = "training/rollout_probs_diff_mean"
 ALPHA = 0.01
 # Above this, noisy steps do not even tend to be larger.
 _NO_TENDENCY = 0.1
@@ -50,7 +50,7 @@ class GapTest:
 
 def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float] | None = None) -> GapTest:
     """Hold the noisy steps against the clean ones. `control`: the control's gap by step."""
-    gaps = _relative(series(evidence, KEY), control)
+    gaps = _relative(series(evidence, PROBABILITY_GAP), control)
     effective = [step for step in found.effective if step in gaps]
     clean = [gaps[step] for step in found.quiet if step in gaps and not any(e.is_noisy for e in found.at(step))]
     noisy = [gaps[step] for step in _strongest(found, effective, len(clean))]
@@ -80,9 +80,9 @@ def _why_inconclusive(test: GapTest, reported: bool) -> str:
     if not reported:
         return "no second witness: this back-end does not report the gap between rollout and actor"
     if not test.noisy:
-        return f"no second witness: {KEY} is missing at the noisy steps"
+        return f"no second witness: {PROBABILITY_GAP} is missing at the noisy steps"
     if not test.clean:
-        return f"no second witness: {KEY} is missing at the steps without noise"
+        return f"no second witness: {PROBABILITY_GAP} is missing at the steps without noise"
     return f"the second witness is inconclusive: {_numbers(test)}"
 
 

@@ -22,6 +22,8 @@ HEARTBEAT_S=5
 KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
+NEWLINE='
+'
 
 # ---- processes -----------------------------------------------------------------------------------------------------
 
@@ -82,16 +84,14 @@ members() {
 
 # put FILE TEXT: the file has the old text or the new one, never half of it.
 put() {
-    { printf '%s\n' "$2" >"$1.tmp.$$" && mv -f "$1.tmp.$$" "$1"; } 2>/dev/null && return
-    rm -f "$1.tmp.$$"
-    return 1
+    { printf '%s\n' "$2" >"$1.tmp.$$" && mv -f "$1.tmp.$$" "$1"; } 2>/dev/null || { rm -f "$1.tmp.$$" && false; }
 }
 
 # The newest attempt of a run, in ATTEMPT and STATE.
 find_attempt() {
-    number=1
-    while [ -d "$1/attempts/$((number + 1))" ]; do number=$((number + 1)); done
-    ATTEMPT=$1/attempts/$number
+    newest=1
+    while [ -d "$1/attempts/$((newest + 1))" ]; do newest=$((newest + 1)); done
+    ATTEMPT=$1/attempts/$newest
     STATE=$ATTEMPT/state
 }
 
@@ -156,13 +156,11 @@ clean_up() {
 
 numbers_of() {
     case $1 in
-        cpu) echo 0 ;;
-        cuda) device_nodes /dev/nvidia ;;
-        npu) device_nodes /dev/davinci ;;
+        cpu) echo 0 && return ;;
+        cuda) set -- /dev/nvidia ;;
+        npu) set -- /dev/davinci ;;
+        *) return ;;
     esac
-}
-
-device_nodes() {
     for node in "$1"[0-9]*; do
         [ ! -e "$node" ] || printf '%s\n' "${node#"$1"}"
     done | sort -n
@@ -239,9 +237,7 @@ busy() {
 # Locks $count free devices, one flock process each, and goes on as `held` inside; returns $CONFLICT if there are too
 # few. The flocks keep the locks to themselves (-o), so nothing that the run starts can inherit one.
 with_devices() {
-    needed=$count
-    devices=
-    LOCKED=
+    needed=$count devices='' LOCKED=''
     for number in $(numbers_of "$kind"); do
         [ "$needed" -gt 0 ] || break
         busy "$leases/devices/$kind.$number" && continue
@@ -259,9 +255,9 @@ with_devices() {
 # claim PID: say on every device whose it is.
 claim() {
     who=$(ident "$1") || return 0
-    umask 022
-    for number in $devices; do put "$leases/devices/$kind.$number/$(id -u)" "$who $run"; done
-    umask 077
+    for number in $devices; do
+        (umask 022 && put "$leases/devices/$kind.$number/$(id -u)" "$who $run")
+    done
 }
 
 # ---- the holder ----------------------------------------------------------------------------------------------------
@@ -291,7 +287,7 @@ hold() {
 }
 
 held() {
-    run=$1 leases=$2 kind=$3 devices=$4 ticket=$5
+    run=$1 leases=$2 kind=$3 devices=$4 ticket=$5 viewer=''
     find_attempt "$run"
     put "$run/holder" "$(ident $$)"
     claim $$
@@ -300,7 +296,6 @@ held() {
     claim "$supervisor"
     rm -f "$ticket" "$run/ticket"
     flock -u 8
-    viewer=
     if [ -t 1 ]; then
         tail -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
         viewer=$!
@@ -372,7 +367,7 @@ await_leader() {
     trap 'told=1; kill -s TERM -- "-$leader" 2>/dev/null' TERM
     told=1
     while [ -n "$told" ]; do
-        told=
+        told=''
         wait "$leader"
         code=$?
     done
@@ -407,10 +402,9 @@ launch() {
 # ---- stop ----------------------------------------------------------------------------------------------------------
 
 stop() {
-    run=$(expand "$1") grace=$2
+    run=$(expand "$1") grace=$2 was_alive=''
     [ -d "$run" ] || fail "there is no $run"
     find_attempt "$run"
-    was_alive=
     if alive "$run/holder" || alive "$STATE/supervisor" || alive "$STATE/leader"; then was_alive=1; fi
     # The marker comes first: what has not started yet then does not start any more.
     if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
@@ -484,16 +478,14 @@ find_marked() {
 report_run() {
     [ -e "$1/manifest.json" ] || return
     find_attempt "$1"
-    line="run $2 attempt=${ATTEMPT##*/}"
+    line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/holder"
     add_life supervisor "$STATE/supervisor"
     add_life leader "$STATE/leader"
     count_marked "$2"
-    ahead=0
     { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
-    number=$2/attempts/${ATTEMPT##*/}
-    FILES="$FILES $2/manifest.json $2/stop $number/log $number/metrics.jsonl $number/state/started"
-    ended=
+    here=$2/attempts/${ATTEMPT##*/} ended=
+    FILES="$FILES $2/manifest.json $2/stop $here/log $here/metrics.jsonl $here/state/started"
     { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
     printf '%s\n' "$line members=$marked ahead=$ahead $ended"
 }
@@ -514,12 +506,11 @@ count_marked() {
 
 # count_ahead TICKET: the runs that wait before this one, and those that have devices of its kind.
 count_ahead() {
-    kind=${1##*.}
+    kind=${1##*.} claimants=' '
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
         if alive "$other"; then ahead=$((ahead + 1)); fi
     done
-    claimants=' '
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || continue
         case $claimants in *" ${claimed##*/} "*) continue ;; esac
@@ -542,8 +533,7 @@ accept() {
     done <"$incoming/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
-        tmpfs | ramfs) results="warning $root lies in memory: its runs are gone after a restart of this machine
-" ;;
+        tmpfs | ramfs) results="warning $root lies in memory: its runs go when this machine restarts$NEWLINE" ;;
     esac
     while read -r id kind count; do
         [ "$id" = end ] || accept_run
@@ -552,20 +542,17 @@ accept() {
 }
 
 accept_run() {
-    run=$root/runs/$id
-    fresh=
+    run=$root/runs/$id fresh=
     if [ ! -e "$run" ]; then
         mv "$incoming/$id" "$run" || fail "cannot create $run"
         fresh=1
     fi
+    outcome=existing
     if startable "$run" && ! alive "$run/holder"; then
         start_holder </dev/null
-        results="${results}started $id
-"
-    else
-        results="${results}existing $id
-"
+        outcome=started
     fi
+    results=$results$outcome\ $id$NEWLINE
 }
 
 # fd 5 is closed: the server that tmux may start here would keep the lock for ever.
@@ -601,8 +588,7 @@ take_back() {
 expand() {
     # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
     case $1 in
-        '~') printf '%s\n' "$HOME" ;;
-        '~/'*) printf '%s\n' "$HOME/${1#'~/'}" ;;
+        '~' | '~/'*) printf '%s\n' "$HOME${1#'~'}" ;;
         *) printf '%s\n' "$1" ;;
     esac
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rlx.evidence import JudgedRun, judge, read_evidence
+from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.runs.manifest import Manifest, read_manifest, read_manifests
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunPaths, RunRef
@@ -21,6 +22,15 @@ def judge_runs(refs: Sequence[RunRef]) -> list[JudgedRun]:
 def judge_run(ref: RunRef, observation: Observation) -> JudgedRun:
     """Read and judge one run whose state is already known. Raises RlxError where its manifest cannot be read."""
     return _judge(ref, observation, read_manifest(ref))
+
+
+def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
+    """The run judged again with its control at hand, which sharpens the second witness; unchanged without one."""
+    if control.plan.expectations.noise is not None or control.verdict.status is VerdictStatus.INVALID:
+        return run
+    gap = series(control.evidence, PROBABILITY_GAP)
+    verdict = judge(run.evidence, run.plan.expectations, run.state, arm=run.arm, control_gap=gap or None)
+    return replace(run, verdict=verdict)
 
 
 def _judge(ref: RunRef, observation: Observation, manifest: Manifest) -> JudgedRun:

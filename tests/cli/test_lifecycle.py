@@ -171,7 +171,9 @@ def test_attach_shows_the_session_and_leaves_the_run_alone() -> None:
     shown = b""
     while b"up" not in shown:
         shown += os.read(terminal, 4096)
-    os.write(terminal, b"\x02d")  # Ctrl-b d
+    for key in (b"\x02", b"d"):
+        os.write(terminal, key)
+        time.sleep(0.2)  # keys that come together count as pasted
     with suppress(OSError):  # the terminal is gone once the client is
         while os.read(terminal, 4096):
             pass

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,20 @@ Said = Callable[..., tuple[ExitCode, str]]
 
 
 @pytest.fixture
-def runs_of() -> Callable[..., None]:
-    def write(*builders: RunBuilder, finished: bool = True) -> None:
-        for builder in builders:
-            write_run(builder.plan(), builder.series, finished)
+def runs_of() -> Iterator[Callable[..., None]]:
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
 
-    return write
+        def write(*builders: RunBuilder, finished: bool = True) -> None:
+            for builder in builders:
+                write_run(builder.plan(), builder.series, None if finished else supervisor.pid)
+
+        yield write
+        supervisor.kill()
 
 
-def write_run(plan: LaunchPlan, series: Mapping[int, float], finished: bool) -> None:
-    """One run directory below $RLX_ROOT, 100 validation rows; an unfinished one stops before its last step."""
+def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None) -> None:
+    """One run directory below $RLX_ROOT, 100 validation rows; one that is still supervised has a step to go."""
+    finished = supervisor is None
     root, now = os.environ["RLX_ROOT"], time.time()
     plan = replace(plan, site=Site(root=root))
     launch_id = "20261120-120000-abcdef"
@@ -65,11 +70,10 @@ def write_run(plan: LaunchPlan, series: Mapping[int, float], finished: bool) -> 
     metrics = [json.dumps({"step": step, "data": data}) for step, data in shown.items()]
     (state.parent / "metrics.jsonl").write_text("\n".join(metrics) + "\n")
     (state / "started").touch()
-    # No process of ours carries the run's mark, so a run without exit record is one whose supervisor lives: this one.
-    if finished:
+    if supervisor is None:
         (state / "exit").write_text(f"0 leader {now:.0f} 100\n")
     else:
-        (state / "supervisor").write_text(own_ident() + "\n")
+        (state / "supervisor").write_text(identity_of(supervisor) + "\n")
 
 
 def log_lines(shown: Mapping[int, Mapping[str, float]], total: int) -> list[str]:
@@ -80,9 +84,9 @@ def log_lines(shown: Mapping[int, Mapping[str, float]], total: int) -> list[str]
     return lines
 
 
-def own_ident() -> str:
-    tick = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19]
-    return f"{os.getpid()} {tick} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+def identity_of(pid: int) -> str:
+    tick = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    return f"{pid} {tick} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def step_seven_lost(run: Recorded) -> None:
 def files_disagree(run: Recorded) -> None:
     line = next(line for line in run.metrics if line["step"] == 15)
     key = next(key for key in line["data"] if key.startswith("val-core"))
-    line["data"][key] += 0.1
+    line["data"][key] -= 0.1
 
 
 def other_validation_set(run: Recorded) -> None:
@@ -194,10 +194,6 @@ def odd_accuracy(run: Recorded) -> None:
     old, line["data"][key] = line["data"][key], 0.6543210
     head, mark, last = run.log.partition(" step:20 - ")
     run.log = head + mark + last.replace(f"{key}:np.float64({old})", f"{key}:np.float64(0.6543210)")
-
-
-def nothing(run: Recorded) -> None:
-    """The recorded run as it is."""
 
 
 EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}

@@ -20,12 +20,17 @@ FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"
 def attempts(folder: Path, case: dict[str, Any], tmp_path: Path) -> list[Path]:
     """The attempt directories of a case: an edited copy of a recorded one, its `attempts/`, or the folder itself."""
     if "recorded" in case:
-        copy = Path(shutil.copytree(CASES / "logs" / case["recorded"], tmp_path / "attempt"))
-        run = Recorded(copy)
-        EDITS[case.get("edit", "nothing")](run)
-        run.write()
-        return [copy]
+        recorded = CASES / "logs" / case["recorded"]
+        return [edited(recorded, case["edit"], tmp_path / "attempt")] if "edit" in case else [recorded]
     return sorted((folder / "attempts").iterdir()) if (folder / "attempts").exists() else [folder]
+
+
+def edited(recorded: Path, edit: str, copy: Path) -> Path:
+    shutil.copytree(recorded, copy)
+    run = Recorded(copy)
+    EDITS[edit](run)
+    run.write()
+    return copy
 
 
 def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
@@ -57,5 +62,5 @@ def test_every_finding_can_be_read(folder: Path, tmp_path: Path) -> None:
 
 
 def test_every_edit_is_used() -> None:
-    used = {json.loads((folder / "case.json").read_text()).get("edit", "nothing") for folder in FOLDERS}
+    used = {json.loads((folder / "case.json").read_text()).get("edit") for folder in FOLDERS} - {None}
     assert used == EDITS.keys()

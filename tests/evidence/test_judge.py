@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import Evidence, NoiseEvent, Totals, VerdictStatus, judge
-from rlx.evidence.gap import KEY
+from rlx.evidence import PROBABILITY_GAP
 from rlx.evidence.schedule import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
@@ -26,7 +26,7 @@ def healthy(gap: dict[int, float] | None = None) -> Evidence:
     noise = []
     for step in range(1, STEPS + 1):
         sigma = SCHEDULE.sigma(step)
-        metrics[step] = {"actor/lr": 1e-6, KEY: gap[step] if gap else 1e-7 * (1 + step % 3) + sigma / 10}
+        metrics[step] = {"actor/lr": 1e-6, PROBABILITY_GAP: gap[step] if gap else 1e-7 * (1 + step % 3) + sigma / 10}
         noise.append(NoiseEvent(step, sigma, 5 if sigma else 0, effective_std=sigma))
         if step in (10, 20):
             metrics[step][METRIC] = step / 100
@@ -72,13 +72,15 @@ def test_too_few_steps_are_inconclusive_rather_than_a_disagreement() -> None:
     short = Evidence({step: evidence.metrics[step] for step in range(4)}, noise=tuple(
         NoiseEvent(step, schedule.sigma(step), 5 if step > 1 else 0) for step in (1, 2, 3)
     ))  # fmt: skip
-    expected = replace(EXPECTED, total_steps=3, validation_steps=(0,), last_step_validated=False, noise=schedule)
+    expected = replace(EXPECTED, total_steps=3, validation_steps=(), last_step_validated=False, noise=schedule)
     assert verdict(short, expected) == ("unverified", ["RLX608"])
 
 
 def test_a_back_end_that_reports_no_gap_leaves_the_run_unverified() -> None:
     evidence = healthy()
-    bare = replace(evidence, metrics={s: {k: v for k, v in m.items() if k != KEY} for s, m in evidence.metrics.items()})
+    bare = replace(
+        evidence, metrics={s: {k: v for k, v in m.items() if k != PROBABILITY_GAP} for s, m in evidence.metrics.items()}
+    )
     judged = judge(bare, replace(EXPECTED, reports_probability_gap=False), RunState.FINISHED, arm="aqn")
     assert judged.status == "unverified" and "does not report" in judged.sentence
 
@@ -129,8 +131,16 @@ def test_without_any_total_there_is_no_end_to_reach() -> None:
 def test_a_run_that_never_came_to_its_noise_is_invalid() -> None:
     evidence = healthy()
     short = Evidence({step: evidence.metrics[step] for step in range(4)}, evidence.noise[:4], Totals(3))
-    expected = replace(EXPECTED, total_steps=None, validation_steps=(0,), last_step_validated=False)
+    expected = replace(EXPECTED, total_steps=None, validation_steps=(), last_step_validated=False)
     assert verdict(short, expected) == ("invalid", ["RLX601"])
+
+
+def test_a_plan_that_leaves_the_last_step_out_excuses_nothing() -> None:
+    evidence = healthy()
+    last = {key: value for key, value in evidence.metrics[STEPS].items() if key != METRIC}
+    unvalidated = replace(evidence, metrics={**evidence.metrics, STEPS: last})
+    planned_so = replace(EXPECTED, validation_steps=(0, 10), last_step_validated=False)
+    assert verdict(unvalidated, planned_so) == ("incomplete", ["RLX702"])
 
 
 def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
@@ -187,7 +197,7 @@ EVENTS = st.builds(
 )
 METRICS = st.dictionaries(
     st.integers(0, 30),
-    st.dictionaries(st.sampled_from([KEY, METRIC, "actor/lr"]), st.floats(), min_size=1),
+    st.dictionaries(st.sampled_from([PROBABILITY_GAP, METRIC, "actor/lr"]), st.floats(), min_size=1),
     max_size=12,
 )
 
