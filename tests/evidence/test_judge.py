@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Evidence, NoiseEvent, Totals, VerdictStatus, judge
-from rlx.evidence import PROBABILITY_GAP
+from rlx.evidence import PROBABILITY_GAP, Evidence, NoiseEvent, Totals, VerdictStatus, judge
 from rlx.evidence.schedule import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
