@@ -37,6 +37,7 @@ def completeness(evidence: Evidence, expectations: Expectations, state: RunState
     yield from _scheduled_validations(evidence, expectations)
     yield from _gaps(evidence)
     yield from _rows(evidence, expectations)
+    yield from _answers(evidence, expectations)
     yield from _fractions(evidence, expectations)
     yield from _contradictions(evidence)
     yield from _restarts(evidence)
@@ -134,6 +135,27 @@ def _rows(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
             "RLX705",
             f"the plan says {counted(planned, 'validation row')}, the log says {own}",
             "set data.val_rows to what the filter leaves, or check the file",
+        )
+
+
+def _answers(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    """A reward function that raises costs answers, not the run: verl goes on and averages what is left."""
+    rows = evidence.totals.validation_rows or expectations.validation_items
+    if not rows:
+        return
+    due = rows * expectations.validation_samples
+    short = {
+        step: kept
+        for step in _validated(evidence, expectations)
+        if (kept := evidence.answers.get(step)) is not None and kept != due
+    }
+    if short:
+        step, kept = next(iter(short.items()))
+        yield incomplete(
+            "RLX712",
+            f"the validation at {at_steps(short)} does not cover its set: {kept} of {due} answers at step {step}",
+            "search the log for errors of the reward function: rlx logs --grep Error",
+            step,
         )
 
 

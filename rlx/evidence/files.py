@@ -1,4 +1,5 @@
-"""The files a run writes besides its console log: verl's metrics.jsonl and the noise events of the payload.
+"""The files a run writes besides its console log: verl's metrics.jsonl and validation outputs, and
+the noise events of the payload.
 
 A torn last line is normal in a running run, so a line that does not parse is left out, never an error.
 Sources: verl/utils/tracking.py (FileLogger: json.dumps up to 0.6.1, orjson with null for NaN since 0.7.1);
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from rlx.evidence.scan import matching_lines
+from rlx.evidence.scan import CHUNK_BYTES, matching_lines
 from rlx.evidence.timeline import Timeline
 from rlx.evidence.values import ROLLOUT, VALIDATION, NoiseEvent
 
@@ -34,6 +35,16 @@ def read_events(folder: Path) -> list[NoiseEvent]:
     lines.sort(key=lambda line: _time(line[0]))
     events = (_event(document, source) for document, source in lines)
     return [event for event in events if event is not None]
+
+
+def read_answers(folder: Path) -> dict[int, int]:
+    """How many answers each validation kept, by step: `<step>.jsonl` has a line for each."""
+    return {int(path.stem): _count_lines(path) for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as stream:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:

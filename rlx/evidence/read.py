@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from rlx.errors import RlxError
 from rlx.evidence.console import ConsoleParser
-from rlx.evidence.files import read_events, read_metrics
+from rlx.evidence.files import read_answers, read_events, read_metrics
 from rlx.evidence.scan import CHUNK_BYTES
 from rlx.evidence.timeline import Timeline, disagreements, drop_after
 from rlx.evidence.values import (
@@ -36,11 +36,12 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
         parser = _parse(path, attempt=1, finished=finished)
     except OSError as error:
         raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
-    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [])])
+    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
 
 
 def read_evidence(attempt_dirs: Sequence[Path]) -> Evidence:
-    """The evidence of a run from all its attempts, in order: log, metrics.jsonl and events/ of each.
+    """The evidence of a run from all its attempts, in order: log, metrics.jsonl, events/ and
+    validation/ of each.
 
     Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
     wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
@@ -57,6 +58,7 @@ class _Attempt:
     progress: Progress | None
     restarts: list[Restart]
     disagreements: list[Disagreement]
+    answers: Mapping[int, int]
 
 
 def _read_attempt(number: int, folder: Path) -> _Attempt:
@@ -64,7 +66,8 @@ def _read_attempt(number: int, folder: Path) -> _Attempt:
         parser = _parse(folder / "log", number, finished=(folder / "state" / "exit").exists())
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    return _merge(number, parser, read_metrics(folder / "metrics.jsonl", number), read_events(folder / "events"))
+    metrics, events = read_metrics(folder / "metrics.jsonl", number), read_events(folder / "events")
+    return _merge(number, parser, metrics, events, read_answers(folder / "validation"))
 
 
 def _parse(path: Path, attempt: int, *, finished: bool) -> ConsoleParser:
@@ -77,8 +80,10 @@ def _parse(path: Path, attempt: int, *, finished: bool) -> ConsoleParser:
     return parser
 
 
-def _merge(number: int, parser: ConsoleParser, file: Timeline, events: list[NoiseEvent]) -> _Attempt:
-    """One attempt from its console, its metrics file and its noise events."""
+def _merge(
+    number: int, parser: ConsoleParser, file: Timeline, events: list[NoiseEvent], answers: Mapping[int, int]
+) -> _Attempt:
+    """One attempt from its console, its metrics file, its noise events and its validation outputs."""
     console = parser.timeline
     # The payload prints a line for each event it writes; the event says more.
     printed = [event for event in parser.noise if event.step is not None or not events]
@@ -93,6 +98,7 @@ def _merge(number: int, parser: ConsoleParser, file: Timeline, events: list[Nois
         progress=parser.progress,
         restarts=console.restarts or file.restarts,
         disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
+        answers=answers,
     )
 
 
@@ -104,7 +110,9 @@ def _contradictions(console: Timeline, file: Timeline) -> Iterator[Disagreement]
 def _join(attempts: Sequence[_Attempt]) -> Evidence:
     steps: dict[int, dict[str, float]] = {}
     noise: list[NoiseEvent] = []
+    answers: dict[int, int] = {}
     for attempt in attempts:
+        answers |= attempt.answers
         if (first := _first_step(attempt)) is not None:
             drop_after(steps, first)
             noise = _before(noise, attempt.noise, first)
@@ -119,6 +127,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
         attempts=len(attempts),
+        answers=answers,
     )
 
 

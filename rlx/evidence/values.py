@@ -83,6 +83,7 @@ class Evidence:
     """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
+    `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Evidence:
     disagreements: tuple[Disagreement, ...] = ()
     restarts: tuple[Restart, ...] = ()
     attempts: int = 1
+    answers: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def last_step(self) -> int:

@@ -11,7 +11,7 @@
 #   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
 #
 # A process is known by pid, start tick and boot id, since pids are reused. What belongs to a run is found by RLX_RUN
-# in its environment, which also finds what left the process group. Ages come from /proc/uptime: clocks are set.
+# in its environment, which also finds what left the process group. Waits go by /proc/uptime: clocks are set.
 # Functions that run often answer in a variable instead of on stdout: a $(…) would cost a process each time.
 set -u
 umask 077
@@ -22,6 +22,7 @@ HEARTBEAT_S=5
 KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
+TMUX_RETRY_S=3
 NEWLINE='
 '
 
@@ -36,18 +37,14 @@ fail() {
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 
 # Whole seconds since boot, in NOW.
-clock() {
-    read -r NOW _ </proc/uptime
-    NOW=${NOW%%.*}
-}
+clock() { IFS=. read -r NOW _ </proc/uptime; }
 
 # start_tick PID: the tick PID started at, in TICK; fails when it is gone or a zombie.
 start_tick() {
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     # shellcheck disable=SC2086 # splitting into fields is the point
     set -- ${stat##*) }
-    case ${1:-Z} in Z | X) return 1 ;; esac
-    TICK=${20}
+    case ${1:-Z} in Z | X) return 1 ;; *) TICK=${20} ;; esac
 }
 
 ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT"; }
@@ -565,9 +562,8 @@ start_holder() {
     rm -f "$run/holder"
     if command -v tmux >/dev/null; then
         session=$(printf %s "$id" | tr '.:' '__')
-        said=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 env -i "$@" 2>&1 5<&-)
-        # By its exit code alone tmux claims success in some cases in which it could not start its server.
-        session_exists || take_back "tmux could not start a session: $said"
+        # Again for a while: a tmux server whose last session just ended may refuse the next one.
+        within "$TMUX_RETRY_S" start_session "$@" || take_back "tmux could not start a session: $said"
     else
         setsid env -i "$@" </dev/null >>"$run/holder.log" 2>&1 5<&- &
     fi
@@ -575,8 +571,12 @@ start_holder() {
         take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"
 }
 
-# Or did exist: a short run may be over already.
-session_exists() { tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]; }
+# By its exit code alone tmux claims success in some cases in which it could not start its server. A session that is
+# not there may be over already: then its holder was here.
+start_session() {
+    said=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 env -i "$@" 2>&1 5<&-)
+    tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]
+}
 
 # A run that cannot start leaves nothing behind, unless it was there before.
 take_back() {

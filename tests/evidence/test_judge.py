@@ -213,3 +213,10 @@ def test_any_evidence_gets_a_verdict(
     judged = judge(Evidence(dict(sorted(metrics.items())), tuple(noise)), expected, state, arm="aqn")
     assert judged.sentence.startswith(f"{judged.status}: ")
     assert state is RunState.FINISHED or judged.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE)
+
+
+def test_a_validation_that_lost_answers_is_no_whole_validation() -> None:
+    evidence = replace(healthy(), answers={0: 100, 10: 45, 20: 100})
+    assert verdict(evidence) == ("incomplete", ["RLX712"])
+    assert "45 of 100 answers at step 10" in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").sentence
+    assert verdict(replace(evidence, answers={0: 100, 10: 100, 20: 100})) == ("valid", [])

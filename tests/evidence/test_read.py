@@ -116,3 +116,13 @@ def test_console_noise_lines_are_dropped_where_events_say_more(tmp_path: Path) -
     assert [e.step for e in read_evidence([folder]).noise] == [None]
     event(folder, 1, 0.05)
     assert [e.step for e in read_evidence([folder]).noise] == [1]
+
+
+def test_answers_of_validations_are_counted_and_a_later_attempt_wins(tmp_path: Path) -> None:
+    for number, counts in ((1, {0: 3, 5: 2}), (2, {5: 3})):
+        folder = attempt(tmp_path / str(number))
+        (folder / "validation").mkdir()
+        for step, count in counts.items():
+            (folder / "validation" / f"{step}.jsonl").write_text('{"acc": 1.0}\n' * count)
+        (folder / "validation" / "notes.jsonl").write_text("not a step\n")
+    assert read_evidence([tmp_path / "1", tmp_path / "2"]).answers == {0: 3, 5: 3}
