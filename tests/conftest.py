@@ -22,14 +22,14 @@ def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     socket = f"rlx-test-{os.getpid()}-{abs(hash(tmp_path))}"
     monkeypatch.setenv("RLX_TMUX_SOCKET", socket)
     yield
-    _stop_runs(tmp_path / "root" / "runs")
+    stop_runs_below(tmp_path / "root" / "runs")
     server = Path(os.environ.get("TMUX_TMPDIR", "/tmp"), f"tmux-{os.getuid()}", socket)
     if server.exists():
         subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)
         server.unlink(missing_ok=True)
 
 
-def _stop_runs(runs: Path) -> None:
+def stop_runs_below(runs: Path) -> None:
     """No test leaves a process behind, also not one that failed. The last go first: none of them is to start now."""
     from rlx.runs import supervisor
 

@@ -36,8 +36,7 @@ fail() {
 
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 
-# Whole seconds since boot, in NOW.
-clock() { IFS=. read -r NOW _ </proc/uptime; }
+clock() { IFS=. read -r NOW _ </proc/uptime; } # whole seconds since boot, in NOW
 
 # start_tick PID: the tick PID started at, in TICK; fails when it is gone or a zombie.
 start_tick() {

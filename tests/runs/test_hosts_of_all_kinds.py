@@ -13,6 +13,7 @@ import pytest
 from rlx.errors import RlxError
 from rlx.plan import LaunchPlan, PlannedFile, RunState
 from rlx.runs import Index, launch, stop
+from tests.conftest import stop_runs_below
 from tests.runs.toys import (
     ended,
     home,
@@ -95,7 +96,8 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
     monkeypatch.setenv("RLX_ROOT", str(disk / "root"))
     yield disk
-    # Lazily: the test's last processes may not quite be gone.
+    stop_runs_below(disk / "root" / "runs")
+    # Lazily: the last holder may not quite be gone.
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
