@@ -9,6 +9,7 @@ import typer
 
 from rlx import __version__
 from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
+from rlx.cli.output import be_quiet
 from rlx.errors import ExitCode, RlxError
 
 EXIT_CODES = (
@@ -37,11 +38,12 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Answers and errors only, no narration.")] = False,
 ) -> None:
-    pass
+    if quiet:
+        be_quiet()
 
 
 # Help shows the commands in this order: the recipe first, then the run, then the result.

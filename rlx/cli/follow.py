@@ -27,6 +27,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
+    from rlx.cli.output import narrate
     from rlx.cli.wait import outcome
     from rlx.runs.overview import overview
 
@@ -34,7 +35,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
         with _sign_of_life() as alive:
             rows = _narrate_until_ended(lambda: overview(refs), alive)
     except KeyboardInterrupt:
-        sys.stderr.write("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN\n")
+        narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if code := outcome(rows):
         raise typer.Exit(code)
@@ -63,7 +64,9 @@ def _sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
     """Training frameworks are silent for a minute at a time: a line that moves on a terminal, a rare one elsewhere."""
     from rich.console import Console
 
-    if sys.stderr.isatty():
+    from rlx.cli.output import is_quiet, narrate
+
+    if sys.stderr.isatty() and not is_quiet():
         with Console(stderr=True, highlight=False).status("") as spinner:
             yield lambda rows: spinner.update(" · ".join(_waiting(rows)), spinner_style="dim")
         return
@@ -74,7 +77,7 @@ def _sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
         if time.monotonic() - spoke > _QUIET_SECONDS:
             spoke = time.monotonic()
             for line in _waiting(rows):
-                sys.stderr.write(f"{time.strftime('%H:%M:%S')}  {line}\n")
+                narrate(f"{time.strftime('%H:%M:%S')}  {line}")
 
     yield speak
 

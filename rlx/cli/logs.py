@@ -31,6 +31,7 @@ def logs(
     Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works.
     Control sequences of a log never reach the terminal.
     """
+    from rlx.cli.output import narrate
     from rlx.cli.selection import runs_or_latest
     from rlx.runs.logs import LogQuery, follow_log, read_log
 
@@ -46,7 +47,7 @@ def logs(
     try:
         _follow_all(refs, query, follow_log)
     except KeyboardInterrupt:
-        sys.stderr.write("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN\n")
+        narrate("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 

@@ -15,10 +15,24 @@ if TYPE_CHECKING:
 JSON_SCHEMA_VERSION = 1
 
 
+_quiet = False
+
+
+def be_quiet() -> None:
+    """No narration from now on (`rlx --quiet`). Answers and errors are no narration."""
+    global _quiet
+    _quiet = True
+
+
+def is_quiet() -> bool:
+    return _quiet
+
+
 def narrate(text: str) -> None:
     """A line for the person at the terminal; never part of the answer."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    if not _quiet:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def print_json(answer: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from rlx.runs import RunRef
     from rlx.runs.overview import Overview
 
 _WATCH_SECONDS = 2.0
@@ -36,20 +37,26 @@ def status(
     Also pace, time left and the last validation. Never writes anything where the runs are.
     """
     from rlx.cli.output import narrate, print_json
-    from rlx.runs.overview import overview
 
     refs = _select(names, everything)
     if as_json:
-        print_json({"runs": [row_document(row) for row in overview(refs)]})
+        print_json({"runs": [row_document(row) for row in _look(refs)]})
     elif not refs:
         narrate("no runs yet; start one: rlx launch RECIPE --host local")
     elif watch:
         _watch(names, everything, verbose)
     else:
-        _print(overview(refs), verbose)
+        _print(_look(refs), verbose)
 
 
-def _select(names: Sequence[str] | None, everything: bool) -> tuple[Any, ...]:
+def _look(refs: Sequence[RunRef]) -> Sequence[Overview]:
+    # Imported late: which runs there are is known, and asked of their hosts, before anything is judged.
+    from rlx.runs.overview import overview
+
+    return overview(refs)
+
+
+def _select(names: Sequence[str] | None, everything: bool) -> tuple[RunRef, ...]:
     from rlx.cli.home import rlx_home
     from rlx.runs import Index, current_runs, resolve
 
@@ -67,13 +74,12 @@ def _print(rows: Sequence[Overview], verbose: bool) -> None:
 
 def _watch(names: Sequence[str] | None, everything: bool, verbose: bool) -> None:
     from rlx.cli.output import console
-    from rlx.runs.overview import overview
 
     def ended(rows: Sequence[Overview]) -> bool:
         return all(row.judged.state.is_terminal for row in rows)
 
     if not sys.stdout.isatty():
-        while not ended(rows := overview(_select(names, everything))):
+        while not ended(rows := _look(_select(names, everything))):
             _print(rows, verbose)
             time.sleep(_WATCH_SECONDS)
         _print(rows, verbose)
@@ -82,7 +88,7 @@ def _watch(names: Sequence[str] | None, everything: bool, verbose: bool) -> None
 
     with Live(console=console(), auto_refresh=False) as live:
         while True:
-            rows = overview(_select(names, everything))
+            rows = _look(_select(names, everything))
             live.update(_tables(rows, verbose), refresh=True)
             if ended(rows):
                 return

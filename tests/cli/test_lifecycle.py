@@ -52,6 +52,11 @@ def test_status_of_an_empty_house_says_how_to_begin() -> None:
     assert json.loads(rlx("status", "--json").stdout)["runs"] == []
 
 
+def test_quiet_leaves_the_answer_and_the_errors() -> None:
+    assert rlx("--quiet", "status").stderr == ""
+    assert "no runs yet" in rlx("--quiet", "logs", code=12).stderr
+
+
 def test_watching_ends_with_the_runs() -> None:
     start(toy_plan("sleep 1"))
     assert "finished" in rlx("status", "-w").stdout.splitlines()[-1]
