@@ -115,8 +115,12 @@ def test_following_a_queued_run_waits_for_its_log() -> None:
 
 def test_ctrl_c_detaches_and_the_run_goes_on() -> None:
     ref = start_one(FOREVER)
+    # Tests that a script started in the background ignore SIGINT, and so would their children.
     follow = subprocess.Popen(
-        [sys.executable, "-m", "rlx", "logs", "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["env", "--default-signal=INT", sys.executable, "-m", "rlx", "logs", "-f"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert follow.stdout is not None
     assert follow.stdout.readline() == "up\n"
