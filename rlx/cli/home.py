@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rlx.errors import RlxError
+
 
 def rlx_home() -> Path:
-    """`$RLX_HOME`, else the XDG data folder."""
-    if home := os.environ.get("RLX_HOME"):
+    """`$RLX_HOME`, else the XDG data folder. Raises RlxError for an account without a home directory."""
+    home = os.environ.get("RLX_HOME") or f"{os.environ.get('XDG_DATA_HOME') or '~/.local/share'}/rlx"
+    try:
         return Path(home).expanduser()
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "rlx"
+    except RuntimeError:
+        raise RlxError(f"{home}: there is no such home directory", "set RLX_HOME to a folder of yours") from None

@@ -43,7 +43,7 @@ def read_plans(path: str) -> list[LaunchPlan]:
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         document = json.loads(text)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
     return launchable(
         [from_jsonable(LaunchPlan, plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]

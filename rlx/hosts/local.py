@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,16 @@ _CHUNK_BYTES = 65536
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a command may see of the caller's environment. A token exported in a shell must not end up in tmux."""
-    return {name: value for name, value in environment.items() if name in _KEPT_VARIABLES or name.startswith("LC_")}
+    kept = {name: value for name, value in environment.items() if name in _KEPT_VARIABLES or name.startswith("LC_")}
+    return kept if kept.get("HOME") else kept | _home_of_the_account()
+
+
+def _home_of_the_account() -> dict[str, str]:
+    """cron and some containers start programs without HOME; `~/rlx` is to mean the same there as everywhere."""
+    try:
+        return {"HOME": pwd.getpwuid(os.getuid()).pw_dir}
+    except KeyError:
+        return {}
 
 
 class LocalTransport:

@@ -32,7 +32,7 @@ for tool in flock setsid tar mktemp; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
 root=$1 leases=$2 socket=$3 launch=$4
-case $root in "~" | "~/"*) root=$HOME${root#"~"} ;; esac
+case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
 mkdir -p "$root/runs" || exit
 exec 5<"$root/runs"
 flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }

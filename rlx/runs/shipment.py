@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rlx.errors import UsageError
-from rlx.plan import LaunchPlan, PlannedFile
+from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile
 from rlx.runs import supervisor
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
@@ -27,6 +27,10 @@ _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "hold
     "checkpoints",
 }
 _EXIT_RECORD_BYTES = 63
+# The home directory of another user (`~name`) is something that only a login shell can look up.
+_ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
+_PLAN_AGAIN = "write it again with rlx plan RECIPE --json"
+_NO_CONTAINERS = "runs start on the host itself; set site.container to null"
 
 
 def check_plan(plan: LaunchPlan) -> None:
@@ -34,14 +38,37 @@ def check_plan(plan: LaunchPlan) -> None:
     for label, name in (("name", plan.name), ("arm", plan.arm), ("device kind", plan.device_kind)):
         if not _SAFE_NAME.fullmatch(name):
             raise UsageError(f"the plan's {label} is {name!r}", "use up to 100 letters, digits and . _ - (not first)")
+    if plan.schema_version != PLAN_SCHEMA_VERSION:
+        raise UsageError(f"{plan.run_name}: a plan of schema version {plan.schema_version}", _PLAN_AGAIN)
+    if plan.site.container is not None:
+        raise UsageError(f"{plan.run_name}: the plan names a container, {plan.site.container!r}", _NO_CONTAINERS)
     if plan.devices < 1:
         raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
-    if "\n" in plan.site.root or "\0" in plan.site.root:
-        raise UsageError(f"the root {plan.site.root!r} contains a line break")
+    if not _ROOT.fullmatch(plan.site.root):
+        raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
+    _check_files(plan)
+
+
+def _check_files(plan: LaunchPlan) -> None:
+    paths = [file.path for file in plan.files]
     for file in plan.files:
         _check_path(file.path)
-    if "launch.sh" not in {file.path for file in plan.files}:
+        if paths.count(file.path) > 1:
+            raise UsageError(f"the plan has two files {file.path!r}")
+        if file.mode & ~0o777:
+            raise UsageError(f"the plan's file {file.path!r} has the mode {file.mode:o}", "use 0600 or 0700")
+        if not _can_be_written(file.content):
+            raise UsageError(f"the plan's file {file.path!r} contains characters that no file can hold", _PLAN_AGAIN)
+    if "launch.sh" not in paths:
         raise UsageError(f"{plan.run_name}: the plan has no launch.sh")
+
+
+def _can_be_written(content: str) -> bool:
+    try:
+        content.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_path(text: str) -> None:
@@ -57,7 +84,7 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
     for name in plan.secrets:
         if not _VARIABLE.fullmatch(name):
             raise UsageError(f"the secret {name!r} is no name for an environment variable")
-        if name not in values:
+        if not values.get(name):
             raise UsageError(
                 f"the secret {name} has no value", f"export {name}, or name a file that has it with --secret-file"
             )

@@ -117,7 +117,8 @@ def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"plans": []}', '{"plans": [{}]}', '{"plans": [1]}', '{"plans": 3}', None]
+    "content",
+    ["", "[]", "[" * 100_000, "{}", '{"plans": []}', '{"plans": [{}]}', '{"plans": [1]}', '{"plans": 3}', None],
 )
 def test_what_is_no_plan_is_refused(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "p.json"

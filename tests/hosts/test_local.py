@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import time
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {line.partition("=")[0] for line in lines}
     assert names <= {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM", "LC_MESSAGES", "LC_ALL"}
     assert {"HOME", "PATH", "LC_MESSAGES"} <= names
+
+
+def test_home_is_that_of_the_account_where_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    shown = LOCAL.run(Cmd("sh", "-c", 'printf %s "$HOME"'), timeout_s=10).out.decode()
+    assert shown == pwd.getpwuid(os.getuid()).pw_dir
 
 
 def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) -> None:

@@ -111,6 +111,41 @@ def test_all_wants_a_yes_and_then_stops_all(tmp_path: Path) -> None:
     assert (nothing.returncode, nothing.stdout) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"schema_version": 9}, "schema version 9"),
+        ({"site": {"host": "local", "container": "verl", "root": "~/rlx", "path_prefix": []}}, "container"),
+        ({"site": {"host": "local", "container": None, "root": "runs", "path_prefix": []}}, "no absolute path"),
+        ({"site": {"host": "local", "container": None, "root": "", "path_prefix": []}}, "no absolute path"),
+        ({"files": [{"path": "launch.sh", "content": "", "mode": 0o4755}]}, "mode"),
+        ({"files": [{"path": "launch.sh", "content": "", "mode": 0o700}] * 2}, "two files"),
+        ({"files": [{"path": "launch.sh", "content": "\ud800", "mode": 0o700}]}, "characters"),
+        ({"files": [{"path": "../launch.sh", "content": "", "mode": 0o700}]}, "outside the run directory"),
+        ({"files": [{"path": "state/../../x", "content": "", "mode": 0o700}]}, "outside the run directory"),
+        ({"files": [{"path": "manifest.json", "content": "", "mode": 0o700}]}, "would replace a file of rlx"),
+        ({"files": []}, "no launch.sh"),
+        ({"devices": 0}, "at least one"),
+    ],
+)
+def test_a_plan_edited_by_hand_is_refused_before_anything_is_written(
+    changes: dict[str, object], complaint: str, tmp_path: Path
+) -> None:
+    document = {"schema_version": JSON_SCHEMA_VERSION, "plans": [{**to_jsonable(toy_plan("true")), **changes}]}
+    edited = tmp_path / "edited.json"
+    edited.write_text(json.dumps(document))
+    done = rlx("launch", "--plan", str(edited))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert complaint in done.stderr
+    assert not Path(os.environ["RLX_ROOT"]).exists()
+
+
+def test_a_secret_without_a_value_is_not_launched(tmp_path: Path) -> None:
+    plan = write_plans(tmp_path / "plans.json", [toy_plan("true", secrets=("TOKEN",))])
+    done = rlx("launch", "--plan", str(plan), TOKEN="")
+    assert (done.returncode, "TOKEN has no value" in done.stderr) == (2, True)
+
+
 def test_an_unknown_run_is_exit_12_with_the_nearest_name(plan_file: Path) -> None:
     assert rlx("stop", "aqn").returncode == 12
     rlx("launch", "--plan", str(plan_file), TOKEN="t")
