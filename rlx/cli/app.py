@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
@@ -82,6 +83,11 @@ def run() -> None:
         # `rlx logs | head` closed the pipe; that is no error of anybody.
         sys.stderr.close()
         sys.exit(ExitCode.OK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            sys.exit(_report_bug(error))
+        sys.stderr.write(f"rlx: the output could not be written: {error.strerror}\n")
+        sys.exit(ExitCode.ERROR)
     except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
         sys.exit(_report_bug(error))
 

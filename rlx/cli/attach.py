@@ -27,10 +27,14 @@ def attach(
     from rlx.runs.session import attach_command
 
     refs = runs_or_latest([name] if name else None)
-    alive = [ref for ref in refs if not observe([ref])[ref.run_id].state.is_terminal]
+    seen = observe(refs)
+    alive = [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
     if not alive:
         ended = ", ".join(ref.run_id for ref in refs)
-        raise RlxError(f"nothing to attach to: {ended} has ended", "read its log: rlx logs " + refs[0].run_id)
+        raise RlxError(
+            f"nothing to attach to: {ended} {'has' if len(refs) == 1 else 'have'} ended",
+            "read its log: rlx logs " + refs[0].run_id,
+        )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RlxError("attach needs a terminal", f"follow the log instead: rlx logs -f {alive[0].run_id}")
     command = attach_command(alive[0], read_only=not write)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rlx.runs import RunRef
     from rlx.runs.logs import LogQuery
 
+_LINES_AHEAD = 1000
+_QUIET_SECONDS = 2.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -42,7 +44,7 @@ def logs(
     refs = runs_or_latest(names)
     if not follow:
         for ref in refs:
-            _print_lines(ref, refs, read_log(ref, query))
+            _print_lines(_mark(ref, refs), read_log(ref, query))
         return
     try:
         _follow_all(refs, query, follow_log)
@@ -59,13 +61,16 @@ def parse_age(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def _print_lines(ref: RunRef, refs: Sequence[RunRef], lines: Iterator[bytes]) -> None:
+def _print_lines(mark: str, lines: Iterator[bytes]) -> None:
     from rlx.cli.terminal_text import printable_lines
 
-    mark = f"{_label(ref, refs)} | " if len(refs) > 1 else ""
     for line in lines:
         sys.stdout.write("".join(f"{mark}{part}\n" for part in printable_lines(line)))
-        sys.stdout.flush()
+
+
+def _mark(ref: RunRef, refs: Sequence[RunRef]) -> str:
+    """What stands before each line of a run; nothing where there is only one."""
+    return f"{_label(ref, refs)} | " if len(refs) > 1 else ""
 
 
 def _label(ref: RunRef, refs: Sequence[RunRef]) -> str:
@@ -80,15 +85,34 @@ def _label(ref: RunRef, refs: Sequence[RunRef]) -> str:
 def _follow_all(
     refs: Sequence[RunRef], query: LogQuery, follow_log: Callable[[RunRef, LogQuery], Iterator[bytes]]
 ) -> None:
-    """One thread a run; a line is written whole, so lines of two runs never mix."""
+    """One thread a run reads, this one writes: a line is written whole, and a closed pipe ends the command."""
+    from queue import Empty, Queue
     from threading import Thread
 
-    threads = [
-        Thread(target=_print_lines, args=(ref, refs, follow_log(ref, query)), daemon=True, name=ref.run_id)
-        for ref in refs
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():  # a plain join() would hold back Ctrl-C
-            thread.join(0.2)
+    from rlx.runs import observe
+
+    came: Queue[tuple[str, bytes | None]] = Queue(_LINES_AHEAD)
+
+    def read(ref: RunRef) -> None:
+        try:
+            for line in follow_log(ref, query):
+                came.put((_mark(ref, refs), line))
+        finally:
+            came.put(("", None))
+
+    for ref in refs:
+        Thread(target=read, args=(ref,), daemon=True, name=ref.run_id).start()
+    going = len(refs)
+    while going:
+        try:
+            mark, line = came.get(timeout=_QUIET_SECONDS)
+        except Empty:
+            # A lost run records no end.
+            if all(seen.state.is_terminal for seen in observe(refs).values()):
+                return
+            continue
+        if line is None:
+            going -= 1
+            continue
+        _print_lines(mark, iter([line]))
+        sys.stdout.flush()

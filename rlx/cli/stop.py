@@ -27,9 +27,12 @@ def stop(
     Exit code 1 if a process is still there afterwards.
     """
     from rlx.cli.home import rlx_home
+    from rlx.cli.output import narrate
     from rlx.runs import Index, observe, stop_runs
 
     refs = _select(Index(rlx_home()), names or (), everything)
+    if not refs:
+        narrate("no run is left to stop")
     if everything and not yes:
         _confirm(refs)
     before = observe(refs)

@@ -20,7 +20,7 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
     if all(run.state.is_terminal for run in runs):
         raise RlxError(
             "none of these runs has a validation metric in its log",
-            "rlx diagnose tells what happened; --metric compares a training metric",
+            "rlx logs shows what happened; --metric compares a training metric",
             ExitCode.NOT_VERIFIED,
         )
     raise RlxError(

@@ -26,7 +26,7 @@ from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, 
 from rlx.plan import Expectations, RunState, Severity
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
-_READ_THE_LOG = "read the end of its log (rlx logs), then retry it"
+_READ_THE_LOG = "read the end of its log (rlx logs), then launch it again"
 
 
 def completeness(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:

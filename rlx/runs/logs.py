@@ -36,7 +36,11 @@ pick() { if [ -n "$pattern" ]; then LC_ALL=C grep -aE --line-buffered -e "$patte
     # -F waits for the log of a run that is still queued.
     tail -n "${lines:-+1}" -F "$run/latest/log" 2>/dev/null &
     tail=$!
-    until [ -e "$run/latest/state/exit" ]; do kill -0 "$tail" 2>/dev/null || exit; sleep 0.5; done
+    # A reader that is gone shows only at the next line, and a queued run may not write one for days.
+    until [ -e "$run/latest/state/exit" ] || ! kill -0 "$PPID" 2>/dev/null; do
+        kill -0 "$tail" 2>/dev/null || exit
+        sleep 0.5
+    done
     sleep 1 # what was written last may still be on its way through tail
     kill "$tail" 2>/dev/null
 } | pick
@@ -87,9 +91,14 @@ def _lines_of(ref: RunRef, command: Cmd) -> Iterator[bytes]:
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Whole lines of a stream of chunks; a last line without an end counts too."""
-    rest = b""
+    # A line of many chunks is put together once, at its end: doing so at every chunk takes time by its square.
+    begun: list[bytes] = []
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-    if rest:
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun = [others[-1]]
+    if rest := b"".join(begun):
         yield rest
