@@ -54,7 +54,7 @@ def _narrate_until_ended(
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")
         alive(rows)
         seen = {row.ref.run_id: row for row in rows}
-        if all(row.judged.state.is_terminal for row in rows):
+        if all(row.state.is_terminal for row in rows):
             return rows
         time.sleep(_POLL_SECONDS)
 
@@ -83,32 +83,32 @@ def _sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
 
 
 def _waiting(rows: Sequence[Overview]) -> list[str]:
-    return [waiting_line(row) for row in rows if not row.judged.state.is_terminal]
+    return [waiting_line(row) for row in rows if not row.state.is_terminal]
 
 
 def changes(before: Overview | None, row: Overview) -> list[str]:
     """What is new about a run since the last look: a new state, new steps with their validations, the verdict."""
     lines = []
-    state = row.judged.state
-    if before is None or before.judged.state is not state:
+    state = row.state
+    if before is None or before.state is not state:
         queued = state is RunState.QUEUED
         lines.append(_line(row, f"queued, {row.observation.detail}" if queued else state.value))
     lines += [_line(row, text) for text in _new_steps(before, row)]
-    if state.is_terminal and (before is None or not before.judged.state.is_terminal):
+    if state.is_terminal and (before is None or not before.state.is_terminal):
         # The steps come first, the end last.
-        lines = [*lines[1:], lines[0], _line(row, row.judged.verdict.sentence)]
-        lines += [_line(row, f"{finding.id} {finding.message}") for finding in row.judged.verdict.findings]
+        lines = [*lines[1:], lines[0], _line(row, row.verdict.sentence)]
+        lines += [_line(row, f"{finding.id} {finding.message}") for finding in row.verdict.findings]
     return lines
 
 
 def _new_steps(before: Overview | None, row: Overview) -> list[str]:
-    known = before.judged.evidence.metrics if before else {}
-    metrics = row.judged.evidence.metrics
+    known = before.evidence.metrics if before else {}
+    metrics = row.evidence.metrics
     return [_step_text(row, step) for step in sorted(metrics) if metrics[step] and not known.get(step)]
 
 
 def _step_text(row: Overview, step: int) -> str:
-    values = row.judged.evidence.metrics[step]
+    values = row.evidence.metrics[step]
     parts = [f"step {step}/{row.steps_total if row.steps_total is not None else '?'}"]
     if _SCORE in values:
         parts.append(f"training score {values[_SCORE]:.3f}")

@@ -76,7 +76,7 @@ def _watch(names: Sequence[str] | None, everything: bool, verbose: bool) -> None
     from rlx.cli.output import console
 
     def ended(rows: Sequence[Overview]) -> bool:
-        return all(row.judged.state.is_terminal for row in rows)
+        return all(row.state.is_terminal for row in rows)
 
     if not sys.stdout.isatty():
         while not ended(rows := _look(_select(names, everything))):
@@ -118,7 +118,7 @@ def _table(rows: Sequence[Overview]) -> Any:
         table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
     several_seeds = len({row.ref.seed for row in rows}) > 1
     for row in rows:
-        state, verdict = row.judged.state.value, row.judged.verdict.status.value
+        state, verdict = row.state.value, row.verdict.status.value
         table.add_row(
             Text(f"{row.ref.arm}-s{row.ref.seed}" if several_seeds else row.ref.arm),
             Text(state, style=_STATE_STYLE.get(state, "")),
@@ -126,7 +126,7 @@ def _table(rows: Sequence[Overview]) -> Any:
             f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
             duration(row.seconds_left) if row.seconds_left is not None else "–",
             f"{row.validation[1]:.4f} @{row.validation[0]}" if row.validation else "–",
-            Text(row.judged.verdict.noise),
+            Text(row.verdict.noise),
             Text(verdict, style=_VERDICT_STYLE[verdict]),
         )
     return table
@@ -152,15 +152,15 @@ def _details(rows: Sequence[Overview]) -> list[Any]:
 
     lines = []
     for row in rows:
-        lines += [f"{row.ref.run_id}: {row.judged.verdict.sentence}", f"  {row.ref.run_dir}"]
+        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.run_dir}"]
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
-        lines += [f"  {finding.id} {finding.message}" for finding in row.judged.verdict.findings]
+        lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]
 
 
 def row_document(row: Overview) -> Mapping[str, Any]:
     """A run as the JSON of `status` and `wait` shows it; seconds and UTC epochs."""
-    seen, verdict = row.observation, row.judged.verdict
+    seen, verdict = row.observation, row.verdict
     return {
         "run_id": row.ref.run_id,
         "launch_id": row.ref.launch_id,
@@ -170,7 +170,7 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "host": row.ref.host,
         "run_dir": str(row.ref.run_dir),
         "created": row.ref.created,
-        "state": row.judged.state,
+        "state": row.state,
         "detail": seen.detail,
         "exit_code": seen.exit_code,
         "queued_behind": seen.queued_behind,

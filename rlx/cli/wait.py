@@ -49,7 +49,7 @@ def wait(
         print_json({"runs": [row_document(row) for row in rows]})
     else:
         for row in rows:
-            print(f"{row.ref.run_id}  {row.judged.state.value}  {row.judged.verdict.sentence}")
+            print(f"{row.ref.run_id}  {row.state.value}  {row.verdict.sentence}")
     raise typer.Exit(outcome(rows))
 
 
@@ -58,11 +58,11 @@ def outcome(rows: Sequence[Overview]) -> ExitCode:
     from rlx.evidence import VerdictStatus
     from rlx.plan import RunState
 
-    states = {row.judged.state for row in rows}
+    states = {row.state for row in rows}
     if states & {RunState.FAILED, RunState.LOST}:
         return ExitCode.RUN_FAILED
     if RunState.STOPPED in states:
         return ExitCode.STOPPED
-    if any(row.judged.verdict.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE) for row in rows):
+    if any(row.verdict.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE) for row in rows):
         return ExitCode.NOT_VERIFIED
     return ExitCode.OK

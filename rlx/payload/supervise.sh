@@ -293,7 +293,11 @@ held() {
     rm -f "$ticket" "$run/ticket"
     flock -u 8
     if [ -t 1 ]; then
-        tail -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
+        # Where tail can, it goes when a killed holder goes: it ignores the hang-up of its terminal, as the holder does.
+        own=
+        if tail --pid=$$ /dev/null 2>/dev/null; then own=--pid=$$; fi
+        # shellcheck disable=SC2086 # no word, or one
+        tail $own -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
         viewer=$!
     fi
     wait "$supervisor"
@@ -398,7 +402,8 @@ launch() {
 # ---- stop ----------------------------------------------------------------------------------------------------------
 
 stop() {
-    run=$(expand "$1") grace=$2 was_alive=''
+    run=$(expand "$1") || exit
+    grace=$2 was_alive=''
     [ -d "$run" ] || fail "there is no $run"
     find_attempt "$run"
     if alive "$run/holder" || alive "$STATE/supervisor" || alive "$STATE/leader"; then was_alive=1; fi
@@ -453,7 +458,7 @@ manifests() {
 
 # choose_runs ROOT [ID…]: in RUNS, these ids, or all names below ROOT that can be run ids; those contain no blanks.
 choose_runs() {
-    root=$(expand "$1")
+    root=$(expand "$1") || exit
     shift
     RUNS=$*
     [ -z "$RUNS" ] || return 0
@@ -472,7 +477,7 @@ find_marked() {
 
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
 report_run() {
-    [ -e "$1/manifest.json" ] || return
+    [ -d "$1/attempts" ] || return
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/holder"
@@ -587,7 +592,7 @@ take_back() {
 expand() {
     # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
     case $1 in
-        '~' | '~/'*) printf '%s\n' "$HOME${1#'~'}" ;;
+        '~' | '~/'*) printf '%s\n' "${HOME:?}${1#'~'}" ;;
         *) printf '%s\n' "$1" ;;
     esac
 }

@@ -5,6 +5,7 @@ pydantic would do this too, but costs more start-up time than a whole `rlx statu
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -18,13 +19,15 @@ T = TypeVar("T")
 
 
 def to_jsonable(value: Any) -> Any:
-    """Dataclasses as objects, tuples as lists, enums as their values."""
+    """Dataclasses as objects, tuples as lists, enums as their values; nan and inf, which JSON lacks, as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_jsonable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value.value if isinstance(value, Enum) else value
 
 

@@ -2,7 +2,7 @@
 
 from rlx.runs.index import Index
 from rlx.runs.launch import Launched, launch
-from rlx.runs.manifest import Manifest, read_manifest, read_manifests
+from rlx.runs.manifest import Manifest, read_manifests
 from rlx.runs.observe import Observation, observe
 from rlx.runs.resolve import current_runs, latest_launch, resolve
 from rlx.runs.run import RunPaths, RunRef
@@ -23,7 +23,6 @@ __all__ = [
     "latest_launch",
     "launch",
     "observe",
-    "read_manifest",
     "read_manifests",
     "resolve",
     "stop",

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import RlxError
 from rlx.hosts import local_site
 from rlx.plan import Site
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
@@ -212,16 +212,9 @@ def _forget(db: sqlite3.Connection, launch_id: str) -> None:
 
 def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
     """Every run below the root of a site, with its position in its launch."""
-    manifests = [_readable(text) for text in fetch_manifests(site.host, site.root)]
+    # One of another version of rlx is no reason to go without the others.
+    manifests = map(parse_manifest, fetch_manifests(site.host, site.root))
     return [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
-
-
-def _readable(text: str) -> Manifest | None:
-    """None for a manifest of another version of rlx: its run is no reason to go without the others."""
-    try:
-        return parse_manifest(text)
-    except UsageError:
-        return None
 
 
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.runs.manifest import Manifest, read_manifest, read_manifests
+from rlx.runs.manifest import Manifest, find_manifests, read_manifests
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunPaths, RunRef
 
@@ -19,9 +19,14 @@ def judge_runs(refs: Sequence[RunRef]) -> list[JudgedRun]:
     return [_judge(ref, observations[ref.run_id], manifests[ref.run_id]) for ref in refs]
 
 
-def judge_run(ref: RunRef, observation: Observation) -> JudgedRun:
-    """Read and judge one run whose state is already known. Raises RlxError where its manifest cannot be read."""
-    return _judge(ref, observation, read_manifest(ref))
+def judge_observed(refs: Sequence[RunRef], observations: Mapping[str, Observation]) -> Mapping[str, JudgedRun]:
+    """The runs by id whose state is already known; without those that have no manifest that can be read."""
+    manifests = find_manifests(refs)
+    return {
+        ref.run_id: _judge(ref, observations[ref.run_id], manifests[ref.run_id])
+        for ref in refs
+        if ref.run_id in manifests
+    }
 
 
 def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:

@@ -68,38 +68,43 @@ def _user() -> str:
         return "unknown"
 
 
-def parse_manifest(text: str) -> Manifest:
-    """Raises UsageError for anything that is not a manifest of this version."""
+def parse_manifest(text: str) -> Manifest | None:
+    """None for anything that is not a manifest of this version."""
     try:
         document = json.loads(text)
+        if document["schema_version"] != SCHEMA_VERSION:
+            return None
         plan = document["plan"]
         digests = {file["path"]: file.pop("sha256") for file in plan["files"]}
         plan["files"] = [{**file, "content": ""} for file in plan["files"]]
         head: dict[str, Any] = {name: document[name] for name in _HEAD}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"manifest.json does not read as one: {error!r}") from None
-    return Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
+        return Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
+    except (ValueError, KeyError, TypeError, UsageError):
+        return None
 
 
 _HEAD = ("run_id", "launch_id", "position", "created", "created_epoch", "submitted_by")
 
 
-def read_manifest(ref: RunRef) -> Manifest:
-    """Raises RlxError if the run directory is gone, UsageError if another version of rlx wrote it."""
-    return read_manifests([ref])[ref.run_id]
-
-
 def read_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
-    """The manifests of many runs by id: one round trip a place. Raises as read_manifest does."""
+    """The manifests of many runs by id. Raises RlxError for the first run that has none."""
+    found = find_manifests(refs)
+    for ref in refs:
+        if ref.run_id not in found:
+            raise RlxError(
+                f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",
+                "was the run directory removed, or written by another version of rlx?",
+            )
+    return found
+
+
+def find_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
+    """The manifests of many runs by id, one round trip a place. What is gone, damaged or foreign is left out."""
     found: dict[str, Manifest] = {}
     for host, root in {(ref.host, ref.root) for ref in refs}:
         ids = [ref.run_id for ref in refs if (ref.host, ref.root) == (host, root)]
-        for text in fetch_manifests(host, root, ids):
-            manifest = parse_manifest(text)
-            found[manifest.run_id] = manifest
-    for ref in refs:
-        if ref.run_id not in found:
-            raise RlxError(f"{ref.host}: {ref.remote_dir} has no manifest.json", "was the run directory removed?")
+        manifests = map(parse_manifest, fetch_manifests(host, root, ids))
+        found |= {manifest.run_id: manifest for manifest in manifests if manifest is not None}
     return found
 
 

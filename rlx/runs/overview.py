@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from rlx.evidence import JudgedRun, core_metric, series
-from rlx.runs.judged import judge_run
+from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
+from rlx.runs.judged import judge_observed
 from rlx.runs.observe import Observation, observe
 
 if TYPE_CHECKING:
+    from rlx.plan import RunState
     from rlx.runs.run import RunRef
 
 # The last steps tell the pace of now; early ones include warm-up.
@@ -28,34 +29,54 @@ class Overview:
 
     ref: RunRef
     observation: Observation
-    judged: JudgedRun
-    steps_done: int
-    steps_total: int | None
-    step_seconds: float | None
-    seconds_left: float | None
-    metric: str | None
-    validation: tuple[int, float] | None
+    evidence: Evidence
+    verdict: Verdict
+    steps_done: int = 0
+    steps_total: int | None = None
+    step_seconds: float | None = None
+    seconds_left: float | None = None
+    metric: str | None = None
+    validation: tuple[int, float] | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self.observation.state
 
 
 def overview(refs: Sequence[RunRef]) -> list[Overview]:
-    """The rows of these runs, in their order; one round trip a host for the states."""
+    """The rows of these runs, in their order; one round trip a host for the states and one for the manifests.
+
+    A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
+    """
     observations = observe(refs)
-    return [_row(ref, observations[ref.run_id]) for ref in refs]
+    judged = judge_observed(refs, observations)
+    return [
+        _row(ref, observations[ref.run_id], judged[ref.run_id])
+        if ref.run_id in judged
+        else _row_without_plan(ref, observations[ref.run_id])
+        for ref in refs
+    ]
 
 
-def _row(ref: RunRef, observation: Observation) -> Overview:
-    judged = judge_run(ref, observation)
+def _row_without_plan(ref: RunRef, observation: Observation) -> Overview:
+    why = observation.detail or "its manifest.json is gone or damaged, so nothing says what it promised"
+    verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
+    return Overview(ref, observation, Evidence(), verdict)
+
+
+def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     evidence = judged.evidence
     done = max((step for step, values in evidence.metrics.items() if _STEP_TIME in values), default=0)
     total = evidence.totals.total_steps or judged.plan.expectations.total_steps
-    pace = _pace(judged)
+    pace = _pace(evidence)
     metric = core_metric(evidence, judged.plan.expectations)
     values = series(evidence, metric) if metric else {}
-    running = pace is not None and total is not None and not judged.state.is_terminal
+    running = pace is not None and total is not None and not observation.state.is_terminal
     return Overview(
         ref=ref,
         observation=observation,
-        judged=judged,
+        evidence=evidence,
+        verdict=judged.verdict,
         steps_done=done,
         steps_total=total,
         step_seconds=pace,
@@ -65,6 +86,6 @@ def _row(ref: RunRef, observation: Observation) -> Overview:
     )
 
 
-def _pace(judged: JudgedRun) -> float | None:
-    times = series(judged.evidence, _STEP_TIME)
+def _pace(evidence: Evidence) -> float | None:
+    times = series(evidence, _STEP_TIME)
     return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None

@@ -51,10 +51,6 @@ class RunPaths:
     run_dir: Path
 
     @property
-    def manifest(self) -> Path:
-        return self.run_dir / "manifest.json"
-
-    @property
     def attempts(self) -> tuple[Path, ...]:
         """The attempt directories, oldest first."""
         found = [path for path in (self.run_dir / "attempts").glob("*") if path.name.isdecimal()]
@@ -68,10 +64,6 @@ class RunPaths:
     def log(self) -> Path:
         """The console log of the latest attempt."""
         return self.latest / "log"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.run_dir / "checkpoints"
 
 
 def new_launch_id(now: float) -> str:

@@ -13,6 +13,7 @@ from rlx.plan import RunState
 from rlx.runs import RunRef, observe
 from tests.runs.toys import (
     FOREVER,
+    command_lines,
     ended,
     holder_pid,
     is_running,
@@ -99,6 +100,7 @@ def test_a_run_outlives_its_watchers_and_ends_as_what_it_was(victim: str) -> Non
     seen = ended(ref)
     assert (seen.state, seen.exit_code) == (RunState.FAILED, 3)
     assert "done" in log_of(ref)
+    until(lambda: not command_lines("tail ", str(ref.run_dir)), "nobody is left to show the log")
 
 
 def test_the_holder_survives_tmux_and_goes_on_holding() -> None:

@@ -126,3 +126,15 @@ def marked_processes(run_id: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def command_lines(*words: str) -> list[str]:
+    """The command lines of live processes that contain all of these words."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        found += [line] if all(word in line for word in words) else []
+    return found

@@ -1,0 +1,92 @@
+"""What people and machines do to runs and pipes behind the back of rlx: told in a line, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import RunState
+from tests.cli.support import rlx
+from tests.runs.toys import FOREVER, command_lines, ended, home, reaches, start, start_one, state_file, toy_plan, until
+
+NAN_STEP = """
+line='{"step": 1, "data": {"timing_s/step": 0.5, "val-core/toy/acc/mean@1": NaN}}'
+echo "$line" >"$RLX_ATTEMPT_DIR/metrics.jsonl"
+"""
+
+
+def states() -> dict[str, tuple[str, str]]:
+    runs = json.loads(rlx("status", "--json").stdout)["runs"]
+    return {run["arm"]: (run["state"], run["verdict"]["status"]) for run in runs}
+
+
+def test_a_removed_run_is_lost_and_the_others_are_still_shown() -> None:
+    gone, kept = start(toy_plan("true", arm="gone"), toy_plan("true", arm="kept"))
+    ended(kept)
+    shutil.rmtree(gone.run_dir)
+    assert states()["gone"] == ("lost", "unverified")
+    assert states()["kept"][0] == "finished"
+    assert "its run directory is gone" in rlx("wait", code=10).stdout
+    assert "was the run directory removed" in rlx("compare", "kept", "gone", code=1).stderr
+
+
+@pytest.mark.parametrize("damage", ["", '{"schema_version": 1, "run_id": "to', '{"schema_version": 9}'])
+def test_a_run_with_a_damaged_manifest_is_shown_and_not_believed(damage: str) -> None:
+    bad, kept = start(toy_plan("true", arm="bad"), toy_plan("true", arm="kept"))
+    ended(kept)
+    (bad.run_dir / "manifest.json").write_text(damage)
+    assert states()["bad"] == ("finished", "unverified")
+    assert "nothing says what it promised" in rlx("status", "-v").stdout
+
+
+def test_a_run_without_manifest_that_still_runs_is_not_called_lost() -> None:
+    ref = start_one(FOREVER)
+    (ref.run_dir / "manifest.json").unlink()
+    assert states()["main"] == ("starting", "unverified")
+
+
+def test_values_that_are_no_numbers_are_null_in_json() -> None:
+    (ref,) = start(toy_plan(NAN_STEP))
+    ended(ref)
+    (run,) = json.loads(rlx("status", "--json").stdout, parse_constant=pytest.fail)["runs"]
+    assert run["last_validation"] == {"step": 1, "value": None}
+
+
+def test_a_follow_into_a_closed_pipe_ends_without_a_word() -> None:
+    start_one("while :; do echo line; sleep 0.1; done")
+    line = f"{sys.executable} -m rlx logs -f | head -n 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("up\n", "")
+
+
+def test_a_follow_of_a_lost_run_ends() -> None:
+    ref = start_one("echo half; kill -9 $PPID; sleep 600")
+    for name in ("supervisor", "leader"):
+        until(state_file(ref, name).exists, f"the {name} reports")
+    state_file(ref, "exit").unlink(missing_ok=True)
+    rlx("stop", "--grace", "0", ref.run_id)
+    state_file(ref, "exit").unlink(missing_ok=True)
+    (ref.run_dir / "stop").unlink(missing_ok=True)
+    reaches(ref, RunState.LOST)
+    assert rlx("logs", "-f", timeout_s=20).stdout == "up\nhalf\n"
+
+
+def test_a_follow_that_is_killed_leaves_no_reader_on_the_host() -> None:
+    _, reading = start(toy_plan(FOREVER, arm="a"), toy_plan("true", arm="b"))
+    follow = subprocess.Popen([sys.executable, "-m", "rlx", "logs", "-f", "b"], stdout=subprocess.PIPE)
+    until(lambda: command_lines("tail ", str(reading.run_dir / "latest")), "the follow reads")
+    follow.kill()
+    follow.communicate()
+    until(lambda: not command_lines("tail ", str(reading.run_dir / "latest")), "the reader is gone")
+
+
+def test_a_full_disk_is_no_bug_of_rlx() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "rlx", "recipes"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "rlx: the output could not be written: No space left on device\n")
+    assert not (home() / "bug.log").exists()
