@@ -58,12 +58,16 @@ def _look(refs: Sequence[RunRef]) -> Sequence[Overview]:
 
 def _select(names: Sequence[str] | None, everything: bool) -> tuple[RunRef, ...]:
     from rlx.cli.home import rlx_home
+    from rlx.hosts import local_site
     from rlx.runs import Index, current_runs, resolve
 
     index = Index(rlx_home())
     if names:
         return resolve(index, names)
-    return index.runs() if everything else current_runs(index)
+    if not everything:
+        return current_runs(index)
+    index.rebuild(local_site())
+    return index.runs()
 
 
 def _print(rows: Sequence[Overview], verbose: bool) -> None:

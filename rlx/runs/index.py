@@ -67,8 +67,10 @@ class Index:
 
     def rebuild(self, site: Site) -> None:
         """Add every run that lies below the root of a site, also those that another rlx launched."""
-        refs = _find_runs(site)
-        self._guarded(lambda db: _add(db, refs))
+        known = {ref.run_id for ref in self._guarded(_read_runs)}
+        found = [(ref, position) for ref, position in _find_runs(site) if ref.run_id not in known]
+        if found:
+            self._guarded(lambda db: _add(db, found))
 
     def pending(self, digest: str) -> PendingLaunch | None:
         """The unresolved launch of exactly these plans."""

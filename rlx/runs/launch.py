@@ -24,6 +24,7 @@ from rlx.runs.shipment import check_plan, pack, pick_secrets
 
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
+_MOST_LINES = 5
 
 # The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
 _UNPACK = r"""
@@ -115,7 +116,14 @@ def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
 
 
 def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:
-    complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
+    complaint = _shortened(completed.err.decode(errors="replace").strip()) or f"exit {completed.code}"
     started = [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]
     hint = f"these runs did start: {', '.join(started)}; the same launch again starts the rest" if started else ""
     return RlxError(f"{site.host}: the launch to {site.root} failed: {complaint}", hint)
+
+
+def _shortened(complaint: str) -> str:
+    """The first lines: on a full disk, tar complains about every single file."""
+    lines = complaint.splitlines()
+    more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])

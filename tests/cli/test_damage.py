@@ -50,6 +50,15 @@ def test_a_run_without_manifest_that_still_runs_is_not_called_lost() -> None:
     assert states()["main"] == ("starting", "unverified")
 
 
+def test_all_runs_are_also_those_that_another_home_launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert rlx("status").stdout == ""
+    monkeypatch.setenv("RLX_HOME", str(tmp_path / "other"))
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    monkeypatch.setenv("RLX_HOME", str(tmp_path / "home"))
+    assert [run["run_id"] for run in json.loads(rlx("status", "-a", "--json").stdout)["runs"]] == [ref.run_id]
+
+
 def test_values_that_are_no_numbers_are_null_in_json() -> None:
     (ref,) = start(toy_plan(NAN_STEP))
     ended(ref)

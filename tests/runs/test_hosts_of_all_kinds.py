@@ -120,8 +120,10 @@ def test_a_launch_that_does_not_fit_is_an_error_and_leaves_nothing(small_disk: P
     plan = toy_plan("true")
     values = {name: getattr(plan, name) for name in LaunchPlan.__dataclass_fields__}
     values["files"] = (*plan.files, PlannedFile("ballast", "x" * 700_000))
-    with pytest.raises(RlxError, match="No space left"):
+    values["files"] += tuple(PlannedFile(f"more/{number}", "x") for number in range(40))
+    with pytest.raises(RlxError, match="No space left") as refused:
         start(LaunchPlan(**values))
+    assert len(refused.value.message.splitlines()) < 10
     assert list((small_disk / "root" / "runs").iterdir()) == []
     (ref,) = start(plan)
     ended(ref)
