@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.errors import ExitCode, UsageError
+from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlx.plan import LaunchPlan
@@ -29,12 +29,10 @@ def plan(
     """
     from rlx.cli.output import narrate
     from rlx.cli.planning import draft_plans, errors_of
-    from rlx.hosts.inventory import local_site
+    from rlx.hosts import local_site, transport_for
 
-    site = local_site()
-    if host != site.host:
-        raise UsageError(f"--host: unknown host {host!r}", f"the only host is {site.host!r}, this machine")
-    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), site)
+    transport_for(host)
+    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), local_site())
     print_plans(plans, as_json, files)
     if any(errors_of(one) for one in plans):
         narrate("rlx: this cannot be launched; see the findings")

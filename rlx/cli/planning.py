@@ -30,9 +30,9 @@ def draft_plans(
 ) -> list[LaunchPlan]:
     """Like make_plans, but plans with errors come back too, to be shown."""
     from rlx.backends import load_backend
-    from rlx.recipe import find_recipe, load_recipe
+    from rlx.recipe import load_recipe
 
-    file = load_recipe(find_recipe(recipe), sets)
+    file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
     return [load_backend(one.recipe.backend.kind).plan(one, site) for one in resolved]

@@ -1,6 +1,6 @@
 """What to train: reads recipe files, checks them, resolves their arms. Knows nothing of back-ends, hosts and plans."""
 
-from rlx.recipe.bundled import BundledRecipe, bundled_recipes, find_recipe
+from rlx.recipe.bundled import BundledRecipe, bundled_recipes
 from rlx.recipe.editor_schema import editor_schema
 from rlx.recipe.load import RecipeFile, ResolvedRecipe, load_recipe
 from rlx.recipe.problems import Place, Problem, RecipeError
@@ -19,7 +19,6 @@ __all__ = [
     "annotated_yaml",
     "bundled_recipes",
     "editor_schema",
-    "find_recipe",
     "load_recipe",
     "start_recipe",
 ]

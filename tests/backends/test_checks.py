@@ -10,7 +10,7 @@ import pytest
 from rlx.backends import load_backend
 from rlx.backends.verl import check
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.plan import Finding, Severity, Site
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree, resolved
 
 
@@ -170,6 +170,25 @@ def test_data_that_ends_before_the_last_step_is_a_warning(recipe: MakeRecipe) ->
 def test_an_override_that_cannot_be_counted_with_is_an_error(recipe: MakeRecipe) -> None:
     finding = found(recipe, with_override("trainer.total_epochs", "${data.seed}"))["RLX015"]
     assert finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.train_batch_size", 0),
+        ("data.train_batch_size", -3),
+        ("trainer.total_epochs", 0),
+        ("trainer.total_epochs", 10**11),
+        ("trainer.total_training_steps", -1),
+        ("trainer.total_training_steps", 10**9),
+        ("actor_rollout_ref.rollout.val_kwargs.n", 0),
+    ],
+)
+def test_a_run_of_no_length_or_without_end_is_an_error(key: str, value: int, recipe: MakeRecipe) -> None:
+    change = with_override(key, value)
+    assert found(recipe, change)["RLX015"].severity is Severity.ERROR
+    with pytest.raises(UsageError):
+        load_backend("verl").plan(recipe(change), Site())
 
 
 def test_a_forks_own_tree_replaces_the_table(recipe: MakeRecipe, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.expectations import run_length, settings_of
+from rlx.backends.verl.expectations import expectations, run_length, settings_of
 from rlx.backends.verl.key_checks import own_key_findings, rendered_key_findings
 from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source
 from rlx.backends.verl.overrides import Rendering, chosen, cpu
@@ -70,7 +70,10 @@ def _layout(rendering: Rendering) -> Iterator[Finding]:
 
 def _length(rendering: Rendering) -> Iterator[Finding]:
     try:
-        length = run_length(rendering, settings_of(chosen(rendering)))
+        settings = settings_of(chosen(rendering))
+        length = run_length(rendering, settings)
+        # Every number that the plan needs is looked at there.
+        expectations(rendering, settings)
     except UsageError as problem:
         yield _error("RLX015", problem.message, problem.hint)
         return

@@ -17,6 +17,8 @@ from rlx.plan import Expectations
 
 Settings = Mapping[str, object]
 
+_MOST_STEPS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Length:
@@ -43,33 +45,46 @@ def settings_of(overrides: tuple[Override, ...]) -> Settings:
 
 
 def run_length(rendering: Rendering, settings: Settings) -> Length:
-    """verl drops the last, incomplete batch of an epoch. Raises UsageError for a setting that is no whole number."""
+    """verl drops the last, incomplete batch of an epoch. Raises UsageError for a setting that is no count of steps."""
     rows = rendering.recipe.data.train_rows
     by_data = None
     if rows is not None:
-        by_data = rows // whole(settings, "data.train_batch_size") * whole(settings, "trainer.total_epochs")
+        by_data = rows // _count(settings, "data.train_batch_size") * _count(settings, "trainer.total_epochs")
     steps = settings.get("trainer.total_training_steps")
-    return Length(by_data if steps is None else whole(settings, "trainer.total_training_steps"), by_data)
+    total = by_data if steps is None else _count(settings, "trainer.total_training_steps")
+    if total is not None and total > _MOST_STEPS:
+        raise UsageError(
+            f"the run would have {total:,} steps, and a plan lists each up to {_MOST_STEPS:,}",
+            "lower train.steps or train.epochs",
+        )
+    return Length(total, by_data)
 
 
 def expectations(rendering: Rendering, settings: Settings) -> Expectations:
     """Raises UsageError where an entry of `overrides` replaces a number by something rlx cannot count with."""
     length = run_length(rendering, settings)
-    every = whole(settings, "trainer.test_freq")
+    every = _whole(settings, "trainer.test_freq")
     before_train = settings["trainer.val_before_train"] is True
     return Expectations(
         total_steps=length.total,
         validation_steps=_validation_steps(length, every, before_train),
         last_step_validated=every > 0 and not length.data_ends_first,
         validation_items=rendering.recipe.data.val_rows,
-        validation_samples=whole(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
+        validation_samples=_count(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
         metric=rendering.recipe.eval.metric,
         noise=noise_schedule(rendering.recipe, length.total, length.by_data),
         reports_probability_gap=settings.get(LOG_PROBS_KEY) is True,
     )
 
 
-def whole(settings: Settings, key: str) -> int:
+def _count(settings: Settings, key: str) -> int:
+    value = _whole(settings, key)
+    if value < 1:
+        raise UsageError(f"overrides.{key}: must be at least 1, found {value}", "remove it, or write a larger number")
+    return value
+
+
+def _whole(settings: Settings, key: str) -> int:
     value = settings.get(key)
     if type(value) is not int:
         raise UsageError(
