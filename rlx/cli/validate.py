@@ -59,7 +59,7 @@ def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
     from rlx.recipe import RecipeError
 
     if not isinstance(error, RecipeError):
-        yield _finding("RLX001", "error", error.message, error.hint, "", ())
+        yield _finding("RLX002", "error", error.message, error.hint, "", ())
         return
     for problem in error.problems:
         yield _finding(problem.id, "error", str(problem), "", str(problem.place), ())

@@ -477,7 +477,7 @@ find_marked() {
 
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
 report_run() {
-    [ -d "$1/attempts" ] || return
+    [ -d "$1" ] || return
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/holder"
