@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.errors import UsageError
+from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rlx.plan import LaunchPlan
@@ -40,6 +40,7 @@ def launch(
     again after an interruption completes it and starts nothing twice.
     """
     from rlx.cli.home import rlx_home
+    from rlx.cli.output import narrate
     from rlx.cli.plan import print_plans
     from rlx.cli.secret_values import secret_values
     from rlx.runs import launch as launch_plans
@@ -50,7 +51,11 @@ def launch(
         return
     if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
         typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
-    launched = launch_plans(plans, secret_values(secret_file), rlx_home())
+    try:
+        launched = launch_plans(plans, secret_values(secret_file), rlx_home())
+    except KeyboardInterrupt:
+        narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     _print_launched(launched, as_json)
     _narrate_next(launched, plans)
     if follow:

@@ -71,7 +71,10 @@ def _end(evidence: Evidence, expectations: Expectations, state: RunState) -> Ite
         last = max(_validated(evidence, expectations), default=None)
         seen = "no validation at all" if last is None else f"the last one is at step {last}"
         yield incomplete(
-            "RLX702", f"step {total}, the last, was not validated: {seen}", "no final value can be reported", total
+            "RLX702",
+            f"step {total}, the last, was not validated: {seen}",
+            "choose eval.every so that the last step is validated, and launch again",
+            total,
         )
 
 
