@@ -41,7 +41,8 @@ def explain(error: YAMLError, text: str) -> tuple[int, str]:
     if mark is None:
         return 1, "is no YAML text"
     problem = f"{getattr(error, 'context', None) or ''} {getattr(error, 'problem', None) or ''}"
-    lines = re.split(r"\r\n|\r|\n", text)
+    # What YAML 1.1 calls a line break: libyaml counts all of these.
+    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
     index = min(mark.line, len(lines) - 1)
     if "\t" in _indent(lines[index]):
         return index + 1, _TAB

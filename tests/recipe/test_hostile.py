@@ -202,3 +202,11 @@ def test_any_damage_to_a_good_recipe(scratch: Path, edits: list[tuple[int, int, 
         text = text[:start] + piece + text[start + length :]
     scratch.write_bytes(text.encode("utf-8", "surrogatepass"))
     loads_or_says_why(scratch)
+
+
+@pytest.mark.parametrize("line_break", ["\u0085", "\u2028", "\u2029"])
+def test_the_rarer_line_breaks_of_yaml_are_counted_as_it_counts_them(line_break: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f'a\t[a: bb"\n{line_break}b', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"recipe\.yaml:\d+: "):
+        load_recipe(recipe)
