@@ -33,9 +33,11 @@ def stop(
     refs = _select(Index(rlx_home()), names or (), everything)
     if not refs:
         narrate("no run is left to stop")
+        return
     if everything and not yes:
         _confirm(refs)
     before = observe(refs)
+    narrate(f"stopping {len(refs)} run{'s' * (len(refs) != 1)}; SIGKILL after {grace:g} s")
     results = stop_runs(refs, grace)
     for result in results:
         print(f"{result.run_id}  {_outcome(before[result.run_id], result)}")
@@ -56,8 +58,6 @@ def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[Ru
 
 
 def _confirm(refs: Sequence[RunRef]) -> None:
-    if not refs:
-        return
     if not sys.stdin.isatty():
         raise RlxError(f"--all would stop {len(refs)} runs", "say -y if that is meant")
     typer.confirm(f"Stop {', '.join(ref.run_id for ref in refs)}?", abort=True, err=True)

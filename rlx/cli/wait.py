@@ -11,6 +11,7 @@ import typer
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
+    from rlx.runs import RunRef
     from rlx.runs.overview import Overview
 
 _POLL_SECONDS = 1.0
@@ -31,19 +32,14 @@ def wait(
     14 one finished but its verdict is invalid or incomplete · 11 the time was up.
     """
     from rlx.cli.logs import parse_age
-    from rlx.cli.output import narrate, print_json
+    from rlx.cli.output import print_json
     from rlx.cli.selection import runs_or_latest
     from rlx.cli.status import row_document
-    from rlx.runs import observe
     from rlx.runs.overview import overview
 
     refs = runs_or_latest(names)
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
-    while any(not seen.state.is_terminal for seen in observe(refs).values()):
-        if deadline is not None and time.monotonic() >= deadline:
-            narrate("rlx: the time is up and not every run has ended: rlx status")
-            raise typer.Exit(ExitCode.NOT_FINISHED)
-        time.sleep(_POLL_SECONDS)
+    _await_ends(refs, deadline)
     rows = overview(refs)
     if as_json:
         print_json({"runs": [row_document(row) for row in rows]})
@@ -51,6 +47,26 @@ def wait(
         for row in rows:
             print(f"{row.ref.run_id}  {row.state.value}  {row.verdict.sentence}")
     raise typer.Exit(outcome(rows))
+
+
+def _await_ends(refs: Sequence[RunRef], deadline: float | None) -> None:
+    """Says on stderr what it waits for, again whenever that changes. Exits with 11 at the deadline (monotonic)."""
+    from rlx.cli.output import narrate
+    from rlx.runs import observe
+
+    told = ""
+    while True:
+        seen = observe(refs)
+        if all(found.state.is_terminal for found in seen.values()):
+            return
+        states = ", ".join(f"{ref.run_id} {seen[ref.run_id].state}" for ref in refs)
+        if states != told:
+            narrate(f"waiting: {states}")
+            told = states
+        if deadline is not None and time.monotonic() >= deadline:
+            narrate("rlx: the time is up and not every run has ended: rlx status")
+            raise typer.Exit(ExitCode.NOT_FINISHED)
+        time.sleep(_POLL_SECONDS)
 
 
 def outcome(rows: Sequence[Overview]) -> ExitCode:

@@ -152,9 +152,10 @@ def test_wait_tells_a_stop_from_a_failure() -> None:
 
 
 def test_wait_gives_up_in_time() -> None:
-    start_one(FOREVER)
+    ref = start_one(FOREVER)
     began = time.monotonic()
-    rlx("wait", "--timeout", "2s", code=11)
+    told = rlx("wait", "--timeout", "2s", code=11).stderr
+    assert told.splitlines()[0] == f"waiting: {ref.run_id} starting"
     assert time.monotonic() - began < 20
 
 
