@@ -8,7 +8,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format setup tmux clean
+.PHONY: demo test lint format setup tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -16,7 +16,7 @@ demo: .venv/.ready tmux
 	$(RLX) launch recipes/tiny-cpu.yaml --host local --arm all --follow
 	$(RLX) compare baseline aqn
 
-test: lint tmux
+test: lint tmux rig
 	$(BIN)/python -m pytest -n 2 -m "not training"
 	$(BIN)/python -m pytest -m training
 
@@ -52,6 +52,18 @@ tmux:
 	else \
 		echo "note: tmux is missing and installing it needs root (sudo apt-get install tmux)."; \
 		echo "      rlx runs without it; only 'rlx attach' then shows the log instead of the session."; \
+	fi
+
+# What only the tests need: other shells, hosts of their own with sshd and Docker, a clock that can be set.
+RIG_TOOLS := busybox:busybox docker.io:dockerd faketime:faketime gcc:gcc openssh-client:ssh openssh-server:sshd
+rig:
+	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
+	test -n "$$missing" || exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing$$missing"; export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq $$missing >/dev/null || { apt-get update -qq && apt-get install -y -qq $$missing >/dev/null; }; \
+	else \
+		echo "note: some tests will be left out; they need root and: apt-get install$$missing"; \
 	fi
 
 clean:

@@ -68,16 +68,16 @@ def _plans(
     recipe: str | None, plan: str | None, host: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str]
 ) -> Sequence[LaunchPlan]:
     from rlx.cli.planning import make_plans, read_plans
-    from rlx.hosts import local_site, transport_for
+    from rlx.hosts import site_of
 
-    transport_for(host)
+    site = site_of(host)
     if plan is not None:
         if recipe or arms or seeds or sets:
             raise UsageError("--plan is complete in itself", "leave out the recipe, --arm, --seed and --set")
         return read_plans(plan)
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
-    return make_plans(recipe, arms, seeds, sets, local_site())
+    return make_plans(recipe, arms, seeds, sets, site)
 
 
 def _print_launched(launched: Launched, as_json: bool) -> None:

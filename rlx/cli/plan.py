@@ -29,10 +29,9 @@ def plan(
     """
     from rlx.cli.output import narrate
     from rlx.cli.planning import draft_plans, errors_of
-    from rlx.hosts import local_site, transport_for
+    from rlx.hosts import site_of
 
-    transport_for(host)
-    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), local_site())
+    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), site_of(host))
     print_plans(plans, as_json, files)
     if any(errors_of(one) for one in plans):
         narrate("rlx: this cannot be launched; see the findings")

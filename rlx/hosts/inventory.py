@@ -6,31 +6,32 @@ import os
 import sys
 from pathlib import Path
 
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Transport
-from rlx.plan import Site
-
-LOCAL = "local"
+from rlx.plan import DEFAULT_LEASES, LOCAL, Place, Site
 
 
 def local_site() -> Site:
-    """This machine: runs under `$RLX_ROOT`, else `~/rlx`, with the programs next to the Python that runs rlx."""
+    """This machine, with the programs next to the Python that runs rlx. `$RLX_ROOT` and `$RLX_LEASES` override."""
     chosen = os.environ.get("RLX_ROOT")
     root = str(Path(chosen).expanduser().absolute()) if chosen else "~/rlx"
-    return Site(host=LOCAL, root=root, path_prefix=(str(Path(sys.executable).parent),))
+    leases = os.environ.get("RLX_LEASES") or DEFAULT_LEASES
+    return Site(LOCAL, root=root, leases=leases, path_prefix=(str(Path(sys.executable).parent),))
 
 
-def transport_for(host: str) -> Transport:
+def site_of(host: str) -> Site:
     """Raises UsageError for a host that rlx does not know."""
-    if host != LOCAL:
-        raise UsageError(f"unknown host {host!r}", f"the only host is {LOCAL!r}, this machine")
+    if host != LOCAL.host:
+        raise UsageError(f"unknown host {host!r}", f"the only host is {LOCAL.host!r}, this machine")
+    return local_site()
+
+
+def transport_for(place: Place) -> Transport:
+    """Raises RlxError for a place that this rlx cannot reach."""
+    if not place.is_local:
+        raise RlxError(f"{place.host}: rlx cannot reach this host")
     return LocalTransport()
-
-
-def lease_folder() -> str:
-    """Where the host keeps tickets and device locks: the same for every user of that host. `$RLX_LEASES` overrides."""
-    return os.environ.get("RLX_LEASES") or "/var/tmp/rlx-leases"
 
 
 def tmux_socket() -> str:

@@ -4,6 +4,7 @@ from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
 from rlx.plan.jsonable import from_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
+    DEFAULT_LEASES,
     PLAN_SCHEMA_VERSION,
     START_VARIABLES,
     Expectations,
@@ -12,9 +13,12 @@ from rlx.plan.launch_plan import (
     Site,
 )
 from rlx.plan.noise import NoiseSchedule, sigmas_by_step, stage_sigmas
+from rlx.plan.place import LOCAL, Place
 from rlx.plan.state import RunState
 
 __all__ = [
+    "DEFAULT_LEASES",
+    "LOCAL",
     "MASK",
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
@@ -23,6 +27,7 @@ __all__ = [
     "Finding",
     "LaunchPlan",
     "NoiseSchedule",
+    "Place",
     "PlannedFile",
     "RunState",
     "Secret",

@@ -8,8 +8,10 @@ from typing import Any
 
 from rlx.plan.finding import Finding
 from rlx.plan.noise import NoiseSchedule
+from rlx.plan.place import LOCAL, Place
 
 PLAN_SCHEMA_VERSION = 1
+DEFAULT_LEASES = "/var/tmp/rlx-leases"
 
 # What exists only at start. supervise.sh alone sets these; templates and payload may read them.
 START_VARIABLES = (
@@ -32,15 +34,29 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a run goes. `root` may start with `~`, which is that host's home directory.
+    """Where a run goes.
 
-    `path_prefix` is put before PATH: for this machine, the folder of the interpreter that runs rlx.
+    `root` is the folder of the runs as `place` writes it; it may start with `~`, which is the home directory there.
+    With a `container` (name or id), the command runs in it, and `container_root` is the same folder as the container
+    sees it; None where the runs lie inside the container (`place.inside`). `leases` is the folder of tickets and device
+    locks, the same for everybody on that host. `setup` are scripts that are sourced before anything else, `env` is
+    exported after them; `proxies` maps a variable to the name of the secret that holds its value. `path_prefix` is put
+    before PATH: for this machine, the folder of the interpreter that runs rlx.
     """
 
-    host: str = "local"
+    place: Place = LOCAL
     container: str | None = None
     root: str = "~/rlx"
+    container_root: str | None = None
+    leases: str = DEFAULT_LEASES
+    setup: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    proxies: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> str:
+        return self.place.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,8 @@ class LaunchPlan:
 
     `files` holds every file of the run directory with its content, `launch.sh` among them; `command` is the command
     that launch.sh ends in, for reading; `env` is what it exports. `treatment` are the dotted recipe keys that the arm
-    changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease (one slot on a CPU).
+    changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease (one slot on a CPU);
+    `device_list` names them, for a run that wants exactly these.
     """
 
     name: str
@@ -86,6 +103,7 @@ class LaunchPlan:
     recipe: Mapping[str, Any]
     device_kind: str
     devices: int
+    device_list: tuple[int, ...] = ()
     findings: tuple[Finding, ...] = ()
     schema_version: int = field(default=PLAN_SCHEMA_VERSION)
 

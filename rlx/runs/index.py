@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rlx.errors import RlxError
 from rlx.hosts import local_site
-from rlx.plan import Site
+from rlx.plan import Place, Site
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
 from rlx.runs.observe import look
 from rlx.runs.run import RunRef
 
 T = TypeVar("T")
 
-_VERSION = 1
+_VERSION = 2
 _BUSY_TIMEOUT_S = 30.0
 _ARRIVAL_S = 3600.0
 """A launch that was interrupted longer ago than this has nothing under way that could still arrive."""
@@ -33,13 +33,14 @@ _SCHEMA = (
     " launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS runs("
     " run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,"
-    " arm TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, root TEXT NOT NULL, created REAL NOT NULL,"
+    " arm TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, destination TEXT, via TEXT NOT NULL,"
+    " inside TEXT, root TEXT NOT NULL, created REAL NOT NULL,"
     " arrived INTEGER NOT NULL)",
     "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
     f"PRAGMA user_version = {_VERSION}",
 )
 
-_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, root, created"
+_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +160,23 @@ def _read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
     rows = db.execute(
         f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived ORDER BY created DESC, launch_id, position, run_id"
     )
-    return tuple(RunRef(*row) for row in rows)
+    return tuple(map(_ref, rows))
+
+
+def _ref(row: tuple[Any, ...]) -> RunRef:
+    run_id, launch_id, name, arm, seed, *place, root, created = row
+    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created)
+
+
+def _columns(ref: RunRef) -> tuple[Any, ...]:
+    """In the order of _REF_COLUMNS."""
+    place = astuple(ref.place)
+    return (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, *place, ref.root, ref.created)
 
 
 def _read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
     rows = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE NOT arrived AND created > ?", (time.time() - _ARRIVAL_S,))
-    return tuple(RunRef(*row) for row in rows)
+    return tuple(map(_ref, rows))
 
 
 def _mark_arrived(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
@@ -179,7 +191,7 @@ def _find_pending(db: sqlite3.Connection, digest: str) -> PendingLaunch | None:
     if row is None:
         return None
     runs = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", row)
-    return PendingLaunch(row[0], tuple(RunRef(*run) for run in runs), is_new=False)
+    return PendingLaunch(row[0], tuple(map(_ref, runs)), is_new=False)
 
 
 def _begin(db: sqlite3.Connection, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
@@ -194,9 +206,9 @@ def _begin(db: sqlite3.Connection, digest: str, launch_id: str, refs: Sequence[R
 
 def _insert_run(db: sqlite3.Connection, ref: RunRef, position: int, *, arrived: bool) -> None:
     db.execute(
-        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO UPDATE SET arrived = arrived OR excluded.arrived",
-        (*astuple(ref), position, arrived),
+        (*_columns(ref), position, arrived),
     )
 
 
@@ -215,13 +227,13 @@ def _forget(db: sqlite3.Connection, launch_id: str) -> None:
 def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
     """Every run below the root of a site, with its position in its launch."""
     # One of another version of rlx is no reason to go without the others.
-    manifests = map(parse_manifest, fetch_manifests(site.host, site.root))
+    manifests = map(parse_manifest, fetch_manifests(site.place, site.root))
     return [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
 
 
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:
     plan, created = manifest.plan, manifest.created_epoch
-    return RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, site.host, site.root, created)
+    return RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, site.place, site.root, created)
 
 
 def _add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:

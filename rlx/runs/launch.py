@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.hosts import Completed, lease_folder, tmux_socket, transport_for
+from rlx.hosts import Completed, tmux_socket, transport_for
 from rlx.plan import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.runs.index import Index, PendingLaunch
 from rlx.runs.observe import Observation, observe
@@ -79,8 +79,8 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
 def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
     if not plans:
         raise UsageError("there is nothing to launch", "name at least one arm")
-    sites = {plan.site for plan in plans}
-    if len(sites) > 1:
+    site = plans[0].site
+    if any(plan.site != site for plan in plans):
         raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
     for plan in plans:
         check_plan(plan)
@@ -90,8 +90,8 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
                 raise RlxError(
                     f"{plan.run_name}: {finding.id} {finding.message}", finding.fix, ExitCode.PREFLIGHT_FAILED
                 )
-    transport_for(plans[0].site.host)
-    return plans[0].site
+    transport_for(site.place)
+    return site
 
 
 def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
@@ -110,9 +110,9 @@ def _has_run(seen: Observation) -> bool:
 
 
 def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
-    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, lease_folder(), tmux_socket(), pending.launch_id)
+    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, site.leases, tmux_socket(), pending.launch_id)
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
-    return transport_for(site.host).run(cmd, stdin=archive, timeout_s=timeout_s)
+    return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
 
 
 def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:

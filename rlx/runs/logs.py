@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
 from rlx.hosts import transport_for
-from rlx.plan import Cmd
+from rlx.plan import LOCAL, Cmd
 
 if TYPE_CHECKING:
     from rlx.runs.run import RunRef
@@ -59,7 +59,7 @@ class LogQuery:
         """Raises UsageError for a pattern that grep cannot read."""
         if self.pattern is None:
             return
-        probe = transport_for("local").run(Cmd("grep", "-aE", "-e", self.pattern), stdin=b"", timeout_s=10)
+        probe = transport_for(LOCAL).run(Cmd("grep", "-aE", "-e", self.pattern), stdin=b"", timeout_s=10)
         if probe.code > 1:
             reason = probe.err.decode(errors="replace").strip().removeprefix("grep: ")
             raise UsageError(
@@ -85,7 +85,7 @@ def _text(number: int | None) -> str:
 
 
 def _lines_of(ref: RunRef, command: Cmd) -> Iterator[bytes]:
-    with transport_for(ref.host).stream(command) as chunks:
+    with transport_for(ref.place).stream(command) as chunks:
         yield from split_lines(chunks)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rlx import __version__
 from rlx.errors import RlxError, UsageError
-from rlx.plan import LaunchPlan, from_jsonable, to_jsonable
+from rlx.plan import LaunchPlan, Place, from_jsonable, to_jsonable
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
 
@@ -101,14 +101,14 @@ def read_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
 def find_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
     """The manifests of many runs by id, one round trip a place. What is gone, damaged or foreign is left out."""
     found: dict[str, Manifest] = {}
-    for host, root in {(ref.host, ref.root) for ref in refs}:
-        ids = [ref.run_id for ref in refs if (ref.host, ref.root) == (host, root)]
-        manifests = map(parse_manifest, fetch_manifests(host, root, ids))
+    for place, root in {(ref.place, ref.root) for ref in refs}:
+        ids = [ref.run_id for ref in refs if (ref.place, ref.root) == (place, root)]
+        manifests = map(parse_manifest, fetch_manifests(place, root, ids))
         found |= {manifest.run_id: manifest for manifest in manifests if manifest is not None}
     return found
 
 
-def fetch_manifests(host: str, root: str, ids: Sequence[str] = ()) -> list[str]:
+def fetch_manifests(place: Place, root: str, ids: Sequence[str] = ()) -> list[str]:
     """The texts of the manifests of these runs, or of all runs below a root."""
-    text = supervisor.call(host, "manifests", root, *ids, timeout_s=120.0)
+    text = supervisor.call(place, "manifests", root, *ids, timeout_s=120.0)
     return [part for part in text.split("\0") if part]

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.plan import RunState
+from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
 from rlx.runs.state import Facts, Life, derive_state, parse_report
@@ -47,17 +47,17 @@ def observe(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
 def look(refs: Iterable[RunRef]) -> dict[str, Facts]:
     """The facts of those runs that exist on their hosts."""
     found: dict[str, Facts] = {}
-    for (host, root), ids in _by_place(refs).items():
+    for (place, root), ids in _by_place(refs).items():
         # Beyond this, naming them costs more than hearing about all.
         named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        found |= parse_report(supervisor.call(host, "report", root, *named))
+        found |= parse_report(supervisor.call(place, "report", root, *named))
     return found
 
 
-def _by_place(refs: Iterable[RunRef]) -> dict[tuple[str, str], list[str]]:
-    places: dict[tuple[str, str], list[str]] = {}
+def _by_place(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
+    places: dict[tuple[Place, str], list[str]] = {}
     for ref in refs:
-        places.setdefault((ref.host, ref.root), []).append(ref.run_id)
+        places.setdefault((ref.place, ref.root), []).append(ref.run_id)
     return places
 
 

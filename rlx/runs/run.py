@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.plan import LaunchPlan
+from rlx.plan import LaunchPlan, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,13 @@ class RunRef:
     name: str
     arm: str
     seed: int
-    host: str
+    place: Place
     root: str
     created: float
+
+    @property
+    def host(self) -> str:
+        return self.place.host
 
     @property
     def run_name(self) -> str:
@@ -35,7 +39,7 @@ class RunRef:
 
     @property
     def run_dir(self) -> Path:
-        """The run directory, for a run on this machine."""
+        """The run directory, for a run whose place is local."""
         return Path(self.remote_dir).expanduser()
 
     @property
@@ -73,7 +77,7 @@ def new_launch_id(now: float) -> str:
 def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
     """A fresh run of a plan, with an id that was never used and never will be again."""
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
-    return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.host, plan.site.root, now)
+    return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.place, plan.site.root, now)
 
 
 def _stamp(now: float) -> str:

@@ -13,7 +13,7 @@ def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
     # "=" asks for exactly this name; tmux would also take a session that begins like it.
     target = f"={ref.session}"
     probe = Cmd("sh", "-c", 'command -v tmux >/dev/null && exec tmux -L "$1" has-session -t "$2"', "rlx-attach")
-    found = transport_for(ref.host).run(Cmd(*probe.arguments, tmux_socket(), target), timeout_s=10)
+    found = transport_for(ref.place).run(Cmd(*probe.arguments, tmux_socket(), target), timeout_s=10)
     if found.code != 0:
         reason = found.err.decode(errors="replace").strip() or "there is no tmux on the host"
         raise RlxError(f"{ref.run_id} has no terminal session ({reason})", f"follow its log: rlx logs -f {ref.run_id}")

@@ -43,7 +43,7 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     """
     grace = math.ceil(grace_s)
     text = supervisor.call(
-        ref.host, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
+        ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
     )
     pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
     return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()))

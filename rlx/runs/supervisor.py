@@ -6,7 +6,7 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
-from rlx.plan import Cmd
+from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
 NAME = "supervise.sh"
@@ -17,11 +17,11 @@ def script() -> str:
     return (payload_folder() / NAME).read_text(encoding="utf-8")
 
 
-def call(host: str, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
+def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
     """What supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     cmd = Cmd("sh", "-s", "--", *arguments)
-    completed = transport_for(host).run(cmd, stdin=script().encode(), timeout_s=timeout_s)
+    completed = transport_for(place).run(cmd, stdin=script().encode(), timeout_s=timeout_s)
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
-        raise RlxError(f"{host}: {NAME} {arguments[0]} failed: {complaint}")
+        raise RlxError(f"{place.host}: {NAME} {arguments[0]} failed: {complaint}")
     return completed.out.decode(errors="replace")

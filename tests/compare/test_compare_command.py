@@ -17,7 +17,7 @@ import typer
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, NoSuchRun, UsageError
-from rlx.plan import LaunchPlan, NoiseSchedule, Site
+from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Site
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 from tests.compare.builders import RunBuilder
@@ -60,7 +60,7 @@ def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | N
     root, now = os.environ["RLX_ROOT"], time.time()
     plan = replace(plan, site=Site(root=root))
     launch_id = "20261120-120000-abcdef"
-    ref = RunRef(f"{plan.run_name}-20261120-120000-abcd", launch_id, plan.name, plan.arm, plan.seed, "local", root, now)
+    ref = RunRef(f"{plan.run_name}-20261120-120000-abcd", launch_id, plan.name, plan.arm, plan.seed, LOCAL, root, now)
     state = ref.run_dir / "attempts" / "1" / "state"
     state.mkdir(parents=True)
     (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan))

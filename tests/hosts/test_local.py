@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts import LocalTransport, lease_folder, local_site, tmux_socket, transport_for
+from rlx.hosts import LocalTransport, local_site, site_of, tmux_socket
 from rlx.plan import Cmd
 
-LOCAL = LocalTransport()
+MACHINE = LocalTransport()
 
 
 def is_running(pid: int) -> bool:
@@ -31,20 +31,20 @@ def wait_until_gone(pid: int) -> None:
 
 
 def test_a_command_is_its_output_its_complaints_and_its_exit() -> None:
-    completed = LOCAL.run(Cmd("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"a\0b\xff", timeout_s=10)
+    completed = MACHINE.run(Cmd("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"a\0b\xff", timeout_s=10)
     assert (completed.code, completed.out, completed.err) == (3, b"a\0b\xff", b"oops\n")
-    assert LOCAL.run(Cmd("sh", "-c", "kill -s KILL $$"), timeout_s=10).code == -9
+    assert MACHINE.run(Cmd("sh", "-c", "kill -s KILL $$"), timeout_s=10).code == -9
 
 
 def test_input_that_nobody_reads_is_no_error() -> None:
-    assert LOCAL.run(Cmd("true"), stdin=b"x" * 1_000_000, timeout_s=10).code == 0
+    assert MACHINE.run(Cmd("true"), stdin=b"x" * 1_000_000, timeout_s=10).code == 0
 
 
 def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
     monkeypatch.setenv("RLX_RUN", "a-run-that-rlx-was-called-from")
     monkeypatch.setenv("LC_MESSAGES", "C")
-    lines = LOCAL.run(Cmd("env"), timeout_s=10).out.decode().splitlines()
+    lines = MACHINE.run(Cmd("env"), timeout_s=10).out.decode().splitlines()
     names = {line.partition("=")[0] for line in lines}
     assert names <= {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM", "LC_MESSAGES", "LC_ALL"}
     assert {"HOME", "PATH", "LC_MESSAGES"} <= names
@@ -52,7 +52,7 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_home_is_that_of_the_account_where_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
-    shown = LOCAL.run(Cmd("sh", "-c", 'printf %s "$HOME"'), timeout_s=10).out.decode()
+    shown = MACHINE.run(Cmd("sh", "-c", 'printf %s "$HOME"'), timeout_s=10).out.decode()
     assert shown == pwd.getpwuid(os.getuid()).pw_dir
 
 
@@ -61,18 +61,18 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) ->
     script = f"sleep 60 & echo $! >{pid_file}; wait"
     began = time.monotonic()
     with pytest.raises(RlxError, match=r"no answer after 0\.5 s"):
-        LOCAL.run(Cmd("sh", "-c", script), timeout_s=0.5)
+        MACHINE.run(Cmd("sh", "-c", script), timeout_s=0.5)
     assert time.monotonic() - began < 10
     wait_until_gone(int(pid_file.read_text()))
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(RlxError, match="cannot run no-such-program"):
-        LOCAL.run(Cmd("no-such-program"), timeout_s=1)
+        MACHINE.run(Cmd("no-such-program"), timeout_s=1)
 
 
 def test_a_stream_comes_as_it_is_written_and_ends_when_it_is_left() -> None:
-    with LOCAL.stream(Cmd("sh", "-c", "echo $$; while :; do sleep 0.05; echo more; done")) as chunks:
+    with MACHINE.stream(Cmd("sh", "-c", "echo $$; while :; do sleep 0.05; echo more; done")) as chunks:
         pid = int(next(chunks).split()[0])
         assert b"more" in next(chunks)
         assert is_running(pid)
@@ -80,20 +80,20 @@ def test_a_stream_comes_as_it_is_written_and_ends_when_it_is_left() -> None:
 
 
 def test_a_stream_that_ends_is_read_to_its_end() -> None:
-    with LOCAL.stream(Cmd("sh", "-c", "head -c 300000 /dev/zero; exit 1")) as chunks:
+    with MACHINE.stream(Cmd("sh", "-c", "head -c 300000 /dev/zero; exit 1")) as chunks:
         assert sum(map(len, chunks)) == 300_000
 
 
 def test_the_host_is_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert local_site().root == os.environ["RLX_ROOT"]
-    assert lease_folder() == os.environ["RLX_LEASES"]
+    assert local_site().leases == os.environ["RLX_LEASES"]
     assert tmux_socket() == os.environ["RLX_TMUX_SOCKET"]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RLX_ROOT", "relative")
     assert local_site().root == str(tmp_path / "relative")
     for variable in ("RLX_ROOT", "RLX_LEASES", "RLX_TMUX_SOCKET"):
         monkeypatch.delenv(variable)
-    assert (local_site().root, lease_folder(), tmux_socket()) == ("~/rlx", "/var/tmp/rlx-leases", "rlx")
+    assert (local_site().root, local_site().leases, tmux_socket()) == ("~/rlx", "/var/tmp/rlx-leases", "rlx")
     with pytest.raises(UsageError, match="unknown host 'npu-7'") as caught:
-        transport_for("npu-7")
+        site_of("npu-7")
     assert "local" in caught.value.hint

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.cli.output import JSON_SCHEMA_VERSION
-from rlx.plan import LaunchPlan, RunState, to_jsonable
+from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
 from rlx.runs import Index, resolve
 from tests.runs.toys import FOREVER, ended, home, log_of, see, toy_plan, until
 
@@ -115,9 +115,9 @@ def test_all_wants_a_yes_and_then_stops_all(tmp_path: Path) -> None:
     ("changes", "complaint"),
     [
         ({"schema_version": 9}, "schema version 9"),
-        ({"site": {"host": "local", "container": "verl", "root": "~/rlx", "path_prefix": []}}, "container"),
-        ({"site": {"host": "local", "container": None, "root": "runs", "path_prefix": []}}, "no absolute path"),
-        ({"site": {"host": "local", "container": None, "root": "", "path_prefix": []}}, "no absolute path"),
+        ({"site": to_jsonable(Site(container="verl"))}, "container"),
+        ({"site": to_jsonable(Site(root="runs"))}, "no absolute path"),
+        ({"site": to_jsonable(Site(root=""))}, "no absolute path"),
         ({"files": [{"path": "launch.sh", "content": "", "mode": 0o4755}]}, "mode"),
         ({"files": [{"path": "launch.sh", "content": "", "mode": 0o700}] * 2}, "two files"),
         ({"files": [{"path": "launch.sh", "content": "\ud800", "mode": 0o700}]}, "characters"),

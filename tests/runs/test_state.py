@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.plan import LOCAL, RunState
 from rlx.runs import Facts, derive_state, supervisor
 from rlx.runs.state import Exit, Life, parse_report
 from tests.runs.toys import ended, see, start, state_file, toy_plan
@@ -91,6 +91,6 @@ def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> Non
         (runs / name).mkdir(parents=True)
         (runs / name / "manifest.json").write_text("{}")
     (runs / "no-manifest").mkdir()
-    facts = parse_report(supervisor.call("local", "report", str(tmp_path / "root")))
+    facts = parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "root")))
     assert list(facts) == ["plain"]
-    assert parse_report(supervisor.call("local", "report", str(tmp_path / "nowhere"))) == {}
+    assert parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "nowhere"))) == {}
