@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine import engine, running_engine
+
+__all__ = ["engine", "running_engine"]
+
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
 
