@@ -1,14 +1,18 @@
 """Where runs go: the hosts, and how to reach them. Knows nothing of runs."""
 
+from rlx.hosts.containers import Container, inspect_container, locate
 from rlx.hosts.inventory import local_site, site_of, tmux_socket, transport_for
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
 
 __all__ = [
     "Completed",
+    "Container",
     "LocalTransport",
     "Transport",
+    "inspect_container",
     "local_site",
+    "locate",
     "site_of",
     "tmux_socket",
     "transport_for",
