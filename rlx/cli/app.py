@@ -14,6 +14,7 @@ from rlx.cli import (
     compare,
     data,
     doctor,
+    hosts,
     init,
     launch,
     logs,
@@ -83,6 +84,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(hosts.hosts)
 
 
 def run() -> None:
