@@ -27,9 +27,10 @@ def doctor(
     from rlx.cli.doctor_text import doctor_text
     from rlx.cli.output import narrate, print_json
     from rlx.errors import ExitCode
+    from rlx.hosts import site_of
     from rlx.preflight import findings_of, has_errors
 
-    site = _site(host, container)
+    site = site_of(host or "local", container)
     where = f"{site.host}, container {site.container}" if site.container else site.host
     narrate(f"looking at {where} …")
     examined = _examine(site, recipe)
@@ -40,15 +41,6 @@ def doctor(
         print(doctor_text(examined, findings))
     if has_errors(findings):
         raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
-
-
-def _site(host: str | None, container: str | None) -> Site:
-    from dataclasses import replace
-
-    from rlx.hosts import site_of
-
-    site = site_of(host or "local")
-    return replace(site, container=container) if container else site
 
 
 def _examine(site: Site, recipe: str | None) -> Examined:
