@@ -35,7 +35,10 @@ def prepare(rig: Rig, options: argparse.Namespace) -> None:
 
 def shell(rig: Rig) -> int:
     names = ", ".join(host.name for host in rig.hosts)
-    print(f"This shell is on the client; try 'ssh {rig.hosts[0].name}'. Hosts: {names}. 'exit' ends them all.", file=sys.stderr)
+    print(
+        f"This shell is on the client; try 'ssh {rig.hosts[0].name}'. Hosts: {names}. 'exit' ends them all.",
+        file=sys.stderr,
+    )
     return rig.client.popen(os.environ.get("SHELL", "/bin/sh"), env={"PS1": "rig$ "}).wait()
 
 

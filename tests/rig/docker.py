@@ -106,7 +106,8 @@ class Engine:
         argv += [f"--volume={volume}" for volume in volumes]
         argv += [f"--device={device}" for device in devices]
         argv += [f"--env={key}={value}" for key, value in {"PATH": path, "LANG": "C.UTF-8", **(env or {})}.items()]
-        argv += ["--shm-size=2g", *options, IMAGE, "sleep", "infinity"]
+        # `sleep` as pid 1 is deaf to SIGTERM, which would cost 10 s at each stop.
+        argv += ["--stop-signal=KILL", "--shm-size=2g", *options, IMAGE, "sleep", "infinity"]
         return Container(self._host, name, self._host.run(*argv).stdout.decode().strip())
 
 

@@ -76,7 +76,11 @@ class Host(Machine):
 
     def processes(self) -> dict[int, str]:
         """Names of its processes by the pid that they have on this host; its containers' count too."""
-        found = {int(entry): _text(self.path(f"/proc/{entry}/comm")) for entry in os.listdir(self.path("/proc")) if entry.isdigit()}
+        found = {
+            int(entry): _text(self.path(f"/proc/{entry}/comm"))
+            for entry in os.listdir(self.path("/proc"))
+            if entry.isdigit()
+        }
         return {pid: name for pid, name in found.items() if name}
 
     def kill(self, name: str, how: str = "KILL") -> int:

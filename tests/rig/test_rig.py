@@ -30,7 +30,9 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 def test_a_host_has_a_name_a_home_and_processes_of_its_own(rig: Rig) -> None:
-    script = "hostname; echo $HOME; id -un; sed -n 's/^NSpid:.*\\t//p' /proc/1/status; echo hello >~/hello; echo x >/tmp/x"
+    script = (
+        "hostname; echo $HOME; id -un; sed -n 's/^NSpid:.*\\t//p' /proc/1/status; echo hello >~/hello; echo x >/tmp/x"
+    )
     assert rig.client.run("ssh", "h1", script).stdout == b"h1\n/root\nroot\n1\n"
     h1, h2, _ = rig.hosts
     assert (h1.path("/root/hello").read_text(), h1.path("/tmp/x").read_text()) == ("hello\n", "x\n")
@@ -52,7 +54,9 @@ def test_pid_1_of_a_host_reaps_orphans(rig: Rig) -> None:
 def test_hosts_reach_each_other(rig: Rig) -> None:
     banner = rig.client.run("ssh", "h1", "bash -c 'exec 3<>/dev/tcp/h2/22; head -n 1 <&3'").stdout
     assert banner.startswith(b"SSH-2.0-")
-    assert rig.client.run("ssh", "-J", "h1", "h2", "hostname; echo $SSH_CONNECTION").stdout.startswith(b"h2\n10.77.0.1 ")
+    assert rig.client.run("ssh", "-J", "h1", "h2", "hostname; echo $SSH_CONNECTION").stdout.startswith(
+        b"h2\n10.77.0.1 "
+    )
 
 
 def test_the_delay_is_there_and_only_there(rig: Rig) -> None:
@@ -154,7 +158,9 @@ def engine_host(docker_rig: Rig) -> Host:
 
 def test_each_host_has_a_docker_of_its_own(docker_rig: Rig, engine_host: Host) -> None:
     engine_host.docker.container("rl")
-    listed = {name: docker_rig.client.run("ssh", name, "docker ps --format '{{.Names}}'").stdout for name in ("h1", "h2")}
+    listed = {
+        name: docker_rig.client.run("ssh", name, "docker ps --format '{{.Names}}'").stdout for name in ("h1", "h2")
+    }
     assert listed == {"h1": b"rl\n", "h2": b""}
 
 
