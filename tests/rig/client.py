@@ -1,4 +1,4 @@
-"""The machine in front of the user: where rlx and ssh run. Its network is its own, its files are the tests' but /root and /etc."""
+"""The machine in front of the user, where rlx and ssh run. Of its files, /root, /etc and /run are its own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Client(Machine):
     def call(self, action: Callable[[], T]) -> T:
         """Call a function of rlx in this process, but as the client: with its network and files.
 
-        A thread of its own enters the client's namespaces and ends with the call. Programs that it starts are there too.
+        A thread of its own enters the client's namespaces and ends with the call; so do programs that it starts.
         """
         with ThreadPoolExecutor(1, initializer=self._enter) as thread:
             return thread.submit(action).result()

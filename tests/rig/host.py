@@ -76,11 +76,8 @@ class Host(Machine):
 
     def processes(self) -> dict[int, str]:
         """Names of its processes by the pid that they have on this host; its containers' count too."""
-        found = {
-            int(entry): _text(self.path(f"/proc/{entry}/comm"))
-            for entry in os.listdir(self.path("/proc"))
-            if entry.isdigit()
-        }
+        entries = [entry for entry in self.path("/proc").iterdir() if entry.name.isdigit()]
+        found = {int(entry.name): _text(entry / "comm") for entry in entries}
         return {pid: name for pid, name in found.items() if name}
 
     def kill(self, name: str, how: str = "KILL") -> int:
@@ -160,7 +157,7 @@ class Host(Machine):
             os.mknod(self.path(f"/dev/{name}"), 0o666 | 0o020000, os.makedev(1, 3))
 
     def play_npu_smi(self, recording: str, replace: Mapping[str, str] | None = None) -> None:
-        """Give it an `npu-smi` that plays `npu_smi/<recording>.txt`; `replace` puts real pids in place of recorded ones.
+        """Give it an `npu-smi` that plays `npu_smi/<recording>.txt`, with real pids in place of recorded ones.
 
         Containers that mount the host's /usr see it too. Its calls are noted in /tmp/npu-smi.calls.
         """

@@ -19,15 +19,15 @@ FIRST_NAMESPACE = 100
 PATIENCE_S = 20
 
 
-def network_of(pid: str) -> int | None:
+def network_of(process: Path) -> int | None:
     try:
-        return Path("/proc", pid, "ns/net").stat().st_ino
+        return (process / "ns/net").stat().st_ino
     except OSError:
         return None
 
 
 def members(networks: set[int]) -> list[int]:
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and network_of(entry) in networks]
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if network_of(entry) in networks]
 
 
 def kill_members(networks: set[int]) -> None:

@@ -47,9 +47,9 @@ class Machine:
 
     def start_boot(self) -> None:
         """Returns at once, so that many machines boot at the same time; `wait_for_boot` follows."""
+        enter = ["nsenter", f"--net={self._network}", "unshare", *self.new_namespaces, "--propagation", "private"]
         self._first = subprocess.Popen(
-            ["nsenter", f"--net={self._network}", "unshare", *self.new_namespaces, "--propagation", "private", "bash"]
-            + [str(BOOT), self.kind, self.name, str(self.folder), *kept_below_root()],
+            [*enter, "bash", BOOT, self.kind, self.name, self.folder, *kept_below_root()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
