@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine import engine, running_engine
-
-__all__ = ["engine", "running_engine"]
+pytest_plugins = ["tests.engine", "tests.rig.fixtures"]
 
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
