@@ -7,6 +7,7 @@ removes it gets it again at the next look. Runs on this machine are read where t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,14 +64,13 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
     refs = tuple(refs)
-    home = index.path.parent / "mirror"
+    home, patience_s = index.path.parent / "mirror", math.inf if whole else _PATIENCE_S
     found = {ref.run_id: Mirrored(ref.run_dir) for ref in refs if ref.place.is_local}
     groups = _by_root(ref for ref in refs if not ref.place.is_local)
-    if groups:
-        with ThreadPoolExecutor(min(len(groups), _PLACES_AT_ONCE)) as pool:
-            patience_s = float("inf") if whole else _PATIENCE_S
-            answers = pool.map(lambda item: _refresh_root(home, *item[0], item[1], patience_s), groups.items())
-            found |= {run_id: copy for answer in answers for run_id, copy in answer.items()}
+    with ThreadPoolExecutor(_PLACES_AT_ONCE) as pool:
+        asked = [pool.submit(_refresh_root, home, *where, ids, patience_s) for where, ids in groups.items()]
+        for answer in asked:
+            found |= answer.result()
     return found
 
 
