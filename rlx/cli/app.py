@@ -9,7 +9,23 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
+from rlx.cli import (
+    attach,
+    compare,
+    data,
+    init,
+    launch,
+    logs,
+    plan,
+    pull,
+    recipes,
+    schema,
+    show,
+    status,
+    stop,
+    validate,
+    wait,
+)
 from rlx.cli.output import be_quiet
 from rlx.errors import ExitCode, RlxError
 
@@ -63,6 +79,7 @@ _COMMANDS = (
     wait.wait,
     stop.stop,
     compare.compare,
+    pull.pull,
 )
 for command in _COMMANDS:
     app.command()(command)
