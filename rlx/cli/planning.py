@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlx.cli.output import narrate
 from rlx.errors import UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
 
@@ -22,20 +23,30 @@ def make_plans(
     No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError with the findings if one of
     them is an error.
     """
-    return launchable(draft_plans(recipe, arms, seeds, sets, site))
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, site, look=True))
+    for warning in dict.fromkeys(finding for plan in plans for finding in plan.findings):
+        if warning.severity is Severity.WARNING:
+            narrate(f"rlx: {finding_text(warning)}")
+    return plans
 
 
 def draft_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site, *, look: bool = False
 ) -> list[LaunchPlan]:
-    """Like make_plans, but plans with errors come back too, to be shown."""
+    """Like make_plans, but plans with errors come back too, to be shown.
+
+    Keys are checked against the back-end that the site has. This machine is looked at only for a launch: a plan may be
+    read here that is meant for elsewhere.
+    """
     from rlx.backends import load_backend
+    from rlx.cli.backend_tree import BackendTrees
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    return [load_backend(one.recipe.backend.kind).plan(one, site) for one in resolved]
+    found = BackendTrees(site).of if look or site.container or not site.place.is_local else lambda one: None
+    return [load_backend(one.recipe.backend.kind).plan(one, site, found(one)) for one in resolved]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:

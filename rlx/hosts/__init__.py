@@ -3,11 +3,13 @@
 from rlx.hosts.inventory import local_site, site_of, tmux_socket, transport_for
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
+from rlx.hosts.trees import find_tree
 
 __all__ = [
     "Completed",
     "LocalTransport",
     "Transport",
+    "find_tree",
     "local_site",
     "site_of",
     "tmux_socket",
