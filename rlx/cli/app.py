@@ -9,7 +9,23 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
+from rlx.cli import (
+    attach,
+    compare,
+    data,
+    hosts,
+    init,
+    launch,
+    logs,
+    plan,
+    recipes,
+    schema,
+    show,
+    status,
+    stop,
+    validate,
+    wait,
+)
 from rlx.cli.output import be_quiet
 from rlx.errors import ExitCode, RlxError
 
@@ -66,6 +82,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(hosts.hosts)
 
 
 def run() -> None:

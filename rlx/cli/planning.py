@@ -15,28 +15,14 @@ from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
 ALL_ARMS = "all"
 
 
-def make_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
-) -> list[LaunchPlan]:
-    """One plan for each arm and seed, ready to be launched.
-
-    No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError with the findings if one of
-    them is an error.
-    """
-    plans = launchable(draft_plans(recipe, arms, seeds, sets, site, look=True))
-    for warning in dict.fromkeys(finding for plan in plans for finding in plan.findings):
-        if warning.severity is Severity.WARNING:
-            narrate(f"rlx: {finding_text(warning)}")
-    return plans
-
-
 def draft_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site, *, look: bool = False
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site, *, launch: bool = False
 ) -> list[LaunchPlan]:
-    """Like make_plans, but plans with errors come back too, to be shown.
+    """One plan for each arm and seed; `launchable` tells whether they can be launched.
 
-    Keys are checked against the back-end that the site has. This machine is looked at only for a launch: a plan may be
-    read here that is meant for elsewhere.
+    No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
+    site has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
+    Raises UsageError for what cannot be planned.
     """
     from rlx.backends import load_backend
     from rlx.cli.backend_tree import BackendTrees
@@ -45,8 +31,8 @@ def draft_plans(
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    found = BackendTrees(site).of if look or site.container or not site.place.is_local else lambda one: None
-    return [load_backend(one.recipe.backend.kind).plan(one, site, found(one)) for one in resolved]
+    trees = BackendTrees(site, launch)
+    return [load_backend(one.recipe.backend.kind).plan(one, site, trees.of(one)) for one in resolved]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:
@@ -67,6 +53,13 @@ def launchable(plans: list[LaunchPlan]) -> list[LaunchPlan]:
     if errors:
         raise UsageError("\n".join(finding_text(finding) for finding in errors), "rlx plan RECIPE shows the whole plan")
     return plans
+
+
+def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
+    """What does not keep the plans from being launched, but deserves a look first."""
+    for finding in dict.fromkeys(finding for plan in plans for finding in plan.findings):
+        if finding.severity is Severity.WARNING:
+            narrate(f"rlx: {finding_text(finding)}")
 
 
 def errors_of(plan: LaunchPlan) -> tuple[Finding, ...]:

@@ -62,7 +62,13 @@ def _missing_start(completed: Completed, look: Look) -> str:
         126: "bash cannot be started",
         127: "there is no bash",
     }
-    return reasons.get(completed.code, "")
+    # What stands before the question in the script is what stands before the training in launch.sh.
+    complaint = _last_line(completed.err)
+    return reasons.get(completed.code, complaint.removeprefix("rlx: ") if complaint.startswith("rlx: ") else "")
+
+
+def _last_line(text: bytes) -> str:
+    return "".join(text.decode(errors="replace").strip().splitlines()[-1:])
 
 
 def _missing_code(answer: Mapping[str, Any], look: Look) -> str:
@@ -83,8 +89,8 @@ def _parse(completed: Completed) -> Mapping[str, Any]:
 def _payload(completed: Completed) -> bytes:
     _, mark, payload = completed.out.partition(_MARK)
     if completed.code != 0 or not mark:
-        complaint = completed.err.decode(errors="replace").strip().splitlines()
-        raise _Unreadable(f"asking for its back-end failed: {complaint[-1] if complaint else completed.code}")
+        complaint = _last_line(completed.err) or f"exit {completed.code}"
+        raise _Unreadable(f"asking for its back-end failed: {complaint}")
     return payload
 
 

@@ -14,10 +14,10 @@ import hashlib
 import importlib.util
 import io
 import json
-import os
 import sys
 import tarfile
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 MARK = b"rlx-tree\n"
@@ -28,17 +28,17 @@ MOST_BYTES = 8 * 1024**2
 def main(task: str, package: str, folder: str, entrypoint: str) -> None:
     if entrypoint.endswith(".py"):
         # Python puts the folder of a script first, not the working directory.
-        sys.path[0] = os.path.dirname(os.path.abspath(entrypoint))
+        sys.path[0] = str(Path(entrypoint).resolve().parent)
     places = locations(package)
-    files = yaml_files([os.path.join(place, folder) for place in places])
+    files = yaml_files([place / folder for place in places])
     answer = pack(files) if task == "pack" else json.dumps(look(package, entrypoint, places, files)).encode()
     sys.stdout.buffer.write(MARK + answer)
 
 
-def look(package: str, entrypoint: str, places: list[str], files: dict[str, str]) -> dict[str, Any]:
-    too_large = len(files) > MOST_FILES or sum(map(os.path.getsize, files.values())) > MOST_BYTES
+def look(package: str, entrypoint: str, places: list[Path], files: dict[str, Path]) -> dict[str, Any]:
+    too_large = len(files) > MOST_FILES or sum(path.stat().st_size for path in files.values()) > MOST_BYTES
     return {
-        "package": places[0] if places else None,
+        "package": str(places[0]) if places else None,
         "version": version(package, places),
         "entrypoint": has_entrypoint(entrypoint),
         "files": len(files),
@@ -46,20 +46,20 @@ def look(package: str, entrypoint: str, places: list[str], files: dict[str, str]
     }
 
 
-def locations(package: str) -> list[str]:
+def locations(package: str) -> list[Path]:
     """Where `import` would find the package; asking for a top-level name runs no code of it."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError, AttributeError):
         return []
-    return list(spec.submodule_search_locations or []) if spec else []
+    return [Path(place) for place in spec.submodule_search_locations or []] if spec else []
 
 
-def version(package: str, places: list[str]) -> str:
+def version(package: str, places: list[Path]) -> str:
     """What the package says of itself; the record of an installed one may be another copy's."""
     for place in places:
-        path = os.path.join(place, "version", "version")
-        if os.path.isfile(path):
+        path = place / "version" / "version"
+        if path.is_file():
             return content(path)[:100].decode(errors="replace").strip()
     try:
         return metadata.version(package)
@@ -69,28 +69,24 @@ def version(package: str, places: list[str]) -> str:
 
 def has_entrypoint(entrypoint: str) -> bool:
     if entrypoint.endswith(".py"):
-        return os.path.isfile(entrypoint)
+        return Path(entrypoint).is_file()
     top, *inner = entrypoint.split(".")
     if not inner:
         return importlib.util.find_spec(top) is not None
-    ends = (".py", os.path.sep + "__main__.py")
-    return any(os.path.isfile(os.path.join(place, *inner) + end) for place in locations(top) for end in ends)
+    modules = [place.joinpath(*inner) for place in locations(top)]
+    return any(path.is_file() for module in modules for path in (module.with_suffix(".py"), module / "__main__.py"))
 
 
-def yaml_files(folders: list[str]) -> dict[str, str]:
+def yaml_files(folders: list[Path]) -> dict[str, Path]:
     """Path below the folder -> path; the first folder that there is counts."""
-    folder = next(filter(os.path.isdir, folders), None)
-    found = {}
-    for place, _, names in os.walk(folder) if folder else ():
-        for name in names:
-            path = os.path.join(place, name)
-            if name.endswith(".yaml") and os.path.isfile(path):
-                found[os.path.relpath(path, folder)] = path
-    return found
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        return {}
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.yaml") if path.is_file()}
 
 
-def content(path: str) -> bytes:
-    with open(path, "rb") as file:  # noqa: PTH123
+def content(path: Path) -> bytes:
+    with path.open("rb") as file:
         return file.read(MOST_BYTES)
 
 
@@ -100,7 +96,7 @@ def digest(contents: dict[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
-def pack(files: dict[str, str]) -> bytes:
+def pack(files: dict[str, Path]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(files):

@@ -111,3 +111,8 @@ class LaunchPlan:
     def run_name(self) -> str:
         """What a person calls the run: recipe, arm and seed."""
         return f"{self.name}-{self.arm}-s{self.seed}"
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """All secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
+        return tuple(dict.fromkeys((*self.secrets, *self.site.proxies.values())))

@@ -42,6 +42,9 @@ def check_plan(plan: LaunchPlan) -> None:
         raise UsageError(f"{plan.run_name}: a plan of schema version {plan.schema_version}", _PLAN_AGAIN)
     if plan.site.container is not None:
         raise UsageError(f"{plan.run_name}: the plan names a container, {plan.site.container!r}", _NO_CONTAINERS)
+    for variable in plan.site.proxies:
+        if not _VARIABLE.fullmatch(variable):
+            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
     if plan.devices < 1:
         raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
     if not _ROOT.fullmatch(plan.site.root):
@@ -81,7 +84,7 @@ def _check_path(text: str) -> None:
 
 def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
     """The secrets that the plan names. Raises UsageError naming the one that is missing or cannot be a variable."""
-    for name in plan.secrets:
+    for name in plan.secret_names:
         if not _VARIABLE.fullmatch(name):
             raise UsageError(f"the secret {name!r} is no name for an environment variable")
         if not values.get(name):
@@ -90,7 +93,14 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
             )
         if "\0" in values[name]:
             raise UsageError(f"the secret {name} contains a NUL byte, which no environment can hold")
-    return {name: values[name] for name in plan.secrets}
+    return {name: values[name] for name in plan.secret_names}
+
+
+def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
+    """What the env file exports: the recipe's secrets by their names, and proxies with the secrets they refer to."""
+    picked = pick_secrets(plan, values)
+    proxies = {variable: picked[name] for variable, name in plan.site.proxies.items()}
+    return proxies | {name: picked[name] for name in plan.secrets}
 
 
 def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[str, str]) -> bytes:
@@ -118,7 +128,7 @@ def _add_run(
     # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
     for writer in ("leader", "supervisor", "stop"):
         _add(archive, PlannedFile(f"{attempt}/state/reserved.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
-    for file in _files(plan, ref, position, pick_secrets(plan, secrets)):
+    for file in _files(plan, ref, position, _secret_variables(plan, secrets)):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
 
 

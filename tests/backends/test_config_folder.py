@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 
 from rlx.backends.verl.config_folder import read_config_folder
 from rlx.backends.verl.keys import TRAINERS
-from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS, config_tree
 
 
@@ -72,8 +71,8 @@ COMPOSITIONS: dict[str, dict[str, str]] = {
         "x/y": "y: 1",
     },
     "choices": {
-        "main": "defaults: [base, override engine: big, _self_]\na: 1".replace("override engine: big", "{override engine: big}"),
-        "base": "defaults: [{engine: small}, '{part@p: ${engine}_part}']\n".replace("'{", "{").replace("}'", "}").replace("${engine}_part", "'${engine}_part'"),
+        "main": "defaults: [base, {override engine: big}, _self_]\na: 1",
+        "base": "defaults: [{engine: small}, {part@p: '${engine}_part'}]\n",
         "engine/small": "# @package _global_\ne: 1",
         "engine/big": "# @package _global_\ne: 1\nbig: 1",
         "part/small_part": "s: 1",

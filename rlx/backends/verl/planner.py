@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.verl.checks import check, rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of
-from rlx.backends.verl.noise import payload_settings
 from rlx.backends.verl.keys import KeyTable
+from rlx.backends.verl.noise import payload_settings
 from rlx.backends.verl.overrides import Rendering, chosen, cpu
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Quoted, Script, program, render
@@ -59,7 +59,9 @@ def question_script(resolved: ResolvedRecipe, site: Site, question: str, argumen
     # Neither the environment nor the place depends on the keys.
     recipe = resolved.recipe
     rendering = Rendering(resolved, recipe, KeyTable.of("", {}), recipe.backend.version)
-    script = replace(_script(rendering, site, ()), title="nothing: it only looks", arguments=arguments, look=Quoted(question))
+    script = replace(
+        _script(rendering, site, ()), title="nothing: it only looks", arguments=arguments, look=Quoted(question)
+    )
     return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
 
 
@@ -74,8 +76,9 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         data_files=(recipe.data.train, recipe.data.val),
-        env=cpu.environment(rendering) | recipe.env,
+        env={**site.env, **cpu.environment(rendering), **recipe.env},
         path_prefix=site.path_prefix,
+        setup=site.setup,
     )
 
 

@@ -40,6 +40,7 @@ class Script:
     data_files: Sequence[str]
     env: Mapping[str, str]
     path_prefix: Sequence[str]
+    setup: Sequence[str] = ()
     look: Quoted | None = None
 
 
