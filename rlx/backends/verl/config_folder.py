@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +17,8 @@ from rlx.errors import UsageError
 
 _MOST_KEYS = 100_000
 _MOST_INCLUDES = 2_000
-_PACKAGE_HEADER = re.compile(r"#\s*@package\s+(\S+)")
+_HEADER = re.compile(r"\s*#\s*@")
+_PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
 _CHOICE_OF_GROUP = re.compile(r"\$\{([\w/]+)\}")
 
 Package = tuple[str, ...]
@@ -31,9 +32,9 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
     """
     names = tuple(dict.fromkeys((trainer, config_name or trainer)))
     places = (folder, folder / "verl/trainer/config", folder / "trainer/config")
-    found = next((place for place in places if any(map(Path.is_file, _files(place, names)))), folder)
+    found = next((place for place in places if any(map(_is_file, _files(place, names)))), folder)
     generated = found / f"_generated_{trainer}.yaml"
-    sources = [name for name in names if (found / f"{name}.yaml").is_file()]
+    sources = [name for name in names if _is_file(found / f"{name}.yaml")]
     if not generated.is_file() and not sources:
         raise UsageError(f"{found}: there is neither {generated.name} nor {trainer}.yaml", _HINT)
     keys = read_key_file(generated) if generated.is_file() else {}
@@ -67,6 +68,14 @@ _HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
 
 def _files(place: Path, names: tuple[str, ...]) -> Iterator[Path]:
     return (place / f"{prefix}{name}.yaml" for name in names for prefix in ("_generated_", ""))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # No file can have a name of this length.
+        return False
 
 
 def _flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:
@@ -104,7 +113,7 @@ class _Composition:
         self.includes += 1
         if self.includes > _MOST_INCLUDES:
             raise UsageError(f"{path}: the configuration files include each other without end")
-        if ".." in config.parts or not path.is_file():
+        if ".." in config.parts or not _is_file(path):
             return
         document = read_yaml(path)
         here = _package(parent, package if package is not None else _header(path))
@@ -140,7 +149,7 @@ class _Composition:
 
     def _package_of(self, config: PurePosixPath, group: str) -> str:
         path = self.folder / f"{config}.yaml"
-        return (_header(path) if path.is_file() else None) or ".".join(_relative(PurePosixPath(group)))
+        return (_header(path) if _is_file(path) else None) or ".".join(_relative(PurePosixPath(group)))
 
 
 def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
@@ -175,9 +184,13 @@ def _defaults(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _header(path: Path) -> str | None:
-    with path.open(encoding="utf-8") as lines:
-        match = next(filter(None, map(_PACKAGE_HEADER.match, islice(lines, 20))), None)
-    return match[1] if match else None
+    """What `# @package` says; Hydra reads such lines at the very top only."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    top = takewhile(_HEADER.match, filter(str.strip, lines))
+    return next((match[1] for line in top if (match := _PACKAGE_HEADER.match(line))), None)
 
 
 def _package(parent: Package, written: str | None) -> Package:
