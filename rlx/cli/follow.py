@@ -27,13 +27,16 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
+    from rlx.cli.home import rlx_home
     from rlx.cli.output import narrate
     from rlx.cli.wait import outcome
+    from rlx.runs import Index
     from rlx.runs.overview import overview
 
+    index = Index(rlx_home())
     try:
         with _sign_of_life() as alive:
-            rows = _narrate_until_ended(lambda: overview(refs), alive)
+            rows = _narrate_until_ended(lambda: overview(index, refs), alive)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

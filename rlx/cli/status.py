@@ -51,9 +51,11 @@ def status(
 
 def _look(refs: Sequence[RunRef]) -> Sequence[Overview]:
     # Imported late: which runs there are is known, and asked of their hosts, before anything is judged.
+    from rlx.cli.home import rlx_home
+    from rlx.runs import Index
     from rlx.runs.overview import overview
 
-    return overview(refs)
+    return overview(Index(rlx_home()), refs)
 
 
 def _select(names: Sequence[str] | None, everything: bool) -> tuple[RunRef, ...]:

@@ -31,16 +31,18 @@ def wait(
     Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
     14 one finished but its verdict is invalid or incomplete · 11 the time was up.
     """
+    from rlx.cli.home import rlx_home
     from rlx.cli.logs import parse_age
     from rlx.cli.output import print_json
     from rlx.cli.selection import runs_or_latest
     from rlx.cli.status import row_document
+    from rlx.runs import Index
     from rlx.runs.overview import overview
 
     refs = runs_or_latest(names)
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
     _await_ends(refs, deadline)
-    rows = overview(refs)
+    rows = overview(Index(rlx_home()), refs)
     if as_json:
         print_json({"runs": [row_document(row) for row in rows]})
     else:

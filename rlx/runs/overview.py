@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
-from rlx.runs.judged import judge_observed
-from rlx.runs.observe import Observation, observe
+from rlx.runs.judged import judge_observed, look
+from rlx.runs.observe import Observation
 
 if TYPE_CHECKING:
     from rlx.plan import RunState
+    from rlx.runs.index import Index
     from rlx.runs.run import RunRef
 
 # The last steps tell the pace of now; early ones include warm-up.
@@ -24,7 +25,8 @@ _STEP_TIME = "timing_s/step"
 class Overview:
     """`steps_done` of `steps_total`; times in seconds; `validation` is the last (step, value) of `metric`.
 
-    `steps_total` is what the log says, else what the plan promised.
+    `steps_total` is what the log says, else what the plan promised. `submitted_by`: user, machine and version of rlx.
+    `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now.
     """
 
     ref: RunRef
@@ -37,19 +39,21 @@ class Overview:
     seconds_left: float | None = None
     metric: str | None = None
     validation: tuple[int, float] | None = None
+    submitted_by: Mapping[str, str] = field(default_factory=dict)
+    as_of: float | None = None
 
     @property
     def state(self) -> RunState:
         return self.observation.state
 
 
-def overview(refs: Sequence[RunRef]) -> list[Overview]:
-    """The rows of these runs, in their order; one round trip a host for the states and one for the manifests.
+def overview(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
+    """The rows of these runs, in their order; one round trip, to all their places at once.
 
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations = observe(refs)
-    judged = judge_observed(refs, observations)
+    observations, copies = look(index, refs)
+    judged = judge_observed(refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
         if ref.run_id in judged
@@ -83,6 +87,8 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
+        submitted_by=judged.submitted_by,
+        as_of=judged.as_of,
     )
 
 
