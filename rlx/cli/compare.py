@@ -41,7 +41,8 @@ def compare(
 
     if as_markdown + as_csv + as_json > 1:
         raise UsageError("--md, --csv and --json exclude each other", "name one of them")
-    first, *others = judge_runs(_one_run_each(Index(rlx_home()), (control, *treatments), seed))
+    index = Index(rlx_home())
+    first, *others = judge_runs(index, _one_run_each(index, (control, *treatments), seed))
     comparison = compare_runs(first, [judge_beside(first, other) for other in others], metric)
     if as_json:
         print_json(as_answer(comparison))

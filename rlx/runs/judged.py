@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
+from rlx.runs.index import Index
 from rlx.runs.manifest import Manifest, find_manifests, read_manifests
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunPaths, RunRef
 
 
-def judge_runs(refs: Sequence[RunRef]) -> list[JudgedRun]:
+def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     """The runs in the order given; one round trip a host for their states and one for their manifests."""
-    observations, manifests = observe(refs), read_manifests(refs)
+    observations, manifests = observe(index, refs), read_manifests(refs)
     return [_judge(ref, observations[ref.run_id], manifests[ref.run_id]) for ref in refs]
 
 

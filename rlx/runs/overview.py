@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from rlx.runs.observe import Observation, observe
 
 if TYPE_CHECKING:
     from rlx.plan import RunState
+    from rlx.runs.index import Index
     from rlx.runs.run import RunRef
 
 # The last steps tell the pace of now; early ones include warm-up.
@@ -43,12 +44,12 @@ class Overview:
         return self.observation.state
 
 
-def overview(refs: Sequence[RunRef]) -> list[Overview]:
-    """The rows of these runs, in their order; one round trip a host for the states and one for the manifests.
+def overview(index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None) -> list[Overview]:
+    """The rows of these runs, in their order; `seen` spares the look at runs that were just looked at.
 
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations = observe(refs)
+    observations = seen if seen is not None else observe(index, refs)
     judged = judge_observed(refs, observations)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
