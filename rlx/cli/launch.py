@@ -98,8 +98,7 @@ def _print_launched(launched: Launched, as_json: bool) -> None:
 
     if as_json:
         runs = [
-            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}
-            for ref in launched.runs
+            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": ref.shown_dir} for ref in launched.runs
         ]
         print_json({"launch_id": launched.launch_id, "completed_earlier": launched.completed, "runs": runs})
         return
