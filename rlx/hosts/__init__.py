@@ -14,6 +14,7 @@ from rlx.hosts.inventory import (
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
 from rlx.hosts.transports import transport_for
+from rlx.hosts.trees import find_tree
 
 __all__ = [
     "Completed",
@@ -25,6 +26,7 @@ __all__ = [
     "Transport",
     "default_host",
     "inspect_container",
+    "find_tree",
     "known_host",
     "known_hosts",
     "local_site",

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from rlx.runs.index import Index
 
 
-def look(index: Index, refs: Sequence[RunRef]) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
-    """States and files of these runs by id. Each place is asked for both at once: that costs one round trip."""
+def look(
+    index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None
+) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
+    """States and files of these runs by id. Each place is asked for both at once: that costs one round trip.
+
+    `seen` are the states where these are at hand already.
+    """
     with ThreadPoolExecutor(1) as pool:
         copying = pool.submit(refresh, index, refs)
-        observations = observe(refs)
+        observations = seen if seen is not None else observe(index, refs)
         copies = copying.result()
     return observations, copies | refresh(index, _ended_since(refs, observations, copies))
 
@@ -37,7 +42,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     """
     copies = refresh(index, refs, whole=True)
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
-    observations = observe(asked)
+    observations = observe(index, asked)
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
     return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]

@@ -47,12 +47,12 @@ class Overview:
         return self.observation.state
 
 
-def overview(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
-    """The rows of these runs, in their order; one round trip, to all their places at once.
+def overview(index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None) -> list[Overview]:
+    """The rows of these runs, in their order; `seen` spares the look at runs that were just looked at.
 
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations, copies = look(index, refs)
+    observations, copies = look(index, refs, seen)
     judged = judge_observed(refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
