@@ -9,7 +9,24 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli import attach, compare, data, init, launch, logs, plan, recipes, schema, show, status, stop, validate, wait
+from rlx.cli import (
+    attach,
+    compare,
+    data,
+    doctor,
+    hosts,
+    init,
+    launch,
+    logs,
+    plan,
+    recipes,
+    schema,
+    show,
+    status,
+    stop,
+    validate,
+    wait,
+)
 from rlx.cli.output import be_quiet
 from rlx.errors import ExitCode, RlxError
 
@@ -56,6 +73,7 @@ _COMMANDS = (
     schema.schema,
     data.data,
     plan.plan,
+    doctor.doctor,
     launch.launch,
     status.status,
     logs.logs,
@@ -66,6 +84,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(hosts.hosts)
 
 
 def run() -> None:

@@ -14,12 +14,16 @@ from rlx.hosts.transport import Completed
 from rlx.plan import Cmd
 
 _KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM")
+# How the user's docker finds its daemon.
+_KEPT_PREFIXES = ("LC_", "DOCKER_", "XDG_RUNTIME_DIR")
 _CHUNK_BYTES = 65536
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a command may see of the caller's environment. A token exported in a shell must not end up in tmux."""
-    kept = {name: value for name, value in environment.items() if name in _KEPT_VARIABLES or name.startswith("LC_")}
+    kept = {
+        name: value for name, value in environment.items() if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
+    }
     return kept if kept.get("HOME") else kept | _home_of_the_account()
 
 
