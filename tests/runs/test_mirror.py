@@ -72,7 +72,9 @@ def fill(run: Run, steps: range = range(1, 4)) -> None:
     for step in steps:
         run.append("log", b"chatter " * 1000 + b"\n" + STEP.format(step).encode())
         run.append("metrics.jsonl", b'{"step": %d, "data": {"timing_s/step": 1.0}}\n' % step)
-        run.append("events/aqn-h-1.jsonl", b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n' % step)
+        run.append(
+            "events/aqn-h-1.jsonl", b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n' % step
+        )
         run.write(f"validation/{step}.jsonl", b'{"input": "a long one"}\n' * 100)
 
 
@@ -168,7 +170,7 @@ def test_a_file_that_grows_while_it_is_read_breaks_nothing(run: Run) -> None:
         "with open(sys.argv[1], 'ab', 0) as log, open(sys.argv[2], 'ab', 0) as metrics:\n"
         "    for step in range(1, 3001):\n"
         "        log.write(b'chatter %d\\n' % step * 50 + b'step:%d - a:%d\\n' % (step, step))\n"
-        "        metrics.write(b'{\"step\":%d,\"data\":{\"a\":%d}}\\n' % (step, step))\n"
+        '        metrics.write(b\'{"step":%d,"data":{"a":%d}}\\n\' % (step, step))\n'
     )
     files = [str(run.attempt / name) for name in ("log", "metrics.jsonl")]
     with subprocess.Popen([sys.executable, "-c", write, *files]) as writer:
