@@ -80,6 +80,8 @@ def _files() -> tuple[HostFile, HostFile]:
     from rlx.hosts.host_file import read_host_file
 
     project = project_file()
+    if project and not project.exists():
+        raise UsageError(f"RLX_PROJECT names {project}, which does not exist", "unset it, or correct it")
     return read_host_file(user_file()), read_host_file(project) if project else HostFile()
 
 

@@ -87,14 +87,23 @@ def test_a_named_host_becomes_a_site() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["user@npu-host-1", "npu-host-1.example.org", "192.0.2.7", "ssh://me@npu-host-1:2222", "ssh://npu", "fe80::1"],
+    [
+        "user@npu-host-1",
+        "npu-host-1.example.org",
+        "192.0.2.7",
+        "ssh://me@npu-host-1:2222",
+        "ssh://npu",
+        "ssh://[fe80::1]:22",
+        "fe80::1",
+    ],
 )
 def test_a_destination_needs_no_entry(name: str) -> None:
     assert site_of(name).place == Place(name, name)
 
 
 @pytest.mark.parametrize(
-    "name", ["-oProxyCommand=id", "u@-oX", "u:hunter2@h", "a b@h", "h:22", "a/b", "ssh://", "x\n.y"]
+    "name",
+    ["-oProxyCommand=id", "u@-oX", "u:hunter2@h", "a b@h", "h:22", "a/b", "ssh://", "ssh://h:x", "ssh://h/a", "x\n.y"],
 )
 def test_what_is_no_destination_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -190,3 +199,9 @@ def test_a_folder_in_its_place_is_refused() -> None:
     user_file().mkdir(parents=True)
     with pytest.raises(UsageError, match="cannot be read"):
         known_hosts()
+
+
+def test_a_project_that_is_not_there_is_no_silence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RLX_PROJECT", str(tmp_path / "gone.yaml"))
+    with pytest.raises(UsageError, match="RLX_PROJECT"):
+        site_of()
