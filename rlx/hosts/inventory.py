@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import UsageError
 from rlx.hosts.host import Defaults, Host, HostFile
 from rlx.hosts.host_places import project_file, user_file
-from rlx.hosts.local import LocalTransport
-from rlx.hosts.transport import Transport
 from rlx.plan import LOCAL, Place, Site
 
 _BARE_DESTINATION = frozenset("@.:/")
@@ -63,13 +61,6 @@ def local_site() -> Site:
     return site_of(LOCAL.host)
 
 
-def transport_for(place: Place) -> Transport:
-    """Raises RlxError for a place that this rlx cannot reach."""
-    if not place.is_local:
-        raise RlxError(f"{place.host}: rlx cannot reach this host")
-    return LocalTransport()
-
-
 def tmux_socket() -> str:
     """The name of the tmux server that holds the sessions of runs (`tmux -L`). `$RLX_TMUX_SOCKET` overrides."""
     return os.environ.get("RLX_TMUX_SOCKET") or "rlx"
@@ -108,11 +99,7 @@ def _checked_container(name: str) -> str:
 def _is_ssh_name(name: str) -> bool:
     from rlx.hosts.ssh_names import is_ssh_name
 
-    return is_ssh_name(name, _ssh_config())
-
-
-def _ssh_config() -> Path:
-    return Path(os.environ.get("HOME", "/"), ".ssh", "config")
+    return is_ssh_name(name)
 
 
 def _unknown(name: str) -> UsageError:
@@ -121,7 +108,7 @@ def _unknown(name: str) -> UsageError:
 
     from rlx.hosts.ssh_names import ssh_names
 
-    known = [*known_hosts(), *ssh_names(_ssh_config())]
+    known = [*known_hosts(), *ssh_names()]
     near = difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
