@@ -95,6 +95,7 @@ def test_no_answer_starts_nothing(typed: str, code: int, tmp_path: Path) -> None
     terminal.type(typed)
     assert terminal.end() == code, terminal.shown
     assert "Traceback" not in terminal.shown
+    assert "may have started" not in terminal.shown
     assert not (Path(os.environ["RLX_ROOT"]) / "runs").exists()
 
 
