@@ -28,8 +28,12 @@ def sha256(text: str) -> str:
     return subprocess.run(["sha256sum"], input=text, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
+def runs() -> tuple[RunRef, ...]:
+    return Index(home()).runs()
+
+
 def ended_runs() -> tuple[RunRef, ...]:
-    refs = Index(home()).runs()
+    refs = runs()
     for ref in refs:
         assert ended(ref).exit_code == 0, log_of(ref)
     return refs
