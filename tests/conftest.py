@@ -22,8 +22,9 @@ _PLACES = {"RLX_HOME": "home", "RLX_CONFIG": "config", "RLX_ROOT": "root", "RLX_
 def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for variable, folder in _PLACES.items():
         monkeypatch.setenv(variable, str(tmp_path / folder))
-    # The repository may lie below somebody's own rlx.yaml.
+    # The repository may lie below somebody's own rlx.yaml, and ssh would read the real home.
     monkeypatch.setenv("RLX_PROJECT", os.devnull)
+    monkeypatch.setenv("RLX_SSH_CONFIG", os.devnull)
     monkeypatch.setenv("NO_COLOR", "1")
     # Sockets lie in one folder for all tests, so the name must tell them apart.
     socket = f"rlx-test-{os.getpid()}-{abs(hash(tmp_path))}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.site import ContainerOption, DevicesOption, HostOption, Target, chosen_target
+from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlx.runs import Launched
 
 _MANY_RUNS = 8
+_Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
 
 
 def launch(
@@ -42,15 +43,10 @@ def launch(
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
     again after an interruption completes it and starts nothing twice.
     """
-    from rlx.cli.home import rlx_home
-    from rlx.cli.output import narrate
     from rlx.cli.plan import print_plans
-    from rlx.cli.secret_values import secret_values
-    from rlx.runs import launch as launch_plans
 
     if plan is None:
-        target = chosen_target(host, container, devices)
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), target)
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices))
     else:
         plans = _read(plan, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
@@ -58,12 +54,7 @@ def launch(
         return
     if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
         typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
-    try:
-        secrets = secret_values(secret_file, [name for one in plans for name in one.secret_names])
-        launched = launch_plans(plans, secrets, rlx_home())
-    except KeyboardInterrupt:
-        narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    launched = _launched(plans, secret_file)
     _print_launched(launched, as_json)
     _narrate_next(launched, plans)
     if follow:
@@ -73,12 +64,13 @@ def launch(
 
 
 def _planned(
-    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], target: Target
+    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
 ) -> Sequence[LaunchPlan]:
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
+    target = chosen_target(*where)
     plans = launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site, launch=True)))
     narrate_warnings(plans)
     return plans
@@ -91,6 +83,20 @@ def _read(plan: str, *others: object) -> Sequence[LaunchPlan]:
         options = "--arm, --seed, --set, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
     return read_plans(plan)
+
+
+def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:
+    from rlx.cli.home import rlx_home
+    from rlx.cli.output import narrate
+    from rlx.cli.secret_values import secret_values
+    from rlx.runs import launch as launch_plans
+
+    secrets = secret_values(secret_file, [name for plan in plans for name in plan.secret_names])
+    try:
+        return launch_plans(plans, secrets, rlx_home())
+    except KeyboardInterrupt:
+        narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def _print_launched(launched: Launched, as_json: bool) -> None:

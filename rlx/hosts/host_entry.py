@@ -55,6 +55,7 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 
 read_container = _checked(container_problem)
+_path = _checked(path_problem)
 
 
 def _device(reader: Reader, node: Any, key: str) -> Device | None:
@@ -83,10 +84,7 @@ def _count(reader: Reader, node: Any, key: str) -> int | None:
 
 
 def _setup(reader: Reader, node: Any, key: str) -> tuple[str, ...]:
-    scripts = reader.texts(node, key)
-    for problem in filter(None, map(path_problem, scripts)):
-        reader.complain(node, key, problem)
-    return scripts
+    return tuple(_path(reader, item, item_key) for item, item_key in reader.items(node, key))
 
 
 def _env(reader: Reader, node: Any, key: str) -> dict[str, str]:
@@ -124,7 +122,7 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "ssh": _checked(destination_problem),
     "transport": _checked(_choice(TRANSPORTS)),
     "container": read_container,
-    "root": _checked(path_problem),
+    "root": _path,
     "device": _device,
     "setup": _setup,
     "env": _env,

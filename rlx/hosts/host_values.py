@@ -7,6 +7,7 @@ import re
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_URL_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+)(:[0-9]{1,5})?/?")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:[^/\s]*@")
 # The rule of recipes: TOKENIZERS_PARALLELISM holds no secret, HF_TOKEN and WANDB_API_KEY do.
 _SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE)
@@ -20,7 +21,7 @@ def destination_problem(text: str) -> str:
     if not text or text.startswith("-") or address.startswith("-") or re.search(r"[\s\x00-\x1f\x7f]", text):
         return f"{text!r} is no ssh destination; write USER@HOST, ssh://USER@HOST:PORT or a name of your ssh config"
     if text.startswith("ssh://"):
-        return "" if address.strip("/") else "ssh:// must be followed by a host"
+        return "" if _URL_ADDRESS.fullmatch(address) else f"{text!r} is not of the form ssh://USER@HOST:PORT"
     if "/" in text or address.count(":") == 1:
         return f"{text!r} is no ssh destination; a port is written ssh://USER@HOST:PORT"
     return ""

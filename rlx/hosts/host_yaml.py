@@ -111,13 +111,12 @@ class Reader:
             return None
         return str(node.value)
 
-    def texts(self, node: Any, key: str) -> tuple[str, ...]:
-        """A list of texts."""
+    def items(self, node: Any, key: str) -> list[tuple[Any, str]]:
+        """The nodes of a list, each with its key."""
         if node.id != "sequence":
             self.complain(node, key, f"must be a list, found {_described(node)}")
-            return ()
-        items = (self.text(item, f"{key}[{position}]") for position, item in enumerate(node.value))
-        return tuple(item for item in items if item is not None)
+            return []
+        return [(item, f"{key}[{position}]") for position, item in enumerate(node.value)]
 
 
 def is_nothing(node: Any) -> bool:

@@ -71,6 +71,8 @@ def _files() -> tuple[HostFile, HostFile]:
     from rlx.hosts.host_file import read_host_file
 
     project = project_file()
+    if project and not project.exists():
+        raise UsageError(f"RLX_PROJECT names {project}, which does not exist", "unset it, or correct it")
     return read_host_file(user_file()), read_host_file(project) if project else HostFile()
 
 
@@ -97,11 +99,7 @@ def _checked_container(name: str) -> str:
 def _is_ssh_name(name: str) -> bool:
     from rlx.hosts.ssh_names import is_ssh_name
 
-    return is_ssh_name(name, _ssh_config())
-
-
-def _ssh_config() -> Path:
-    return Path(os.environ.get("HOME", "/"), ".ssh", "config")
+    return is_ssh_name(name)
 
 
 def _unknown(name: str) -> UsageError:
@@ -110,7 +108,7 @@ def _unknown(name: str) -> UsageError:
 
     from rlx.hosts.ssh_names import ssh_names
 
-    known = [*known_hosts(), *ssh_names(_ssh_config())]
+    known = [*known_hosts(), *ssh_names()]
     near = difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")

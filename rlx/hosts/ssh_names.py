@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
+from rlx.hosts.openssh import ssh_config
+
 _INCLUDE_DEPTH = 16  # what ssh itself allows
 _MATCH_BY_NAME = ("host", "originalhost")
 
 
-def is_ssh_name(name: str, config: Path) -> bool:
+def is_ssh_name(name: str) -> bool:
     """Whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
-    return any(_matches(name, patterns) for patterns in _patterns(config, config.parent, 0))
+    return any(_matches(name, patterns) for patterns in _patterns(_config(), 0))
 
 
-def ssh_names(config: Path) -> list[str]:
+def ssh_names() -> list[str]:
     """The names that stand in the config without a wildcard, in its order."""
-    words = (word for patterns in _patterns(config, config.parent, 0) for word in patterns)
+    words = (word for patterns in _patterns(_config(), 0) for word in patterns)
     return list(dict.fromkeys(word for word in words if not set(word) & set("*?!")))
+
+
+def _config() -> Path:
+    return Path(ssh_config() or _folder() / "config")
+
+
+def _folder() -> Path:
+    """ssh asks the account where its home is, not `$HOME`."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir, ".ssh")
+    except KeyError:
+        return Path("/nonexistent")
 
 
 def _matches(name: str, patterns: list[str]) -> bool:
@@ -30,7 +46,7 @@ def _matches(name: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
-def _patterns(config: Path, folder: Path, depth: int) -> Iterator[list[str]]:
+def _patterns(config: Path, depth: int) -> Iterator[list[str]]:
     for keyword, words in _lines(config):
         if keyword == "host":
             yield words
@@ -39,16 +55,17 @@ def _patterns(config: Path, folder: Path, depth: int) -> Iterator[list[str]]:
             yield [pattern for word, names in named if word.lower() in _MATCH_BY_NAME for pattern in names.split(",")]
         elif keyword == "include" and depth < _INCLUDE_DEPTH:
             for pattern in words:
-                for path in _included(pattern, folder):
-                    yield from _patterns(path, folder, depth + 1)
+                for path in _included(pattern):
+                    yield from _patterns(path, depth + 1)
 
 
-def _included(pattern: str, folder: Path) -> list[Path]:
+def _included(pattern: str) -> list[Path]:
     """Files that an Include names; relative ones lie beside the user's config."""
+    folder = _folder()
+    path = folder.parent / pattern[2:] if pattern.startswith("~/") else folder / pattern
     try:
-        path = folder / Path(pattern).expanduser()
-        return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    except (RuntimeError, ValueError, OSError):
+        return sorted(Path("/").glob(str(path.relative_to("/"))))
+    except (ValueError, OSError):
         return []
 
 

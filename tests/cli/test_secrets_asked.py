@@ -28,8 +28,12 @@ def sha256(text: str) -> str:
     return subprocess.run(["sha256sum"], input=text, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
+def runs() -> tuple[RunRef, ...]:
+    return Index(home()).runs()
+
+
 def ended_runs() -> tuple[RunRef, ...]:
-    refs = Index(home()).runs()
+    refs = runs()
     for ref in refs:
         assert ended(ref).exit_code == 0, log_of(ref)
     return refs
@@ -95,6 +99,7 @@ def test_no_answer_starts_nothing(typed: str, code: int, tmp_path: Path) -> None
     terminal.type(typed)
     assert terminal.end() == code, terminal.shown
     assert "Traceback" not in terminal.shown
+    assert "may have started" not in terminal.shown
     assert not (Path(os.environ["RLX_ROOT"]) / "runs").exists()
 
 

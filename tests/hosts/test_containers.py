@@ -193,7 +193,7 @@ def locate_as(uid: int, environment: Mapping[str, str]) -> subprocess.CompletedP
     )
     return subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, **environment, "HOME": "/"},
+        env={**os.environ, **environment, "HOME": "/", "RLX_CONFIG": "/"},
         capture_output=True,
         text=True,
         check=False,

@@ -87,14 +87,23 @@ def test_a_named_host_becomes_a_site() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["user@npu-host-1", "npu-host-1.example.org", "192.0.2.7", "ssh://me@npu-host-1:2222", "ssh://npu", "fe80::1"],
+    [
+        "user@npu-host-1",
+        "npu-host-1.example.org",
+        "192.0.2.7",
+        "ssh://me@npu-host-1:2222",
+        "ssh://npu",
+        "ssh://[fe80::1]:22",
+        "fe80::1",
+    ],
 )
 def test_a_destination_needs_no_entry(name: str) -> None:
     assert site_of(name).place == Place(name, name)
 
 
 @pytest.mark.parametrize(
-    "name", ["-oProxyCommand=id", "u@-oX", "u:hunter2@h", "a b@h", "h:22", "a/b", "ssh://", "x\n.y"]
+    "name",
+    ["-oProxyCommand=id", "u@-oX", "u:hunter2@h", "a b@h", "h:22", "a/b", "ssh://", "ssh://h:x", "ssh://h/a", "x\n.y"],
 )
 def test_what_is_no_destination_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -108,21 +117,25 @@ def test_what_is_no_container_is_refused(container: str) -> None:
         site_of("local", container)
 
 
-def test_a_misspelt_name_goes_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_a_misspelt_name_goes_nowhere() -> None:
     write_user("hosts: {a3: {ssh: user@npu-host-1}}")
     with pytest.raises(UsageError, match="unknown host 'a33'") as caught:
         site_of("a33")
     assert "did you mean a3?" in caught.value.hint
 
 
-def test_names_of_the_ssh_config_are_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    folder = tmp_path / ".ssh"
-    (folder / "conf.d").mkdir(parents=True)
-    lines = ("Include conf.d/*", 'Host=jump "gate"', " User me", "Host npu-* !npu-9", "Host *", " User you")
-    (folder / "config").write_text("\n".join([*lines, "Match host lab1,lab2 user me", ""]))
-    (folder / "conf.d" / "work").write_text("Host work # mine\n")
+@pytest.fixture
+def ssh_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("RLX_SSH_CONFIG", str(tmp_path / "ssh_config"))
+    return tmp_path / "ssh_config"
+
+
+def test_names_of_the_ssh_config_are_hosts(ssh_config: Path) -> None:
+    folder = ssh_config.parent / "conf.d"
+    folder.mkdir()
+    (folder / "work").write_text("Host work # mine\n")
+    lines = (f"Include {folder}/*", 'Host=jump "gate"', " User me", "Host npu-* !npu-9", "Host *", " User you")
+    ssh_config.write_text("\n".join([*lines, "Match host lab1,lab2 user me", ""]))
     for name in ("jump", "gate", "npu-7", "work", "lab2"):
         assert site_of(name).place == Place(name, name)
     for name in ("npu-9", "elsewhere", "mine", "me"):
@@ -133,10 +146,8 @@ def test_names_of_the_ssh_config_are_hosts(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "did you mean work?" in caught.value.hint
 
 
-def test_an_include_of_itself_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".ssh").mkdir()
-    (tmp_path / ".ssh" / "config").write_text("Include config\nHost last\n")
+def test_an_include_of_itself_ends(ssh_config: Path) -> None:
+    ssh_config.write_text(f"Include {ssh_config}\nHost last\n")
     assert site_of("last").place.destination == "last"
 
 
@@ -190,3 +201,9 @@ def test_a_folder_in_its_place_is_refused() -> None:
     user_file().mkdir(parents=True)
     with pytest.raises(UsageError, match="cannot be read"):
         known_hosts()
+
+
+def test_a_project_that_is_not_there_is_no_silence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RLX_PROJECT", str(tmp_path / "gone.yaml"))
+    with pytest.raises(UsageError, match="RLX_PROJECT"):
+        site_of()

@@ -26,7 +26,15 @@ SECRET = "hunter2-5f0c1e7a"
 def files_with_the_secret() -> list[Path]:
     places = [home(), *(Path(os.environ[name]) for name in ("RLX_ROOT", "RLX_LEASES"))]
     files = [path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [path for path in files if SECRET.encode() in path.read_bytes()]
+    return [path for path in files if SECRET.encode() in content(path)]
+
+
+def content(path: Path) -> bytes:
+    """Nothing, for a file that is gone meanwhile: holders tidy up while one looks."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def arguments_with_the_secret() -> list[str]:

@@ -1,0 +1,65 @@
+"""--container on the command line: found on its host before anything is planned, and named in the plan."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.hosts import user_file
+from rlx.plan import Site, from_jsonable
+from tests.cli.support import rlx
+from tests.cli.test_secrets_asked import PROXY, SHOW, ended_runs, sha256, write_plans
+from tests.conftest import REPOSITORY, stop_runs_below
+from tests.engine import Engine
+from tests.runs.test_secrets import files_with_the_secret, watched_arguments
+from tests.runs.toys import log_of, toy_plan
+
+RECIPE = str(REPOSITORY / "recipes" / "tiny-cpu.yaml")
+
+
+@pytest.fixture
+def root(engine: Engine) -> Iterator[Path]:
+    """The run root of the test, which the container `trainer` sees as /shared."""
+    folder = Path(os.environ["RLX_ROOT"])
+    folder.mkdir()
+    engine.run_container("trainer", {folder: "/shared"})
+    yield folder
+    stop_runs_below(folder / "runs")
+
+
+def test_the_plan_says_how_the_container_calls_the_root(root: Path) -> None:
+    wanted = f", in {root} on local, container trainer (/shared there)\n"
+    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer").stdout
+    user_file().parent.mkdir()
+    user_file().write_text("hosts: {local: {container: trainer}}")
+    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run").stdout
+    assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "").stdout
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_container_that_is_not_there_is_told_before_anything_is_planned() -> None:
+    done = rlx("launch", RECIPE, "--container", "nobody", code=4)
+    assert "nobody" in done.stderr
+    assert "fix: " in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_proxy_reaches_the_container_and_no_argument(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_file().parent.mkdir()
+    user_file().write_text("hosts: {local: {container: trainer, proxies: {https_proxy: {secret: CORP_PROXY}}}}")
+    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json").stdout)["plans"][0]
+    plan = replace(toy_plan(SHOW), site=from_jsonable(Site, planned["site"]))
+    monkeypatch.setenv("CORP_PROXY", PROXY)
+    with watched_arguments() as found:
+        rlx("launch", "--plan", write_plans(tmp_path / "plan.json", plan))
+        (ref,) = ended_runs()
+    assert sha256(PROXY) in log_of(ref)
+    assert found == []
+    assert files_with_the_secret() == []
