@@ -93,11 +93,18 @@ def _readable(path: Path, alias: str) -> str:
     text = path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
         keyword, value = re.match(r"\s*([^\s=]*)[\s=]*(.*)", line).groups()  # type: ignore[union-attr]
-        if keyword.lower() == "include" and _includes_something(value, path):
-            raise _refusal(alias, f"Include in {path}:{number}")
-        if keyword.lower() == "match":
-            raise _refusal(alias, f"Match in {path}:{number}")
+        if _needs_a_whole_ssh(keyword.lower(), value, path):
+            raise _refusal(alias, f"{keyword} in {path}:{number}")
     return f"{text}\nHost *\n"
+
+
+def _needs_a_whole_ssh(keyword: str, value: str, path: Path) -> bool:
+    """What cannot be told from the options of the host any more, once paramiko has read the file."""
+    if keyword == "include":
+        return _includes_something(value, path)
+    if keyword == "canonicalizehostname":
+        return value.lower() not in _OFF
+    return keyword == "match" or (keyword.endswith("knownhostsfile") and '"' in value)
 
 
 def _includes_something(value: str, path: Path) -> bool:
@@ -110,8 +117,8 @@ def _check(name: str, value: str, alias: str) -> None:
     is_on = value.lower() not in _OFF
     if name not in _HONOURED | _WITHOUT_EFFECT and is_on:
         raise _refusal(alias, f"{name} {value}")
-    if name in _HONOURED and re.search(r'"|\s#|%', value):
-        raise _refusal(alias, f"quotes, comments or % in {name} {value}")
+    if name in _HONOURED and re.search(r"\s#|%", value):
+        raise _refusal(alias, f"a comment or % in {name} {value}")
     if name == "identityagent" and value not in ("none", "SSH_AUTH_SOCK"):
         raise _refusal(alias, f"{name} {value}")
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rlx.hosts.errors import AccessDenied, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
 from rlx.hosts.paramiko_config import Settings
 
+UNKNOWN_KEY = "the key is not among the known ones"
+
 
 @contextmanager
 def connecting(host: str, destination: str, settings: Settings) -> Iterator[None]:
@@ -30,8 +32,8 @@ def _meaning(error: Exception, where: str, settings: Settings) -> HostError:
             "if the machine was set up anew, ask its administrator for the new fingerprint, then forget the old key:"
             f" ssh-keygen -R '{name}'; otherwise somebody may be in between: do not connect"
         )
-        return HostKeyChanged(f"{where}: the host shows another key than the known one", hint)
-    if "not found in known_hosts" in str(error):
+        return HostKeyChanged(f"{where}: the host shows another key than the known one, or a revoked one", hint)
+    if str(error) == UNKNOWN_KEY:
         hint = (
             f"get its line with `ssh-keyscan -p {settings.port} {settings.host}`, compare the fingerprint with what"
             f" its administrator says, and add it to {settings.known_hosts[0]}"

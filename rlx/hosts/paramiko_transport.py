@@ -7,14 +7,15 @@ import socket
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.hosts.host_keys import HostKey, host_keys
+from rlx.hosts.link import Failure
 from rlx.hosts.paramiko_config import Settings, settings_of
-from rlx.hosts.paramiko_errors import connecting
-from rlx.hosts.remote_shell import Failure
+from rlx.hosts.paramiko_errors import UNKNOWN_KEY, connecting
+from rlx.hosts.paramiko_session import ChannelSession
 from rlx.hosts.ssh_errors import explain_ssh
 from rlx.hosts.turns import turn
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 _CONNECT_S = 10
 _KEEPALIVE_S = 5
 _DEAD_AFTER_MS = 15_000
-_CHUNK_BYTES = 65536
-_LOST = 255
 _KEY_KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 # It would print what rlx says better.
@@ -128,60 +127,20 @@ def _client(keys: list[HostKey], settings: Settings) -> paramiko.SSHClient:
     revoked = {key.data for key in keys if key.marker == "@revoked"}
     name = settings.host if settings.port == 22 else f"[{settings.host}]:{settings.port}"
     client = paramiko.SSHClient()
-    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    client.set_missing_host_key_policy(_refuse_unknown(revoked))
     for key in keys:
         if not key.marker and key.kind in _KEY_KINDS and key.data not in revoked:
             client.get_host_keys().add(name, key.kind, paramiko.PKey.from_type_string(key.kind, key.data))
     return client
 
 
-class ChannelSession:
-    def __init__(self, channel: paramiko.Channel) -> None:
-        self._channel = channel
-        self._err = bytearray()
-        self._err_reader = self._start(self._read_err)
+def _refuse_unknown(revoked: set[bytes]) -> paramiko.MissingHostKeyPolicy:
+    import paramiko
 
-    def exchange(self, data: bytes, timeout_s: float) -> bytes:
-        expired = threading.Event()
-        timer = threading.Timer(timeout_s, self._expire, (expired,))
-        timer.start()
-        try:
-            out = b"".join(self.chunks(data))
-            self._err_reader.join()
-            self._channel.status_event.wait()
-        finally:
-            timer.cancel()
-        if expired.is_set():
-            raise TimeoutError
-        return out
+    class RefuseUnknown(paramiko.MissingHostKeyPolicy):
+        def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+            if key.asbytes() in revoked:
+                raise paramiko.BadHostKeyException(hostname, key, key)
+            raise paramiko.SSHException(UNKNOWN_KEY)
 
-    def _expire(self, expired: threading.Event) -> None:
-        expired.set()
-        self._channel.close()
-
-    def chunks(self, data: bytes) -> Iterator[bytes]:
-        self._start(self._send, data)
-        while chunk := self._channel.recv(_CHUNK_BYTES):
-            yield chunk
-
-    def end(self) -> tuple[int, bytes]:
-        self._err_reader.join()
-        code = self._channel.recv_exit_status()
-        return (_LOST if code == -1 else code), bytes(self._err)
-
-    def _start(self, work: object, *arguments: object) -> threading.Thread:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)  # type: ignore[arg-type]
-        thread.start()
-        return thread
-
-    def _send(self, data: bytes) -> None:
-        """In pieces: paramiko copies what is left of one after every packet."""
-        with suppress(OSError):
-            for begin in range(0, len(data), _CHUNK_BYTES):
-                self._channel.sendall(data[begin : begin + _CHUNK_BYTES])
-
-    def _read_err(self) -> None:
-        """Beside stdout, since both share the channel's window."""
-        with suppress(OSError):
-            while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
-                self._err += chunk
+    return RefuseUnknown()

@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from rlx.errors import UsageError
 from rlx.hosts.docker_exec import ContainerTransport
 from rlx.hosts.errors import ToolMissing
+from rlx.hosts.link import Link
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.openssh import OpensshLink
-from rlx.hosts.remote_shell import Link, RemoteTransport
+from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.transport import Transport
 from rlx.plan import Place
 
