@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.errors import ContainerGone, Unreachable
+from rlx.hosts.link import Failure, Link, Session
 from rlx.hosts.local import LocalTransport, clean_environment
 from rlx.hosts.process import ProcessSession, process_session
-from rlx.hosts.remote_shell import READ_AND_RUN, Failure, Link, RemoteTransport, Session
+from rlx.hosts.remote_shell import READ_AND_RUN, RemoteTransport
 from rlx.hosts.transport import shown
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")

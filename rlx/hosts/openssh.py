@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.link import Failure
 from rlx.hosts.process import ProcessSession, process_session
-from rlx.hosts.remote_shell import Failure
 from rlx.hosts.sockets import control_path
 from rlx.hosts.ssh_errors import explain_ssh
 from rlx.hosts.turns import turn

@@ -13,7 +13,7 @@ from rlx.hosts.errors import (
     HostKeyUnknown,
     Unreachable,
 )
-from rlx.hosts.remote_shell import Failure
+from rlx.hosts.link import Failure
 from rlx.hosts.transport import shown
 
 _SSH_FAILED = 255
@@ -38,7 +38,7 @@ _WORDINGS = (
     _wording(
         r"host identification has changed|has changed and you have requested strict|revoked",
         HostKeyChanged,
-        "the host shows another key than the known one",
+        "the host shows another key than the known one, or a revoked one",
         "if the machine was set up anew, ask its administrator for the new fingerprint, then forget the old key:"
         " {forget}; otherwise somebody may be in between: do not connect",
     ),
@@ -83,7 +83,8 @@ _WORDINGS = (
         r"kex_exchange|ssh_exchange|banner exchange|unable to negotiate",
         Unreachable,
         "no ssh connection came about",
-        "too many connections at once, or an sshd that does not want this client? by hand: {by_hand}",
+        "too many connections at once, an sshd that does not want this client, or a jump host (ProxyJump) that failed?"
+        " see what it says by hand: {by_hand}",
     ),
 )
 
@@ -104,29 +105,30 @@ def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | No
 
 def _named(host: str, destination: str, failure: Failure, wording: _Wording) -> HostError:
     hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
-    return wording.error(_text(host, wording.meaning, failure), hint)
+    line = next(line for line in failure.said.splitlines() if wording.says.search(line))
+    return wording.error(_text(host, wording.meaning, failure, line), hint)
 
 
 def _lost(host: str, failure: Failure) -> HostError:
     hint = "is the network or VPN up? the command had begun; `rlx status` says what is there"
-    return ConnectionLost(_text(host, "the connection broke while the command ran", failure), hint)
+    return ConnectionLost(_text(host, "the connection broke while the command ran", failure, ""), hint)
 
 
 def _login_failed(host: str, destination: str, failure: Failure) -> HostError:
     meaning = f"the login shell ended before the command began (exit {failure.code})"
-    return AccessDenied(_text(host, meaning, failure), f"see what it says: {by_hand(destination)}")
+    return AccessDenied(_text(host, meaning, failure, failure.said), f"see what it says: {by_hand(destination)}")
 
 
 def _unknown(host: str, destination: str, failure: Failure) -> HostError:
     """ssh may also have failed after the command was sent, so it may have arrived."""
-    error = Unreachable(_text(host, "ssh failed", failure), f"see by hand: {by_hand(destination)}")
+    error = Unreachable(_text(host, "ssh failed", failure, failure.said), f"see by hand: {by_hand(destination)}")
     error.arrived = True
     return error
 
 
-def _text(host: str, meaning: str, failure: Failure) -> str:
-    said = [line for line in failure.said.splitlines() if line.strip() and not line.startswith("@")]
-    words = f" (ssh: {said[-1].strip()})" if said and not failure.began else ""
+def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
+    """With the first line of what was said."""
+    words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
     return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
+from functools import cache
+from importlib.util import find_spec
+
+from rlx.errors import UsageError
 from rlx.hosts.docker_exec import ContainerTransport
+from rlx.hosts.errors import ToolMissing
+from rlx.hosts.link import Link
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.openssh import OpensshLink
-from rlx.hosts.remote_shell import Link, RemoteTransport
+from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.transport import Transport
 from rlx.plan import Place
+
+_log = logging.getLogger(__name__)
 
 
 def transport_for(place: Place) -> Transport:
@@ -17,4 +27,29 @@ def transport_for(place: Place) -> Transport:
 
 
 def _link(place: Place, destination: str) -> Link:
-    return OpensshLink(place.host, destination)
+    if place.via == "openssh" and not _ssh_is_missing(place):
+        return OpensshLink(place.host, destination)
+    if place.via not in ("openssh", "paramiko"):
+        raise UsageError(f"{place.host}: no transport is called {place.via!r}", "write openssh or paramiko")
+    if find_spec("paramiko") is None:
+        raise ToolMissing(f"{place.host}: paramiko is not installed", "pip install 'rlx[paramiko]'")
+    from rlx.hosts.paramiko_transport import ParamikoLink
+
+    return ParamikoLink(place.host, destination)
+
+
+def _ssh_is_missing(place: Place) -> bool:
+    """Raises ToolMissing if nothing else can connect either."""
+    if shutil.which("ssh"):
+        return False
+    if find_spec("paramiko") is None:
+        raise ToolMissing(
+            f"{place.host}: no ssh program on this machine", "install OpenSSH's client, or: pip install 'rlx[paramiko]'"
+        )
+    _say_that_paramiko_connects()
+    return True
+
+
+@cache
+def _say_that_paramiko_connects() -> None:
+    _log.warning("rlx: no ssh program on this machine, so paramiko connects")

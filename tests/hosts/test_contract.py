@@ -36,26 +36,30 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
     elif kind in ("openssh", "paramiko"):
         yield transport_for(request.getfixturevalue("loopback").place_via(kind))
     else:
-        yield from container_host(request, monkeypatch, tmp_path, over_ssh=kind != "docker")
+        container = request.getfixturevalue("container")
+        yield from container_host(container, request.getfixturevalue("engine"), monkeypatch, tmp_path, kind)
+
+
+@pytest.fixture(scope="module")
+def container(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """With the folder of the tests where it is outside."""
+    name, folder = f"contract-{os.getpid()}", tmp_path_factory.getbasetemp()
+    engine.container(name, "-v", f"{folder}:{folder}")
+    yield name
+    engine.docker("rm", "-f", name)
 
 
 def container_host(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, folder: Path, *, over_ssh: bool
+    name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, folder: Path, kind: str
 ) -> Iterator[Transport]:
-    started: Engine = request.getfixturevalue("engine")
-    name = f"contract-{os.getpid()}"
-    started.container(name, "-v", f"{folder}:{folder}", "-e", "TERM=dumb")
-    monkeypatch.setenv("DOCKER_HOST", started.socket)
-    try:
-        if not over_ssh:
-            yield transport_for(replace(LOCAL, inside=name))
-            return
-        server = Loopback(folder / "server", {"DOCKER_HOST": started.socket})
-        monkeypatch.setenv("RLX_SSH_CONFIG", str(server.config))
-        with server:
-            yield transport_for(replace(server.place, inside=name))
-    finally:
-        started.docker("rm", "-f", name)
+    monkeypatch.setenv("DOCKER_HOST", engine.socket)
+    if kind == "docker":
+        yield transport_for(replace(LOCAL, inside=name))
+        return
+    server = Loopback(folder / "server", {"DOCKER_HOST": engine.socket})
+    monkeypatch.setenv("RLX_SSH_CONFIG", str(server.config))
+    with server:
+        yield transport_for(replace(server.place, inside=name))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

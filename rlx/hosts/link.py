@@ -1,0 +1,51 @@
+"""What a remote shell is started through: ssh by one of two clients, or this machine's docker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from rlx.errors import RlxError
+from rlx.plan import Cmd
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A shell that ended before its command did. `began`: the command had begun."""
+
+    cmd: Cmd
+    code: int
+    said: str
+    began: bool
+
+
+class Session(Protocol):
+    """A started shell: its pipes."""
+
+    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+        """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError."""
+        ...
+
+    def chunks(self, data: bytes) -> Iterator[bytes]:
+        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed."""
+        ...
+
+    def end(self) -> tuple[int, bytes]:
+        """The exit status of the connection and all of stderr, once stdout is at its end."""
+        ...
+
+
+class Link(Protocol):
+    """A way to start a shell: its errors are its own."""
+
+    host: str
+
+    def open(self, line: str, *, streaming: bool) -> AbstractContextManager[Session]:
+        """Start `line` in the login shell there. Leaving the block ends the session, and with it the command."""
+        ...
+
+    def explain(self, failure: Failure) -> RlxError | None:
+        """The error that a failure means; None for a failure that is worth a second try and did not arrive."""
+        ...

@@ -1,0 +1,66 @@
+"""A paramiko channel as the local end of a remote shell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import paramiko
+
+_CHUNK_BYTES = 65536
+_LOST = 255
+
+
+class ChannelSession:
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+        self._err = bytearray()
+        self._err_reader = self._start(self._read_err)
+
+    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+        expired = threading.Event()
+        timer = threading.Timer(timeout_s, self._expire, (expired,))
+        timer.start()
+        try:
+            out = b"".join(self.chunks(data))
+            self._err_reader.join()
+            self._channel.status_event.wait()
+        finally:
+            timer.cancel()
+        if expired.is_set():
+            raise TimeoutError
+        return out
+
+    def _expire(self, expired: threading.Event) -> None:
+        expired.set()
+        self._channel.close()
+
+    def chunks(self, data: bytes) -> Iterator[bytes]:
+        self._start(self._send, data)
+        while chunk := self._channel.recv(_CHUNK_BYTES):
+            yield chunk
+
+    def end(self) -> tuple[int, bytes]:
+        self._err_reader.join()
+        code = self._channel.recv_exit_status()
+        return (_LOST if code == -1 else code), bytes(self._err)
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        thread.start()
+        return thread
+
+    def _send(self, data: bytes) -> None:
+        """In pieces: paramiko copies what is left of one after every packet."""
+        with suppress(OSError):
+            for begin in range(0, len(data), _CHUNK_BYTES):
+                self._channel.sendall(data[begin : begin + _CHUNK_BYTES])
+
+    def _read_err(self) -> None:
+        """Beside stdout, since both share the channel's window."""
+        with suppress(OSError):
+            while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
+                self._err += chunk

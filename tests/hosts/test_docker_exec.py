@@ -1,0 +1,84 @@
+"""A container that cannot be entered says why, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from rlx.errors import ExitCode, UsageError
+from rlx.hosts import transport_for
+from rlx.hosts.errors import ContainerGone
+from rlx.plan import LOCAL, Cmd
+from tests.hosts.engine import Engine, engine
+from tests.loopback import Loopback, loopback
+
+__all__ = ["engine", "loopback"]
+
+NAME = f"entered-{os.getpid()}"
+INSIDE = replace(LOCAL, inside=NAME)
+
+
+@pytest.fixture
+def container(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setenv("DOCKER_HOST", engine.socket)
+    engine.container(NAME, "-e", "ASCEND_HOME=/usr/local/Ascend")
+    yield engine
+    engine.docker("rm", "-f", NAME)
+
+
+def refused(wording: str) -> ContainerGone:
+    with pytest.raises(ContainerGone, match=wording) as caught:
+        transport_for(INSIDE).run(Cmd("echo", "hello"), timeout_s=30)
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+    assert caught.value.hint
+    return caught.value
+
+
+def test_the_containers_own_environment_is_kept(container: Engine) -> None:
+    assert transport_for(INSIDE).run(Cmd("sh", "-c", "echo $ASCEND_HOME"), timeout_s=30).out == b"/usr/local/Ascend\n"
+
+
+def test_a_stopped_container_and_none_at_all(container: Engine) -> None:
+    container.docker("kill", NAME)
+    assert f"docker start {NAME}" in refused("is not running").hint
+    container.docker("rm", NAME)
+    assert not refused("no such container").arrived
+    container.container(NAME)
+    assert transport_for(INSIDE).run(Cmd("echo", "back"), timeout_s=30).out == b"back\n"
+
+
+def test_a_paused_container(container: Engine) -> None:
+    container.docker("pause", NAME)
+    try:
+        assert f"docker unpause {NAME}" in refused("paused").hint
+    finally:
+        container.docker("unpause", NAME)
+
+
+def test_a_container_that_stops_meanwhile_is_no_end(container: Engine) -> None:
+    with transport_for(INSIDE).stream(Cmd("sh", "-c", "echo begun; sleep 500")) as chunks:
+        assert next(chunks) == b"begun\n"
+        container.docker("kill", NAME)
+        with pytest.raises(ContainerGone, match="stopped while the command ran") as caught:
+            list(chunks)
+    assert caught.value.arrived
+
+
+def test_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    refused("docker is not running")
+
+
+def test_a_host_without_docker(loopback: Loopback) -> None:
+    loopback.write_bashrc("PATH=/nonexistent")
+    with pytest.raises(ContainerGone, match="no docker"):
+        transport_for(replace(loopback.place, inside=NAME)).run(Cmd("true"), timeout_s=30)
+
+
+def test_what_is_no_name_of_a_container() -> None:
+    for name in ("a b", "-it", "x;reboot", "$(id)"):
+        with pytest.raises(UsageError, match="not a container's name"):
+            transport_for(replace(LOCAL, inside=name))

@@ -1,0 +1,304 @@
+"""OpenSSH against a real sshd: what goes wrong has a name and a way out, and nothing else of ssh shows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.errors import ExitCode, UsageError
+from rlx.hosts import transport_for
+from rlx.hosts.errors import (
+    AccessDenied,
+    ConnectionLost,
+    HostError,
+    HostKeyChanged,
+    HostKeyUnknown,
+    TimedOut,
+    ToolMissing,
+    Unreachable,
+)
+from rlx.plan import Cmd, Place, Secret
+from tests.loopback import Loopback, loopback
+
+__all__ = ["loopback"]
+
+COMMAND = Cmd("echo", "hello", Secret("hunter2"))
+
+
+def refused(host: Loopback, place: Place | None = None) -> HostError:
+    with pytest.raises(HostError) as caught:
+        transport_for(place or host.place).run(COMMAND, timeout_s=30)
+    error = caught.value
+    assert error.message.startswith("loop: ")
+    assert "hunter2" not in error.message + error.hint
+    assert "echo hello ***" in error.message
+    assert error.hint
+    assert error.exit_code is ExitCode.UNREACHABLE
+    with (
+        pytest.raises(type(error)),
+        transport_for(place or host.place).stream(COMMAND) as chunks,
+    ):
+        list(chunks)
+    return error
+
+
+def masters(host: Loopback) -> list[int]:
+    """The shared connections of this test's host: the sockets' names begin with the hash of its ssh config."""
+    prefix = hashlib.sha256(str(host.config).encode()).hexdigest()[:8]
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (
+                f"/{prefix}".encode() in (folder / "cmdline").read_bytes()
+                and b"[mux]" in (folder / "cmdline").read_bytes()
+            ):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_an_unknown_host_key_is_to_be_confirmed_by_hand(loopback: Loopback) -> None:
+    loopback.forget_host_key()
+    error = refused(loopback)
+    assert isinstance(error, HostKeyUnknown)
+    assert not error.arrived
+    assert f"ssh -F {loopback.config} loop" in error.hint
+    assert loopback.known_hosts.read_text() == ""
+
+
+def test_a_config_that_accepts_any_key_is_not_followed(loopback: Loopback) -> None:
+    loopback.forget_host_key()
+    loopback.add_config("StrictHostKeyChecking no")
+    assert isinstance(refused(loopback), HostKeyUnknown)
+
+
+def test_a_changed_host_key_is_refused(loopback: Loopback) -> None:
+    loopback.change_host_key()
+    error = refused(loopback)
+    assert isinstance(error, HostKeyChanged)
+    assert not error.arrived
+    assert "ssh-keygen" in error.hint
+    assert "-R" in error.hint
+
+
+def test_a_user_who_is_not_let_in_is_told_so(loopback: Loopback) -> None:
+    loopback.deny_user()
+    error = refused(loopback)
+    assert isinstance(error, AccessDenied)
+    assert not error.arrived
+    assert loopback.user in error.message
+    assert "ssh-add" in error.hint
+
+
+def test_a_wrong_user_is_named(loopback: Loopback) -> None:
+    error = refused(loopback, replace(loopback.place, destination="nobody@loop"))
+    assert isinstance(error, AccessDenied)
+    assert "nobody" in error.message
+
+
+def test_where_nothing_listens(loopback: Loopback) -> None:
+    loopback.stop()
+    error = refused(loopback)
+    assert isinstance(error, Unreachable)
+    assert "Connection refused" in error.message
+    assert not error.arrived
+
+
+def test_a_name_that_is_none(loopback: Loopback) -> None:
+    error = refused(loopback, replace(loopback.place, destination="no-such-host.invalid"))
+    assert isinstance(error, Unreachable)
+    assert "no such host name" in error.message
+
+
+def test_a_server_that_is_no_sshd(loopback: Loopback) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = replace(loopback.place, destination=f"ssh://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(Unreachable):
+            transport_for(place).run(COMMAND, timeout_s=30)
+
+
+def test_a_jump_host_that_is_not_there(loopback: Loopback) -> None:
+    loopback.add_config("Host loop\n  ProxyJump 127.0.0.1:1\n")
+    assert isinstance(refused(loopback), Unreachable)
+
+
+def test_a_jump_host_with_an_unknown_key(loopback: Loopback, tmp_path: Path) -> None:
+    loopback.add_config(
+        f"Host jump\n  HostName 127.0.0.1\n  Port {loopback.port}\n  UserKnownHostsFile /dev/null\n"
+        f"  IdentityFile {loopback.identity}\nHost loop\n  ProxyJump jump\n"
+    )
+    error = refused(loopback)
+    # A shared connection keeps what the jump host's ssh says to itself.
+    assert isinstance(error, Unreachable)
+    assert "jump host" in error.hint
+    assert loopback.log().count("Accepted publickey") == 0
+
+
+def test_a_jump_host_is_used(loopback: Loopback) -> None:
+    jump = loopback.config.read_text().replace("Host loop", "Host jump")
+    loopback.add_config(f"{jump}\nHost loop\n  ProxyJump jump\n")
+    assert transport_for(loopback.place).run(Cmd("echo", "through"), timeout_s=30).out == b"through\n"
+    assert loopback.log().count("Accepted publickey") == 2
+
+
+def test_a_config_that_ssh_cannot_read(loopback: Loopback) -> None:
+    loopback.add_config("NoSuchOption yes")
+    assert "nosuchoption" in refused(loopback).message.lower()
+
+
+@pytest.mark.parametrize("destination", ["-oProxyCommand=touch pwned", "-v", "", "a b", "a\nb", "\x1b[0m", "host\t"])
+def test_what_ssh_could_take_for_an_option_is_no_destination(destination: str) -> None:
+    for via in ("openssh", "paramiko"):
+        with pytest.raises(UsageError, match="not a destination"):
+            transport_for(Place("bad", destination, via=via))
+
+
+def test_any_way_to_write_a_destination_works(loopback: Loopback) -> None:
+    loopback.add_config(
+        f"Host 127.0.0.1\n  IdentityFile {loopback.identity}\n  UserKnownHostsFile {loopback.known_hosts}\n"
+    )
+    for destination in ("loop", f"{loopback.user}@loop", f"ssh://{loopback.user}@127.0.0.1:{loopback.port}"):
+        place = replace(loopback.place, destination=destination)
+        assert transport_for(place).run(Cmd("echo", "hi"), timeout_s=30).out == b"hi\n"
+
+
+def test_no_ssh_program_and_no_other_way(loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("echo", "by paramiko"), timeout_s=30).out == b"by paramiko\n"
+    monkeypatch.undo()
+
+
+def test_ssh_that_vanished_is_missed_by_name(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    transport = transport_for(loopback.place)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissing, match="ssh"):
+        transport.run(Cmd("true"), timeout_s=30)
+
+
+@pytest.mark.parametrize(
+    "noise", ["echo welcome", "printf no-line-end", "echo complaint >&2", "export API_TOKEN=s3cret"]
+)
+def test_noise_of_login_scripts_is_kept_out(loopback: Loopback, noise: str) -> None:
+    loopback.write_bashrc(noise)
+    transport = transport_for(loopback.place)
+    completed = transport.run(Cmd("sh", "-c", "echo out; echo err >&2; env | grep -c TOKEN"), timeout_s=30)
+    assert (completed.out, completed.err) == (b"out\n0\n", b"err\n")
+    with transport.stream(Cmd("echo", "streamed")) as chunks:
+        assert b"".join(chunks) == b"streamed\n"
+
+
+def test_a_login_script_that_ends_the_shell_is_told(loopback: Loopback) -> None:
+    loopback.write_bashrc("echo this account is closed >&2; exit 7")
+    error = refused(loopback)
+    assert isinstance(error, AccessDenied)
+    assert "exit 7" in error.message
+    assert "this account is closed" in error.message
+
+
+def test_a_connection_that_breaks_is_no_end(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as chunks:
+        assert next(chunks) == b"begun\n"
+        loopback.cut()
+        with pytest.raises(ConnectionLost) as caught:
+            next(chunks)
+    assert caught.value.arrived
+    assert transport.run(Cmd("echo", "again"), timeout_s=30).out == b"again\n"
+
+
+def test_a_shared_connection_that_was_killed_is_replaced(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        assert transport.run(Cmd("true"), timeout_s=30).code == 0
+        for pid in masters(loopback):
+            os.kill(pid, how)
+        assert transport.run(Cmd("echo", "again"), timeout_s=30).out == b"again\n"
+
+
+def test_a_shared_connection_is_used_again_and_ends_no_other_command(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 1; echo still here")) as first:
+        next(first)
+        with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as second:
+            next(second)
+        with pytest.raises(TimedOut):
+            transport.run(Cmd("sleep", "500"), timeout_s=0.2)
+        assert b"".join(first) == b"still here\n"
+    assert loopback.log().count("Accepted publickey") == 1
+
+
+def test_the_one_who_opened_the_connection_may_leave_first(loopback: Loopback) -> None:
+    """Also through a ProxyCommand, which is a child of the ssh that opened it."""
+    hop = loopback.config.read_text().replace("Host loop", "Host hop")
+    loopback.add_config(f"{hop}\nHost loop\n  ProxyCommand ssh -F {loopback.config} -W %h:%p hop\n")
+    transport = transport_for(loopback.place)
+    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as first:
+        next(first)
+        second = transport.stream(Cmd("sh", "-c", "echo begun; sleep 1; echo still here"))
+        chunks = second.__enter__()
+        next(chunks)
+    assert b"".join(chunks) == b"still here\n"
+    second.__exit__(None, None, None)
+
+
+def test_the_folder_of_the_sockets_is_private(loopback: Loopback) -> None:
+    transport_for(loopback.place).run(Cmd("true"), timeout_s=30)
+    folder = Path(f"/tmp/rlx-ssh-{os.getuid()}")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert all(len(os.fsencode(path)) + 17 <= 104 for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("shell", ["bash --norc", "dash", "busybox sh"])
+def test_any_shell_over_there_will_do(loopback: Loopback, shell: str, tmp_path: Path) -> None:
+    """The login shell is what the account says; here its start file hands over to another one, as people do."""
+    loopback.write_bashrc(f'exec {shell} -c "$BASH_EXECUTION_STRING"')
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("printf", "%s", "it's \\ \n$x"), timeout_s=30).out == b"it's \\ \n$x"
+
+
+def test_the_callers_secrets_and_locale_are_not_sent(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    loopback.add_config("SendEnv *")
+    monkeypatch.setenv("HF_TOKEN", "s3cret")
+    monkeypatch.setenv("LC_ALL", "C")
+    transport = transport_for(loopback.place)
+    seen = transport.run(Cmd("sh", "-c", "cat /proc/$PPID/environ /proc/self/environ"), timeout_s=30).out
+    assert b"s3cret" not in seen
+    assert b"LC_ALL" not in seen
+
+
+def test_many_lines_of_forwarding_and_commands_in_the_config_do_no_harm(loopback: Loopback) -> None:
+    loopback.add_config(
+        "Host loop\n  RemoteCommand echo taken over\n  RequestTTY yes\n  LocalForward 127.0.0.1:1 127.0.0.1:2\n"
+        "  ExitOnForwardFailure yes\n  ForwardAgent yes\n  ControlMaster no\n"
+    )
+    assert transport_for(loopback.place).run(Cmd("echo", "mine"), timeout_s=30).out == b"mine\n"
+
+
+def test_no_ssh_stays_behind_a_command(loopback: Loopback) -> None:
+    with pytest.raises(TimedOut):
+        transport_for(loopback.place).run(Cmd("sleep", "500"), timeout_s=1)
+    loopback.cut()
+    wait_until(lambda: not masters(loopback))
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(loopback.config) not in listed

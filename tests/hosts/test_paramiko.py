@@ -1,0 +1,153 @@
+"""paramiko against a real sshd: the same rules on host keys as OpenSSH, and no host reached round its config."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import socket
+from dataclasses import replace
+
+import pytest
+
+from rlx.errors import RlxError
+from rlx.hosts import transport_for
+from rlx.hosts.errors import AccessDenied, ConnectionLost, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
+from rlx.plan import Cmd
+from tests.loopback import Loopback, loopback
+
+__all__ = ["loopback"]
+
+COMMAND = Cmd("echo", "hello")
+
+
+def says_hello(host: Loopback) -> bool:
+    return transport_for(host.place_via("paramiko")).run(COMMAND, timeout_s=30).out == b"hello\n"
+
+
+def refused(host: Loopback) -> HostError:
+    with pytest.raises(HostError) as caught:
+        says_hello(host)
+    assert caught.value.message.startswith("loop ")
+    assert caught.value.hint
+    assert not caught.value.arrived
+    return caught.value
+
+
+def test_an_unknown_host_key_is_to_be_confirmed_by_hand(loopback: Loopback) -> None:
+    loopback.forget_host_key()
+    error = refused(loopback)
+    assert isinstance(error, HostKeyUnknown)
+    assert f"ssh-keyscan -p {loopback.port} 127.0.0.1" in error.hint
+
+
+def test_a_changed_host_key_is_refused(loopback: Loopback) -> None:
+    loopback.change_host_key()
+    error = refused(loopback)
+    assert isinstance(error, HostKeyChanged)
+    assert f"ssh-keygen -R '[127.0.0.1]:{loopback.port}'" in error.hint
+
+
+def test_a_user_who_is_not_let_in_is_told_so(loopback: Loopback) -> None:
+    loopback.deny_user()
+    error = refused(loopback)
+    assert isinstance(error, AccessDenied)
+    assert loopback.user in error.message
+
+
+def test_where_nothing_listens(loopback: Loopback) -> None:
+    loopback.stop()
+    assert isinstance(refused(loopback), Unreachable)
+
+
+def test_a_name_that_is_none(loopback: Loopback) -> None:
+    loopback.add_config("Host loop\n  HostName no-such-host.invalid")
+    error = refused(loopback)
+    assert isinstance(error, Unreachable)
+    assert "no such host name" in error.message
+
+
+def test_a_server_that_is_no_sshd(loopback: Loopback) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = replace(loopback.place_via("paramiko"), destination=f"ssh://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(Unreachable):
+            transport_for(place).run(COMMAND, timeout_s=30)
+
+
+def test_a_known_host_is_found_in_any_form_of_line(loopback: Loopback) -> None:
+    key = loopback.known_hosts.read_text().split(maxsplit=1)[1]
+    name, salt = f"[127.0.0.1]:{loopback.port}", os.urandom(20)
+    digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
+    hashed = f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+    others = "@cert-authority *.example ssh-ed25519 AAAA\n# comment\nbroken\nother ssh-ed25519 !!!\n"
+    for patterns in (hashed, f"other,{name}", f"[127.0.0.?]:{loopback.port}", "*"):
+        loopback.known_hosts.write_text(f"{others}{patterns} {key}")
+        loopback.cut()
+        assert says_hello(loopback)
+    for patterns in ("127.0.0.1", f"*,!{name}", hashed.replace("|1|", "|2|")):
+        loopback.known_hosts.write_text(f"{others}{patterns} {key}")
+        assert fails_anew(loopback, HostKeyUnknown)
+
+
+def test_a_revoked_key_is_refused(loopback: Loopback) -> None:
+    line = loopback.known_hosts.read_text()
+    loopback.known_hosts.write_text(f"{line}@revoked * {line.split(maxsplit=1)[1]}")
+    assert isinstance(refused(loopback), HostKeyChanged)
+
+
+def fails_anew(host: Loopback, error: type[HostError]) -> bool:
+    """An open connection is used again, so it has to end first."""
+    host.cut()
+    with pytest.raises(error):
+        for _ in range(100):
+            says_hello(host)
+            host.cut()
+    return True
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "ProxyJump elsewhere",
+        "ProxyCommand nc %h %p",
+        "HostKeyAlias other",
+        "CanonicalizeHostname yes",
+        "IdentityAgent /run/agent",
+        "Match exec true",
+        "Include {folder}/*",
+        "KnownHostsCommand /bin/true",
+        "BindAddress 127.0.0.1",
+        "UserKnownHostsFile ~/.ssh/%h",
+        'UserKnownHostsFile "/a b"',
+        "Ciphers aes128-ctr",
+        "NoSuchOption yes",
+    ],
+)
+def test_a_config_that_cannot_be_honoured_is_refused(loopback: Loopback, config: str) -> None:
+    loopback.add_config(config.replace("{folder}", str(loopback.config.parent)))
+    with pytest.raises(RlxError, match="paramiko cannot honour") as caught:
+        transport_for(loopback.place_via("paramiko"))
+    assert config.split()[0].lower() in caught.value.message.lower()
+    assert "openssh" in caught.value.hint
+
+
+def test_what_other_hosts_need_does_not_matter(loopback: Loopback) -> None:
+    loopback.add_config("Host far\n  ProxyJump near\nHost *\n  ServerAliveInterval 3\n  SendEnv LANG\n  ProxyJump none")
+    assert says_hello(loopback)
+
+
+def test_a_connection_that_breaks_is_no_end(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place_via("paramiko"))
+    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as chunks:
+        assert next(chunks) == b"begun\n"
+        loopback.cut()
+        with pytest.raises(ConnectionLost):
+            next(chunks)
+    assert says_hello(loopback)
+
+
+def test_one_connection_serves_all_commands(loopback: Loopback) -> None:
+    for _ in range(3):
+        assert says_hello(loopback)
+    assert loopback.log().count("Accepted publickey") == 1
