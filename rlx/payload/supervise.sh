@@ -994,7 +994,7 @@ expand() {
 }
 
 # ---- leases --------------------------------------------------------------------------------------------------------
-# A line each: `device <kind>.<n> locked|free`, `claim <kind>.<n> live|dead <user> <time> <container> <run directory>`,
+# A line each: `device <kind>.<n> locked|free`, `claim <kind>.<n> live|dead|unknown <user> <time> <container> <run directory>`,
 # `ticket <number> <kind> <user> <time> <container> <run directory>`, `foreign <kind>.<n> <pid>`.
 
 leases() {
@@ -1017,21 +1017,28 @@ leases() {
 tell_claim() {
     { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || return 0
     life=dead
-    if alive "$claim" || { [ "$state" = free ] && [ -d "$claimed" ] && run_alive "$claimed"; }; then life=live; fi
-    printf 'claim %s %s %s %s %s\n' "${device##*/}" "$life" "$(stat -c '%U %Y' "$claim")" "$(container_of "$claimed")" "$claimed"
+    if alive "$claim"; then
+        life=live
+    elif [ ! -d "$claimed" ]; then
+        life=unknown
+    elif run_alive "$claimed"; then
+        life=live
+    fi
+    printf 'claim %s %s %s\n' "${device##*/}" "$life" "$(owner_of "$claim" "$claimed")"
 }
 
 # A ticket has two lines: the holder's process, and its run.
 tell_ticket() {
     { read -r _ && read -r claimed; } 2>/dev/null <"$other" || return 0
     name=${other##*/}
-    printf 'ticket %s %s %s %s %s\n' "${name%%.*}" "${name#*.}" "$(stat -c '%U %Y' "$other")" "$(container_of "$claimed")" "$claimed"
+    printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$(owner_of "$other" "$claimed")"
 }
 
-container_of() {
+# owner_of FILE RUN: whose file it is, since when, in which container the run is, and its directory.
+owner_of() {
     CONTAINER=-
-    contained "$1" 2>/dev/null
-    printf %s "$CONTAINER"
+    contained "$2" 2>/dev/null
+    printf '%s %s %s' "$(stat -c '%U %Y' "$1")" "$CONTAINER" "$2"
 }
 
 ENDED='' LEFT='' GROUP='' WITHIN=''
