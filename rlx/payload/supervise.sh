@@ -197,7 +197,7 @@ named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }
 
 # The docker command may have been killed, or its daemon restarted: that says nothing about the run.
 await_inside() {
-    until enter await; do
+    until enter await 2>/dev/null; do
         [ -d "$run" ] || return 0
         find_statuses "$CONTAINER"
         status_of "$CONTAINER"
@@ -236,8 +236,8 @@ look() {
 
 # The container started after the run did.
 restarted() {
-    { read -r _ tick _ <"$STATE/supervisor"; } 2>/dev/null && start_tick 1 || return 0
-    [ "$TICK" -le "${tick:-$TICK}" ] || printf ' restarted=1'
+    { read -r _ tick boot _ <"$STATE/supervisor"; } 2>/dev/null || return 0
+    if [ "$boot" = "$BOOT" ] && start_tick 1 && [ "$TICK" -gt "$tick" ]; then printf ' restarted=1'; fi
 }
 
 # ---- ending processes ----------------------------------------------------------------------------------------------

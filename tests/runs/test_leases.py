@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -101,7 +102,7 @@ def test_a_device_that_does_not_exist_is_refused(programs: Path, plan: tuple[int
 
 
 def test_more_devices_than_there_are_is_refused(programs: Path) -> None:
-    with pytest.raises(RlxError, match="needs 5 npu device.*this host has 4"):
+    with pytest.raises(RlxError, match=r"needs 5 npu device.*this host has 4"):
         begin(npu_plan("true\n", count=5))
 
 
@@ -155,14 +156,8 @@ def test_leases_alone_decide_where_npu_smi_is_broken(
 ) -> None:
     put_program(programs, "npu-smi", script)
     # The time-out is real, but shorter.
-    put_program(programs, "timeout", f'shift; exec {_timeout()} 1 "$@"')
+    put_program(programs, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
     assert devices_of(begin(npu_plan(_SHOW, count=4))) == "0,1,2,3"
-
-
-def _timeout() -> str:
-    import shutil
-
-    return str(shutil.which("timeout"))
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -193,7 +188,7 @@ def test_a_container_gets_what_it_sees_and_names_it_from_0(engine: Engine, progr
     assert [(lease.device, lease.container) for lease in leases().held] == [(3, site.container_id)]
     with pytest.raises(RlxError, match="there is no npu device 0: the container has 2 3"):
         begin(npu_plan("true\n", 0, site=site))
-    with pytest.raises(RlxError, match="needs 3 npu device.*the container has 2"):
+    with pytest.raises(RlxError, match=r"needs 3 npu device.*the container has 2"):
         begin(npu_plan("true\n", count=3, site=site))
 
 
