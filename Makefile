@@ -26,6 +26,7 @@ lint: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
+	for part in rlx/payload/supervise/*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .

@@ -73,4 +73,4 @@ def _outcome(before: Observation, result: Stopped) -> str:
 def _zombies(count: int) -> str:
     if not count:
         return ""
-    return f"; {count} zombie{'s' * (count != 1)} remain until the container restarts: its first process reaps nothing"
+    return f"; zombies that its container keeps until it restarts: {count}, since its first process reaps nothing"

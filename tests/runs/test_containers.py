@@ -144,6 +144,43 @@ def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site) -> None:
     assert ended(ref).exit_code == 4
 
 
+@pytest.mark.parametrize("victims", [("leader",), ("supervisor", "leader")])
+def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...]) -> None:
+    ref = start_in(site, FOREVER)
+    for victim in victims:
+        _docker(site, "kill", "-9", state_file(ref, victim).read_text().split()[0])
+    seen = ended(ref)
+    if victims == ("leader",):
+        assert (seen.state, seen.exit_code) == (RunState.FAILED, 137)
+    else:
+        assert (seen.state, "none recorded an end" in seen.detail) == (RunState.LOST, True)
+    assert not marked_processes(ref.run_id)
+
+
+def test_everybody_can_see_that_the_run_has_its_devices(site: Site) -> None:
+    """The claim names the supervisor as the host sees it: whoever may not use docker can still tell that it lives."""
+    ref = start_in(site, FOREVER)
+    claim = Path(os.environ["RLX_LEASES"], "devices", "cpu.0", str(os.getuid()))
+    until(lambda: int(claim.read_text().split()[0]) != holder_pid(ref), "the claim passes to the supervisor")
+    pid = int(claim.read_text().split()[0])
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    assert words[2:5] == [b"inside", b"run", f"/shared/runs/{ref.run_id}".encode()]
+
+
+def test_a_full_disk_hides_no_end(engine: Engine, tmp_path: Path) -> None:
+    # In memory, which only `locate` refuses: no other disk is small enough to fill here.
+    disk = tmp_path / "root"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "small", disk], check=True)
+    try:
+        ref = start_in(shared(engine, tmp_path, "trainer"), "cat /dev/zero >$RLX_RUN_DIR/big 2>/dev/null; exit 9\n")
+        assert (ended(ref).state, ended(ref).exit_code) == (RunState.FAILED, 9)
+        until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+    finally:
+        engine.docker("rm", "-f", "trainer")
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def _docker(site: Site, *command: str) -> None:
     subprocess.run(["docker", "exec", site.container_id or "", *command], check=True, capture_output=True)
 
