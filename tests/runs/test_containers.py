@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.hosts import local_site
+from rlx.hosts import local_site, locate
 from rlx.plan import LaunchPlan, RunState, Site
-from rlx.runs import Observation, RunRef, observe, stop
+from rlx.runs import Observation, RunRef, look_at_leases, observe, stop
 from tests.conftest import stop_runs_below
 from tests.devices import put_program
 from tests.engine import Engine
+from tests.loopback import Loopback
 from tests.runs.test_hosts_of_all_kinds import TOOLS
 from tests.runs.toys import (
     FOREVER,
@@ -308,6 +309,40 @@ def test_a_container_of_another_user_with_the_same_uid(engine: Engine, tmp_path:
     assert ended(ref).state is RunState.FINISHED
     assert (ref.run_dir / "made" / "file").stat().st_mode & 0o777 == 0o644
     assert ref.run_dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
+    """No shared folder: holder, leases and files are in there, and the same commands reach them."""
+    engine.run_container("trainer", options=("-e", "DECLARED=by the image"))
+    site, warnings = locate(replace(local_site(), container="trainer", root="/opt/rlx", leases="/var/tmp/leases"))
+    assert warnings
+    waits = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done; exit 3\n"
+    ref, queued = start(plan_in(site, f'echo "$DECLARED"\n{waits}'), plan_in(site, FOREVER, arm="other"))
+    until(lambda: see(ref).leader_live, "the script runs")
+    assert reaches(queued, RunState.QUEUED).queued_behind == 1
+    assert [lease.run_id for lease in look_at_leases(site.place, site.leases).held] == [ref.run_id]
+    engine.docker("exec", "trainer", "touch", f"{ref.remote_dir}/go")
+    assert ended(ref).exit_code == 3
+    assert "by the image" in engine.docker("exec", "trainer", "cat", f"{ref.remote_dir}/attempts/1/log")
+    until(lambda: see(queued).leader_live, "the next one starts")
+    assert stop(queued, 1).left == ()
+    assert see(queued).state is RunState.STOPPED
+
+
+def test_over_ssh(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback(tmp_path / "ssh", engine.environment) as host:
+        monkeypatch.setenv("RLX_SSH_CONFIG", str(host.config))
+        root = tmp_path / "root"
+        root.mkdir()
+        engine.run_container("trainer", {root: "/shared"})
+        asked = replace(local_site(), place=host.place, container="trainer", root=f"{root}/deep/er", path_prefix=())
+        site, _ = locate(asked)
+        assert site.container_root == "/shared/deep/er"
+        (ref,) = start(plan_in(site, FOREVER))
+        until(lambda: see(ref).leader_live, "the script runs")
+        assert stop(ref, 1).left == ()
+        assert see(ref).state is RunState.STOPPED
+        until(lambda: not is_running(holder_pid(ref)), "the holder goes")
 
 
 def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, tmp_path: Path) -> None:
