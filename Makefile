@@ -27,6 +27,7 @@ lint: .venv/.ready
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
 	$(BIN)/shellcheck -s sh rlx/preflight/probes/*.sh
+	for part in rlx/payload/supervise/*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .

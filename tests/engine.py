@@ -38,12 +38,7 @@ class Engine:
     def start(self) -> None:
         command = ["dockerd", "-H", self.environment["DOCKER_HOST"], "--data-root", f"{self.folder}/data"]
         command += ["--exec-root", f"{self.folder}/exec", "--pidfile", f"{self.folder}/pid", "--bridge", "none"]
-        command += [
-            "--iptables=false",
-            "--ip-masq=false",
-            "--storage-driver",
-            os.environ.get("RLX_TEST_STORAGE", "vfs"),
-        ]
+        command += ["--iptables=false", "--ip-masq=false", "--storage-driver", "vfs"]
         with (self.folder / "log").open("ab") as log:
             self.daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60
@@ -56,7 +51,9 @@ class Engine:
         """The containers go on: they are no children of it."""
         self.daemon.kill()
         self.daemon.wait()
-        (self.folder / "pid").unlink(missing_ok=True)
+        # Its containerd goes with it; where nobody reaps it, its pid still looks alive to the next daemon.
+        for file in ("pid", "exec/containerd/containerd.pid"):
+            (self.folder / file).unlink(missing_ok=True)
 
     def freeze(self) -> None:
         self.daemon.send_signal(signal.SIGSTOP)

@@ -80,4 +80,10 @@ def _outcome(before: Observation, result: Stopped) -> str:
     was = f"had {before.state}" if before.state.is_terminal else "stopped"
     ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
     left = f"STILL THERE: {' '.join(map(str, result.left))}" if result.left else "nothing left"
-    return f"{was}; {ended}, {left}"
+    return f"{was}; {ended}, {left}{_zombies(len(result.zombies))}"
+
+
+def _zombies(count: int) -> str:
+    if not count:
+        return ""
+    return f"; zombies that its container keeps until it restarts: {count}, since its first process reaps nothing"

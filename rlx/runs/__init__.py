@@ -2,6 +2,7 @@
 
 from rlx.runs.index import Index
 from rlx.runs.launch import Launched, launch
+from rlx.runs.leases import Leases, look_at_leases
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
 from rlx.runs.resolve import current_runs, latest_launch, resolve
@@ -13,6 +14,7 @@ __all__ = [
     "Facts",
     "Index",
     "Launched",
+    "Leases",
     "Manifest",
     "Observation",
     "RunPaths",
@@ -23,6 +25,7 @@ __all__ = [
     "derive_state",
     "latest_launch",
     "launch",
+    "look_at_leases",
     "observe",
     "read_manifest",
     "resolve",

@@ -14,7 +14,9 @@ NAME = "supervise.sh"
 
 @cache
 def script() -> str:
-    return (payload_folder() / NAME).read_text(encoding="utf-8")
+    """The parts in the order of their names, as one file: that is how it travels."""
+    parts = sorted((payload_folder() / "supervise").glob("*.sh"))
+    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.hosts import local_site
+from rlx.hosts import local_site, locate
 from rlx.plan import LaunchPlan, RunState, Site
-from rlx.runs import Observation, RunRef, stop
+from rlx.runs import Observation, RunRef, look_at_leases, observe, stop
 from tests.conftest import stop_runs_below
+from tests.devices import put_program
 from tests.engine import Engine
+from tests.loopback import Loopback
+from tests.runs.test_hosts_of_all_kinds import TOOLS
 from tests.runs.toys import (
     FOREVER,
     command_lines,
@@ -140,9 +145,44 @@ def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site) -> None:
     assert ended(ref).exit_code == 4
 
 
-def _docker(site: Site, *command: str) -> None:
-    import subprocess
+@pytest.mark.parametrize("victims", [("leader",), ("supervisor", "leader")])
+def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...]) -> None:
+    ref = start_in(site, FOREVER)
+    for victim in victims:
+        _docker(site, "kill", "-9", state_file(ref, victim).read_text().split()[0])
+    seen = ended(ref)
+    if victims == ("leader",):
+        assert (seen.state, seen.exit_code) == (RunState.FAILED, 137)
+    else:
+        assert (seen.state, "none recorded an end" in seen.detail) == (RunState.LOST, True)
+    assert not marked_processes(ref.run_id)
 
+
+def test_everybody_can_see_that_the_run_has_its_devices(site: Site) -> None:
+    """The claim names the supervisor as the host sees it: whoever may not use docker can still tell that it lives."""
+    ref = start_in(site, FOREVER)
+    claim = Path(os.environ["RLX_LEASES"], "devices", "cpu.0", str(os.getuid()))
+    until(lambda: int(claim.read_text().split()[0]) != holder_pid(ref), "the claim passes to the supervisor")
+    pid = int(claim.read_text().split()[0])
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    assert words[2:5] == [b"inside", b"run", f"/shared/runs/{ref.run_id}".encode()]
+
+
+def test_a_full_disk_hides_no_end(engine: Engine, tmp_path: Path) -> None:
+    # In memory, which only `locate` refuses: no other disk is small enough to fill here.
+    disk = tmp_path / "root"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "small", disk], check=True)
+    try:
+        ref = start_in(shared(engine, tmp_path, "trainer"), "cat /dev/zero >$RLX_RUN_DIR/big 2>/dev/null; exit 9\n")
+        assert (ended(ref).state, ended(ref).exit_code) == (RunState.FAILED, 9)
+        until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+    finally:
+        engine.docker("rm", "-f", "trainer")
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def _docker(site: Site, *command: str) -> None:
     subprocess.run(["docker", "exec", site.container_id or "", *command], check=True, capture_output=True)
 
 
@@ -208,5 +248,115 @@ def test_two_containers_share_the_devices_of_their_host(engine: Engine, site: Si
     assert ended(second).exit_code == 5
 
 
-def test_no_tmux_and_other_shells(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.skip("to come")
+def test_a_daemon_that_dies_and_comes_back(engine: Engine, site: Site) -> None:
+    ref = start_in(site, FOREVER)
+    engine.kill_daemon()
+    try:
+        assert (see(ref).state, see(ref).detail) == (RunState.STARTING, "docker does not say whether it still runs")
+        assert see(ref).holder_live
+    finally:
+        # Without live-restore, a new daemon ends the containers of the old one.
+        engine.start()
+    assert reaches(ref, RunState.LOST).detail == "its container was stopped, which ended it"
+    until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+
+
+def test_a_daemon_that_hangs(engine: Engine, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = start_in(site, FOREVER)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    # The time-out is real, but shorter.
+    put_program(programs, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    engine.freeze()
+    try:
+        assert see(ref).detail == "docker does not say whether it still runs"
+    finally:
+        engine.thaw()
+    assert see(ref).leader_live
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox"])
+def test_other_shells_and_no_tmux(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for tool in {*TOOLS.split(), "timeout", "sed", "flock", "docker", "bash", "xargs"}:
+        (programs / tool).symlink_to(str(shutil.which(tool)))
+    (programs / "sh").unlink()
+    (programs / "sh").symlink_to(str(shutil.which(shell)))
+    monkeypatch.setenv("PATH", str(programs))
+    own_sh = ("-v", f"{shutil.which(shell)}:/tools/sh:ro", "-e", "PATH=/tools:/usr/bin:/bin")
+    site = shared(engine, tmp_path, "trainer", options=own_sh)
+    ref = start_in(site, f"(setsid sleep 1000 &)\n{FOREVER}")
+    until(lambda: see(ref).members >= 3, "all of it is seen")
+    assert stop(ref, 1).left == ()
+    assert ended(ref).state is RunState.STOPPED
+    assert ended(start_in(site, "exit 7\n")).exit_code == 7
+
+
+def test_secrets_are_read_inside_and_gone(site: Site) -> None:
+    plan = replace(plan_in(site, 'echo "length ${#TOKEN}"\n' + FOREVER), secrets=("TOKEN",))
+    (ref,) = start(plan, secrets={"TOKEN": "s3cret' value"})
+    until(lambda: "length 13" in log_of(ref), "the secret arrives")
+    assert not (ref.run_dir / "env").exists()
+    assert not command_lines("s3cret")
+
+
+def test_a_container_of_another_user_with_the_same_uid(engine: Engine, tmp_path: Path) -> None:
+    """What the container writes can be read by the host's user, and by nobody else."""
+    site = shared(engine, tmp_path, "trainer", user=str(os.getuid()))
+    ref = start_in(site, "mkdir $RLX_RUN_DIR/made; echo x >$RLX_RUN_DIR/made/file; exit 0\n")
+    assert ended(ref).state is RunState.FINISHED
+    assert (ref.run_dir / "made" / "file").stat().st_mode & 0o777 == 0o644
+    assert ref.run_dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
+    """No shared folder: holder, leases and files are in there, and the same commands reach them."""
+    engine.run_container("trainer", options=("-e", "DECLARED=by the image"))
+    site, warnings = locate(replace(local_site(), container="trainer", root="/opt/rlx", leases="/var/tmp/leases"))
+    assert warnings
+    waits = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done; exit 3\n"
+    ref, queued = start(plan_in(site, f'echo "$DECLARED"\n{waits}'), plan_in(site, FOREVER, arm="other"))
+    until(lambda: see(ref).leader_live, "the script runs")
+    assert reaches(queued, RunState.QUEUED).queued_behind == 1
+    assert [lease.run_id for lease in look_at_leases(site.place, site.leases).held] == [ref.run_id]
+    engine.docker("exec", "trainer", "touch", f"{ref.remote_dir}/go")
+    assert ended(ref).exit_code == 3
+    assert "by the image" in engine.docker("exec", "trainer", "cat", f"{ref.remote_dir}/attempts/1/log")
+    until(lambda: see(queued).leader_live, "the next one starts")
+    assert stop(queued, 1).left == ()
+    assert see(queued).state is RunState.STOPPED
+
+
+def test_over_ssh(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback(tmp_path / "ssh", engine.environment) as host:
+        monkeypatch.setenv("RLX_SSH_CONFIG", str(host.config))
+        root = tmp_path / "root"
+        root.mkdir()
+        engine.run_container("trainer", {root: "/shared"})
+        asked = replace(local_site(), place=host.place, container="trainer", root=f"{root}/deep/er", path_prefix=())
+        site, _ = locate(asked)
+        assert site.container_root == "/shared/deep/er"
+        (ref,) = start(plan_in(site, FOREVER))
+        until(lambda: see(ref).leader_live, "the script runs")
+        assert stop(ref, 1).left == ()
+        assert see(ref).state is RunState.STOPPED
+        until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+
+
+def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, tmp_path: Path) -> None:
+    other = shared(engine, tmp_path, "other")
+    first, second = start_in(site, FOREVER), start_in(replace(other, leases=other.leases + "-2"), FOREVER)
+    engine.docker("kill", "other")
+    seen = observe([first, second])
+    assert seen[first.run_id].leader_live
+    assert seen[second.run_id].state is RunState.LOST
+
+
+def test_a_container_stopped_in_the_middle_of_a_stop_leaves_the_truth(engine: Engine, site: Site) -> None:
+    ref = start_in(site, FOREVER)
+    engine.docker("stop", "-t", "0", "trainer")
+    result = stop(ref, 0)
+    assert (result.ended, result.left) == ((), ())
+    assert see(ref).state is RunState.LOST

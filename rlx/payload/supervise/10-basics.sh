@@ -1,0 +1,159 @@
+#!/bin/sh
+# Starts a run, keeps watch over it, records how it ended, and tells what it knows. POSIX sh on Linux. It is written in
+# parts, of which this is the first, and travels as one file, supervise.sh.
+#
+#   accept INCOMING ROOT LEASES SOCKET   put shipped runs in their place and start their holders, in order
+#   hold RUN LEASES KIND WANTED          wait in ticket order for the devices, start the supervisor, show the log
+#   held RUN LEASES KIND DEVICES TICKET  the second half of hold, started while flock holds the devices
+#   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
+#   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
+#   stop RUN GRACE                       end everything that belongs to the run, and check that it is gone
+#   report ROOT [ID…]                    facts about all runs, or about these; writes nothing
+#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
+#   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
+#   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
+#
+# WANTED is a number of devices, or a list of certain ones: `=0,2,3`. RUN is a run directory.
+#
+# A process is known by pid, start tick and boot id, since pids are reused. What belongs to a run is found by RLX_RUN
+# in its environment, which also finds what left the process group. Waits go by /proc/uptime: clocks are set.
+# Functions that run often answer in a variable instead of on stdout: a $(…) would cost a process each time.
+set -u
+umask 077
+
+read -r BOOT </proc/sys/kernel/random/boot_id
+# How this user's docker finds its daemon.
+DOCKER_NAMES='DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_CERT_PATH DOCKER_TLS_VERIFY XDG_RUNTIME_DIR'
+CONFLICT=99      # what flock is told to exit with when somebody else has the device
+HEARTBEAT_S=5
+KILL_S=5         # how long a process may take to vanish after SIGKILL
+SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
+HOLDER_START_S=20
+TMUX_RETRY_S=3
+DOCKER_S=20  # a docker that hangs must not hang a report
+FOREIGN_S=20 # nor an npu-smi
+FOREIGN_NAP_S=10
+NEWLINE='
+'
+
+# ---- processes -----------------------------------------------------------------------------------------------------
+
+# Not 1: with that, stop says that something is left.
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 2
+}
+
+nap() { sleep "$1" 2>/dev/null || sleep 1; }
+
+clock() { IFS=. read -r NOW _ </proc/uptime; } # whole seconds since boot, in NOW
+
+# start_tick PID: the tick PID started at, in TICK; fails when it is gone or a zombie.
+start_tick() {
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2086 # splitting into fields is the point
+    set -- ${stat##*) }
+    case ${1:-Z} in Z | X) return 1 ;; *) TICK=${20} ;; esac
+}
+
+ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT"; }
+
+# alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody.
+alive() {
+    { read -r PID tick boot _ <"$1"; } 2>/dev/null || return 1
+    case $PID in '' | *[!0-9]*) return 1 ;; esac
+    [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
+}
+
+gone() { ! alive "$1"; }
+
+# within SECONDS CONDITION…: wait until the condition holds; fails if it does not in time.
+within() {
+    clock
+    until_s=$((NOW + $1))
+    shift
+    until "$@"; do
+        clock
+        [ "$NOW" -lt "$until_s" ] || return 1
+        nap 0.05
+    done
+}
+
+# members ID: the pids of all processes that carry the run's mark.
+members() {
+    grep -lzxF "RLX_RUN=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r _ _ pid _; do
+        printf '%s\n' "$pid"
+    done
+}
+
+# ---- files of a run ------------------------------------------------------------------------------------------------
+
+# put FILE TEXT: the file has the old text or the new one, never half of it.
+put() {
+    { printf '%s\n' "$2" >"$1.tmp.$$" && mv -f "$1.tmp.$$" "$1"; } 2>/dev/null || { rm -f "$1.tmp.$$" && false; }
+}
+
+# The newest attempt of a run, in ATTEMPT and STATE.
+find_attempt() {
+    newest=1
+    while [ -d "$1/attempts/$((newest + 1))" ]; do newest=$((newest + 1)); done
+    ATTEMPT=$1/attempts/$newest
+    STATE=$ATTEMPT/state
+}
+
+# record WHO CODE: how the run ended. The space was reserved before the disk could fill, it is overwritten in place
+# and published by link(2): the first writer wins, and nobody reads half a record.
+record() {
+    [ -e "$STATE/reserved.$1" ] || return 0
+    printf '%-62s\n' "$2 $1 $(date +%s) $(cut -d' ' -f1 /proc/uptime)" 1<>"$STATE/reserved.$1"
+    ln "$STATE/reserved.$1" "$STATE/exit" 2>/dev/null
+    rm -f "$STATE/reserved.$1"
+}
+
+# In a subshell: callers ask about other runs than their own.
+run_alive() (
+    if contained "$1"; then contained_alive; else alive_here "$1"; fi
+)
+
+alive_here() {
+    find_attempt "$1"
+    alive "$STATE/supervisor" || alive "$STATE/leader" || [ -n "$(members "${1##*/}")" ]
+}
+
+# ---- ending processes ----------------------------------------------------------------------------------------------
+
+# end_processes RUN GRACE: TERM once to each process of the run, KILL after GRACE seconds. ENDED lists the pids that were
+# told to end, LEFT those that did not; fails if there are any.
+end_processes() {
+    clock
+    limit=$((NOW + $2))
+    if alive "$STATE/leader"; then GROUP=$PID; fi
+    while LEFT=$(members "${1##*/}" | tr '\n' ' ') && [ -n "$LEFT" ]; do
+        clock
+        [ "$NOW" -lt $((limit + KILL_S)) ] || return 1
+        for pid in $LEFT; do end_process "$pid"; done
+        nap 0.1
+    done
+    # Whoever cleared its environment carries no mark, but may still be in the leader's group.
+    [ -z "$GROUP" ] || kill -s KILL -- "-$GROUP" 2>/dev/null
+    return 0
+}
+
+end_process() {
+    told=
+    case " $ENDED " in *" $1 "*) told=1 ;; *) ENDED="$ENDED $1" ;; esac
+    if [ "$NOW" -ge "$limit" ]; then
+        kill -s KILL "$1"
+    elif [ -z "$told" ]; then
+        # Once only: a second TERM makes some programs drop their orderly end.
+        kill -s TERM "$1"
+    fi 2>/dev/null
+}
+
+# clean_up RUN GRACE: what a run may leave on the host once its leader is gone.
+clean_up() {
+    end_processes "$1" "$2"
+    rm -f "$1/env" "$STATE"/reserved.*
+    { read -r ray_tmp <"$STATE/ray_tmp"; } 2>/dev/null || return 0
+    case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac
+}

@@ -1,0 +1,121 @@
+# ---- runs in a container -------------------------------------------------------------------------------------------
+# Their run directory has a file `container`: the full id, and the run directory as the container sees it. The holder is
+# a process of the host; supervisor and leader are the container's. Their pids mean something only there, so the host
+# asks inside, with the copy of this script that lies in the run directory.
+
+# contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
+contained() {
+    [ -z "$WITHIN" ] && [ -e "$1/container" ] && { read -r CONTAINER && read -r INNER; } <"$1/container"
+}
+
+# enter VERB…: as long as it takes.
+enter() {
+    verb=$1
+    shift
+    docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside "$verb" "$INNER" "$@" </dev/null
+}
+
+look_inside() {
+    timeout "$DOCKER_S" docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside look "$@" </dev/null 2>/dev/null
+}
+
+# find_statuses ID…: what docker says of these containers, in STATUSES.
+find_statuses() {
+    STATUSES=$NEWLINE$(timeout "$DOCKER_S" docker inspect --type container -f '{{.Id}} {{.State.Status}}' "$@" 2>&1)$NEWLINE
+}
+
+# status_of ID: in STATUS, docker's word for it; gone if there is none, unknown if docker does not say.
+status_of() {
+    case $STATUSES in
+        *"$NEWLINE$1 "*) STATUS=${STATUSES#*"$NEWLINE$1 "} STATUS=${STATUS%%"$NEWLINE"*} ;;
+        *[Nn]"o such "*"$1"*) STATUS=gone ;;
+        *) STATUS=unknown ;;
+    esac
+}
+
+# What docker says when it does not say how the container is.
+find_complaint() {
+    COMPLAINT=${STATUSES%"$NEWLINE"}
+    COMPLAINT=${COMPLAINT##*"$NEWLINE"}
+    COMPLAINT=${COMPLAINT:-no answer after $DOCKER_S s}
+}
+
+# Where nobody can tell, the run counts as alive: its devices must not go to another one.
+contained_alive() {
+    find_statuses "$CONTAINER"
+    status_of "$CONTAINER"
+    case $STATUS in
+        running) seen=$(look_inside "$INNER") || return 0 ;;
+        paused | unknown) return 0 ;;
+        *) return 1 ;;
+    esac
+    case $seen in *=live* | *members=[1-9]*) ;; *) return 1 ;; esac
+}
+
+# host_pid FILE: in PID, the pid on this host of the process that FILE names as its container sees it.
+host_pid() {
+    { read -r inner tick _ <"$1"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2013 # a word is a file
+    for status in $(grep -lE "^NSpid:.*[[:space:]]$inner\$" /proc/[0-9]*/status 2>/dev/null); do
+        PID=${status#/proc/} PID=${PID%/status}
+        start_tick "$PID" && [ "$TICK" = "$tick" ] && return 0
+    done
+    return 1
+}
+
+# The docker command is only a witness: the supervisor outlives it. Its session of its own keeps signals of the terminal
+# away from it.
+start_inside() {
+    setsid docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside run "$INNER" "$(positions)" \
+        </dev/null >/dev/null 7<&- 8<&- &
+    supervisor=$!
+    within "$HOLDER_START_S" named_or_over
+    if host_pid "$STATE/supervisor"; then claim "$PID"; fi
+}
+
+named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }
+
+# The docker command may have been killed, or its daemon restarted: that says nothing about the run.
+await_inside() {
+    until enter await 2>/dev/null; do
+        [ -d "$run" ] || return 0
+        find_statuses "$CONTAINER"
+        status_of "$CONTAINER"
+        case $STATUS in running | paused | unknown) sleep 2 ;; *) break ;; esac
+    done
+    # Whoever makes this folder decides whether the run has started; from here on it cannot any more.
+    if mkdir "$STATE/started" 2>/dev/null; then
+        printf 'rlx: the container could not be entered: %s\n' "$(tail -n 1 "$run/holder.log")" >>"$ATTEMPT/log"
+        record supervisor 125
+    fi
+    rm -f "$run/env" "$STATE"/reserved.*
+}
+
+# Until nothing of the run is left.
+await() {
+    run=$1
+    find_attempt "$run"
+    while alive "$STATE/supervisor" || alive "$STATE/leader"; do sleep 1; done
+    [ ! -e "$STATE/started" ] || clean_up "$run" "$SWEEP_GRACE_S"
+}
+
+# look RUN…: inside, a line a run: `in <id> <key>=<value>…`.
+look() {
+    RUNS=
+    for run in "$@"; do RUNS="$RUNS ${run##*/}"; done
+    find_marked
+    for run in "$@"; do
+        find_attempt "$run"
+        line="in ${run##*/}"
+        add_life supervisor "$STATE/supervisor"
+        add_life leader "$STATE/leader"
+        count_marked "${run##*/}"
+        printf '%s\n' "$line members=$marked$(restarted)"
+    done
+}
+
+# The container started after the run did.
+restarted() {
+    { read -r _ tick boot _ <"$STATE/supervisor"; } 2>/dev/null || return 0
+    if [ "$boot" = "$BOOT" ] && start_tick 1 && [ "$TICK" -gt "$tick" ]; then printf ' restarted=1'; fi
+}

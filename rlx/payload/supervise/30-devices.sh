@@ -1,0 +1,98 @@
+# ---- devices -------------------------------------------------------------------------------------------------------
+# Which devices a run may have, and how it is to call them.
+
+# find_numbers KIND: in NUMBERS, those that this host, or this container, has of it.
+find_numbers() {
+    NUMBERS=
+    case $1 in
+        cpu) NUMBERS=0 && return ;;
+        cuda) set -- /dev/nvidia ;;
+        npu) set -- /dev/davinci ;;
+        *) return ;;
+    esac
+    NUMBERS=$(for node in "$1"[0-9]*; do
+        [ ! -e "$node" ] || printf '%s\n' "${node#"$1"}"
+    done | sort -n | tr '\n' ' ')
+    NUMBERS=${NUMBERS% }
+}
+
+# The numbers that a run may have: its container may see some of the host's only. `devices` keeps what it sees, so that
+# a holder need not ask.
+find_own_numbers() {
+    find_numbers "$kind"
+    [ -e "$1/devices" ] || return 0
+    { read -r visible; } <"$1/devices"
+    found=
+    for number in $NUMBERS; do
+        case " $visible " in *" $number "*) found="$found $number" ;; esac
+    done
+    NUMBERS=${found# }
+}
+
+# note_visible RUN: the devices that its container sees, into `devices`. Asked once for all runs of a launch.
+note_visible() {
+    [ "$kind" != cpu ] && contained "$1" || return 0
+    case $VISIBLE in
+        "$CONTAINER $kind:"*) ;;
+        *)
+            nodes=$(timeout "$DOCKER_S" docker exec "$CONTAINER" sh -c 'cd /dev && ls' </dev/null) ||
+                fail "cannot look for $kind devices in the container"
+            prefix=davinci
+            [ "$kind" = npu ] || prefix=nvidia
+            VISIBLE="$CONTAINER $kind:$(printf '%s\n' "$nodes" | sed -n "s/^$prefix\([0-9][0-9]*\)\$/\1/p" | sort -n | tr '\n' ' ')"
+            ;;
+    esac
+    put "$1/devices" "${VISIBLE#*:}" || fail "cannot write to $1"
+}
+
+# positions: the leased devices as the run must call them, comma-separated. CANN and CUDA number the devices that a
+# process sees from 0, in the order of their nodes: in a container with davinci2 and davinci3, NPU 3 is device 1. This
+# follows their documentation; it could not be tried on an NPU.
+positions() {
+    [ -e "$run/devices" ] || { printf %s "$devices" | tr ' ' ',' && return; }
+    { read -r visible; } <"$run/devices"
+    position=0 named=
+    for number in $visible; do
+        case " $devices " in *" $number "*) named=$named,$position ;; esac
+        position=$((position + 1))
+    done
+    printf %s "${named#,}"
+}
+
+# check_wanted: enough of them, or the very ones, are there.
+check_wanted() {
+    here="this host has"
+    [ ! -e "$1/devices" ] || here="the container has"
+    case $wanted in
+        =*)
+            for number in $(printf %s "${wanted#=}" | tr ',' ' '); do
+                case " $NUMBERS " in
+                    *" $number "*) ;;
+                    *) fail "there is no $kind device $number: $here ${NUMBERS:-none}" ;;
+                esac
+            done
+            ;;
+        *)
+            # shellcheck disable=SC2086 # counting words is the point
+            set -- $NUMBERS
+            [ $# -ge "$wanted" ] || fail "the run needs $wanted $kind device(s), $here $#"
+            ;;
+    esac
+}
+
+# prepare_leases RUN
+prepare_leases() {
+    note_visible "$1"
+    find_own_numbers "$1"
+    check_wanted "$1"
+    open_folder "$leases"
+    open_folder "$leases/tickets"
+    open_folder "$leases/devices"
+    for number in $NUMBERS; do open_folder "$leases/devices/$kind.$number"; done
+}
+
+open_folder() {
+    # shellcheck disable=SC2174 # the folders above it exist, or belong to this user alone
+    [ -d "$1" ] || mkdir -p -m 1777 "$1" || [ -d "$1" ] || fail "cannot create the lease folder $1"
+    [ -w "$1" ] || fail "the lease folder $1 is not writable"
+}

@@ -1,0 +1,120 @@
+# ---- the queue -----------------------------------------------------------------------------------------------------
+# $LEASES/tickets/<number>.<kind>     one file a waiting run: locked by its holder, says who and for which run
+# $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
+# $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process and run, so that a run which outlives its holder
+#                                     still counts. One file a user: nobody can write another's in a sticky folder.
+
+locked() { ! flock -n 6 6<"$1" 2>/dev/null; }
+
+# Numbers only grow while anybody waits. The folder's lock makes sure that a ticket is locked before a later one exists.
+take_ticket() {
+    exec 6<"$leases/tickets"
+    flock 6
+    last=1000000000
+    for other in "$leases/tickets/"*; do
+        number=${other##*/}
+        number=${number%%.*}
+        case $number in '' | *[!0-9]*) ;; *) last=$number ;; esac
+    done
+    ticket=$leases/tickets/$((last + 1)).$kind
+    umask 022
+    exec 8>"$ticket"
+    umask 077
+    flock 8
+    printf '%s\n' "$(ident $$)" "$run" >&8
+    exec 6<&-
+    put "$run/ticket" "$ticket"
+}
+
+# The nearest earlier ticket that somebody holds, in EARLIER. An unlocked ticket has its devices, or a dead holder.
+find_earlier() {
+    EARLIER=
+    for other in "$leases/tickets/"*".$kind"; do
+        [ "$other" != "$ticket" ] || break
+        if locked "$other"; then EARLIER=$other; else rm -f "$other" 2>/dev/null; fi
+    done
+    [ -n "$EARLIER" ]
+}
+
+wait_for_turn() {
+    while find_earlier; do
+        # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
+        flock 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
+    done 2>/dev/null
+}
+
+# busy DEVICE: in use; the first one that is locked is noted in LOCKED.
+busy() {
+    if locked "$1"; then
+        LOCKED=${LOCKED:-$1}
+        return 0
+    fi
+    for claim in "$1"/*; do
+        alive "$claim" && return 0
+        { read -r _ _ _ claimed <"$claim"; } 2>/dev/null && [ -d "$claimed" ] && run_alive "$claimed" && return 0
+    done
+    return 1
+}
+
+# Locks the wanted devices, one flock process each, and goes on as `held` inside; returns $CONFLICT if they are not
+# free. The flocks keep the locks to themselves (-o), so nothing that the run starts can inherit one.
+with_devices() {
+    find_free
+    choose_devices || return "$CONFLICT"
+    find_foreign "$kind"
+    if [ -n "$FOREIGN" ]; then
+        drop_foreign
+        choose_devices || { tell_foreign && return "$CONFLICT"; }
+    fi
+    rm -f "$run/foreign"
+    set -- sh "$0" held "$run" "$leases" "$kind" "${devices# }" "$ticket"
+    for number in $devices; do
+        set -- flock -n -o -E "$CONFLICT" "$leases/devices/$kind.$number" "$@"
+    done
+    "$@"
+}
+
+find_free() {
+    free='' LOCKED=''
+    for number in $NUMBERS; do
+        busy "$leases/devices/$kind.$number" || free="$free $number"
+    done
+}
+
+# choose_devices: in $devices, the wanted ones of the free ones; fails if they are too few.
+choose_devices() {
+    devices=
+    case $wanted in
+        =*) choose_listed ;;
+        *) choose_first "$wanted" ;;
+    esac
+}
+
+choose_listed() {
+    for number in $(printf %s "${wanted#=}" | tr ',' ' '); do
+        case "$free " in *" $number "*) devices="$devices $number" ;; *) return 1 ;; esac
+    done
+}
+
+choose_first() {
+    needed=$1
+    for number in $free; do
+        [ "$needed" -gt 0 ] || break
+        devices="$devices $number"
+        needed=$((needed - 1))
+    done
+    [ "$needed" -eq 0 ]
+}
+
+# claim PID: say on every device whose it is.
+claim() {
+    who=$(ident "$1") || return 0
+    for number in $devices; do
+        (umask 022 && put "$leases/devices/$kind.$number/$(id -u)" "$who $run")
+    done
+}
+
+# Only what is over for good lets go: a claim that stays makes others look whether the run lives on.
+unclaim() {
+    for number in $devices; do rm -f "$leases/devices/$kind.$number/$(id -u)"; done
+}

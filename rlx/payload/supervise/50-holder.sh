@@ -1,0 +1,56 @@
+# ---- the holder ----------------------------------------------------------------------------------------------------
+
+startable() {
+    find_attempt "$1"
+    [ ! -e "$STATE/started" ] && [ ! -e "$STATE/exit" ] && [ ! -e "$1/stop" ]
+}
+
+hold() {
+    run=$1 leases=$2 kind=$3 wanted=$4
+    # The terminal may go away with tmux, and a person who watches may press Ctrl-C: neither ends the run.
+    trap '' HUP INT QUIT TSTP
+    cd /
+    exec 2>>"$run/holder.log" 7<"$run"
+    flock -n 7 || fail "another holder has this run"
+    startable "$run" || fail "this run was started or stopped before"
+    take_ticket
+    put "$run/holder" "$(ident $$)" || fail "cannot write to $run"
+    printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
+    find_own_numbers "$run"
+    wait_for_turn
+    while with_devices; [ $? -eq "$CONFLICT" ]; do
+        # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
+        # a run that outlived its holder has no lock to wait for.
+        { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-
+    done
+}
+
+held() {
+    run=$1 leases=$2 kind=$3 devices=$4 ticket=$5 viewer=''
+    find_attempt "$run"
+    put "$run/holder" "$(ident $$)"
+    claim $$
+    if contained "$run"; then start_inside; else start_here; fi
+    rm -f "$ticket" "$run/ticket"
+    flock -u 8
+    if [ -t 1 ]; then
+        # Where tail can, it goes when a killed holder goes: it ignores the hang-up of its terminal, as the holder does.
+        own=
+        if tail --pid=$$ /dev/null 2>/dev/null; then own=--pid=$$; fi
+        # shellcheck disable=SC2086 # no word, or one
+        tail $own -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
+        viewer=$!
+    fi
+    wait "$supervisor"
+    # Normally everything is over now. A killed supervisor leaves the rest of its work to the holder.
+    if contained "$run"; then await_inside; else await "$run"; fi
+    run_alive "$run" || unclaim
+    [ -z "$viewer" ] || kill "$viewer" 2>/dev/null
+    return 0
+}
+
+start_here() {
+    setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
+    supervisor=$!
+    claim "$supervisor"
+}

@@ -1,0 +1,90 @@
+# ---- the supervisor ------------------------------------------------------------------------------------------------
+
+run() {
+    run=$1
+    trap '' HUP INT QUIT PIPE
+    cd /
+    find_attempt "$run"
+    mkdir "$STATE/started" 2>/dev/null || fail "this run was started before"
+    if ! { put "$STATE/supervisor" "$(ident $$)" && make_ray_tmp; }; then
+        printf '%s\n' "rlx: cannot write to $run or /tmp" | tee -a "$ATTEMPT/log" >&2
+        record supervisor 74
+        clean_up "$run" 0
+        exit 74
+    fi
+    beat &
+    heart=$!
+    start_leader "$2"
+    await_leader
+    record supervisor "$code"
+    kill "$heart" 2>/dev/null
+    GROUP=$leader
+    clean_up "$run" "$SWEEP_GRACE_S"
+}
+
+# Short, because Ray puts sockets into it whose paths are limited to 107 bytes; private, because of the token.
+make_ray_tmp() {
+    ray_tmp=$(mktemp -d /tmp/rlx-XXXXXX) || return 1
+    put "$STATE/ray_tmp" "$ray_tmp" || return 1
+    head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$ray_tmp/token"
+    [ -s "$ray_tmp/token" ]
+}
+
+beat() {
+    trap 'kill "${!-}" 2>/dev/null; exit' TERM
+    while kill -0 $$ 2>/dev/null; do
+        now=$(date +%s)
+        put "$STATE/heartbeat" "$now $(cut -d' ' -f1 /proc/uptime)"
+        # Dates the lines of a log that carry no time themselves.
+        printf '%s\n' "$now $(stat -c %s "$ATTEMPT/log")" >>"$STATE/clock"
+        sleep "$HEARTBEAT_S" &
+        wait $!
+    done
+}
+
+# The mark is set here and nowhere before: in the environment of tmux it would pass to strangers.
+start_leader() {
+    # A shell starts what it sends to the background with INT ignored; where env can undo that, it does.
+    reset=
+    if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
+    # shellcheck disable=SC2086 # no word, or two
+    RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
+        setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
+    leader=$!
+}
+
+await_leader() {
+    trap 'told=1; kill -s TERM -- "-$leader" 2>/dev/null' TERM
+    told=1
+    while [ -n "$told" ]; do
+        told=''
+        wait "$leader"
+        code=$?
+    done
+}
+
+lead() {
+    run=$1
+    find_attempt "$run"
+    put "$STATE/leader" "$(ident $$)"
+    # TERM goes to the whole group; the leader outlives it to record how launch.sh took it.
+    trap : HUP INT QUIT TERM
+    if [ -e "$run/stop" ]; then
+        code=143
+    else
+        (launch)
+        code=$?
+    fi
+    record leader "$code"
+    exit "$code"
+}
+
+launch() {
+    cd "$run" || exit 74
+    if [ -e env ]; then
+        # shellcheck disable=SC1091 # written by rlx: one export a secret
+        . ./env
+        rm -f env && [ ! -e env ] || exit 74
+    fi
+    exec bash ./launch.sh
+}

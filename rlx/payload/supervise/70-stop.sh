@@ -1,0 +1,82 @@
+# ---- stop ----------------------------------------------------------------------------------------------------------
+
+stop() {
+    run=$(expand "$1") || exit
+    grace=$2 was_alive=''
+    [ -d "$run" ] || fail "there is no $run"
+    find_attempt "$run"
+    if contained "$run"; then stop_contained; else stop_here; fi
+}
+
+stop_here() {
+    if alive "$run/holder" || alive "$STATE/supervisor" || alive "$STATE/leader"; then was_alive=1; fi
+    # The marker comes first: what has not started yet then does not start any more.
+    if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
+    [ -e "$STATE/started" ] || end_holder
+    end_processes "$run" "$grace"
+    # The supervisor ends by itself once nothing is left for it to watch.
+    if ! within "$KILL_S" gone "$STATE/supervisor"; then
+        kill -s KILL "$PID"
+        ENDED="$ENDED $PID"
+        end_processes "$run" 0
+    fi
+    [ -z "$was_alive" ] || record stop 143
+    clean_up "$run" 0
+    [ -z "$WITHIN" ] || within 1 no_zombies
+    printf 'ended%s\nleft %s\nzombies%s\n' "$ENDED" "$LEFT" "$ZOMBIES"
+    [ -z "$LEFT" ]
+}
+
+# A container whose first process reaps nothing keeps what was orphaned there as zombies, until it is restarted.
+no_zombies() {
+    ZOMBIES=
+    for file in /proc/[0-9]*/stat; do
+        { read -r stat <"$file"; } 2>/dev/null || continue
+        pid=${file#/proc/} pid=${pid%/stat}
+        # shellcheck disable=SC2086 # splitting into fields is the point
+        set -- ${stat##*) }
+        [ "$1 $2" = "Z 1" ] || continue
+        case " $ENDED $GROUP " in *" $pid "* | *" $3 "* | *" $4 "*) ZOMBIES="$ZOMBIES $pid" ;; esac
+    done
+    [ -z "$ZOMBIES" ]
+}
+
+# A run that has not started needs no docker to be stopped: what starts after all finds the marker and ends.
+stop_contained() {
+    if alive "$run/holder"; then was_alive=1; fi
+    if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
+    if [ ! -e "$STATE/started" ]; then
+        end_holder
+        [ -z "$was_alive" ] || record stop 143
+    fi
+    if [ -e "$STATE/started" ]; then stop_inside; else nothing_left; fi
+}
+
+stop_inside() {
+    find_statuses "$CONTAINER"
+    status_of "$CONTAINER"
+    case $STATUS in
+        running) ;;
+        paused) fail "its container is paused: docker unpause $CONTAINER" ;;
+        unknown) find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
+        *) nothing_left && return ;;
+    esac
+    answer=$(enter stop "$grace")
+    code=$?
+    case $answer in ended*left*) printf '%s\n' "$answer" ;; *) fail "the container did not carry out the stop" ;; esac
+    return "$code"
+}
+
+nothing_left() {
+    rm -f "$run/env" "$STATE"/reserved.*
+    printf 'ended%s\nleft\n' "$ENDED"
+}
+
+# A holder that waits is the leader of its own process group: tmux and setsid both see to that.
+end_holder() {
+    alive "$run/holder" || return 0
+    ENDED="$ENDED $PID"
+    kill -s TERM -- "-$PID" 2>/dev/null
+    within "$KILL_S" gone "$run/holder" || kill -s KILL -- "-$PID" 2>/dev/null
+    rm -f "$run/ticket"
+}

@@ -1,0 +1,129 @@
+# ---- report --------------------------------------------------------------------------------------------------------
+# First line: `now <epoch>`. For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
+# Then a line a run that exists: `run <id> <key>=<value>…`. Last, a line a file: `file <id>/<path> <bytes> <time>`.
+
+report() {
+    choose_runs "$@"
+    printf 'now %s\n' "$(date +%s)"
+    report_containers
+    find_marked
+    FILES=
+    for id in $RUNS; do report_run "$root/runs/$id" "$id"; done
+    # One process for all files of all runs.
+    # shellcheck disable=SC2086 # one word a file
+    cd "$root/runs" 2>/dev/null && printf '%s\n' $FILES | xargs stat -c 'file %n %s %Y' 2>/dev/null
+    return 0
+}
+
+manifests() {
+    choose_runs "$@"
+    for id in $RUNS; do
+        cat "$root/runs/$id/manifest.json" 2>/dev/null && printf '\0'
+    done
+    return 0
+}
+
+# choose_runs ROOT [ID…]: in RUNS, these ids, or all names below ROOT that can be run ids; those contain no blanks.
+choose_runs() {
+    root=$(expand "$1") || exit
+    shift
+    RUNS=$*
+    [ -z "$RUNS" ] || return 0
+    for run in "$root/runs/"*/manifest.json; do
+        id=${run%/manifest.json}
+        id=${id##*/}
+        case $id in *[!A-Za-z0-9._-]* | -*) ;; *) [ ! -e "$run" ] || RUNS="$RUNS $id" ;; esac
+    done
+}
+
+# One pass over the process table for all runs: the run of each marked process, in MARKED.
+find_marked() {
+    # shellcheck disable=SC2062,SC2086 # these are files, not a pattern; one word a run
+    MARKED=$(printf 'RLX_RUN=%s\n' $RUNS | grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n')
+}
+
+# Two docker commands for all runs of a container, and the containers at the same time.
+report_containers() {
+    CONTAINERS='' INNERS=''
+    for id in $RUNS; do
+        contained "$root/runs/$id" || continue
+        INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
+        case " $CONTAINERS " in *" $CONTAINER "*) ;; *) CONTAINERS="$CONTAINERS $CONTAINER" ;; esac
+    done
+    [ -n "$CONTAINERS" ] || return 0
+    # shellcheck disable=SC2086 # one word a container
+    find_statuses $CONTAINERS
+    for CONTAINER in $CONTAINERS; do report_container & done
+    wait
+}
+
+# A line at a time: then they do not mix.
+report_container() {
+    status_of "$CONTAINER"
+    seen=
+    [ "$STATUS" != running ] || seen=$(look_at_runs) || STATUS=unknown
+    printf 'container %s %s\n' "$CONTAINER" "$STATUS"
+    [ -z "$seen" ] || printf '%s\n' "$seen" | while read -r line; do printf '%s\n' "$line"; done
+}
+
+look_at_runs() {
+    set -f
+    IFS=$NEWLINE
+    set --
+    for entry in $INNERS; do
+        case $entry in "$CONTAINER "*) INNER=${entry#* } && set -- "$@" "$INNER" ;; esac
+    done
+    unset IFS
+    look_inside "$@"
+}
+
+# Processes are looked at before the files they write at their end: whoever is seen dead has written already.
+report_run() {
+    [ -d "$1" ] || return
+    find_attempt "$1"
+    line="run $2 attempt=${ATTEMPT##*/}" ahead=0
+    add_life holder "$1/holder"
+    if contained "$1"; then
+        line="$line container=$CONTAINER"
+    else
+        add_life supervisor "$STATE/supervisor"
+        add_life leader "$STATE/leader"
+        count_marked "$2"
+        line="$line members=$marked"
+    fi
+    { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
+    here=$2/attempts/${ATTEMPT##*/} ended=
+    FILES="$FILES $2/manifest.json $2/stop $here/log $here/metrics.jsonl $here/state/started"
+    { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
+    { read -r foreign <"$1/foreign"; } 2>/dev/null && [ -e "$1/ticket" ] && ended="$ended foreign=$foreign"
+    printf '%s\n' "$line ahead=$ahead $ended"
+}
+
+add_life() {
+    life=none
+    [ ! -e "$2" ] || life=dead
+    if alive "$2"; then life=live; fi
+    line="$line $1=$life"
+}
+
+count_marked() {
+    marked=0
+    for mark in $MARKED; do
+        [ "$mark" != "RLX_RUN=$1" ] || marked=$((marked + 1))
+    done
+}
+
+# count_ahead TICKET: the runs that wait before this one, and those that have devices of its kind.
+count_ahead() {
+    kind=${1##*.} claimants=' '
+    for other in "${1%/*}/"*".$kind"; do
+        [ "$other" != "$1" ] || break
+        if alive "$other"; then ahead=$((ahead + 1)); fi
+    done
+    for claim in "${1%/tickets/*}/devices/$kind."*/*; do
+        { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || continue
+        case $claimants in *" ${claimed##*/} "*) continue ;; esac
+        claimants="$claimants${claimed##*/} "
+        if alive "$claim" || run_alive "$claimed"; then ahead=$((ahead + 1)); fi
+    done
+}

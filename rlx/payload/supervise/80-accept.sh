@@ -1,0 +1,82 @@
+# ---- accept --------------------------------------------------------------------------------------------------------
+# The caller holds the lock of ROOT/runs on fd 5 and removes INCOMING afterwards. INCOMING/order has a line a run:
+# `<id> <kind> <wanted>`. Prints `started <id>`, `existing <id>` or `warning <text>` lines, all of them at the end: the
+# reader may be gone, and a broken pipe must not end a launch half way.
+
+accept() {
+    incoming=$1 root=$2 leases=$3 socket=$4
+    # The order comes last in the archive: it is whole only if everything before it is.
+    [ "$(tail -n 1 "$incoming/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
+    VISIBLE=
+    while read -r id kind wanted; do
+        [ "$id" = end ] || prepare_leases "$incoming/$id"
+    done <"$incoming/order"
+    results=
+    case $(stat -f -c %T "$root" 2>/dev/null) in
+        tmpfs | ramfs) results="warning $root lies in memory: its runs go when this machine restarts$NEWLINE" ;;
+    esac
+    while read -r id kind wanted; do
+        [ "$id" = end ] || accept_run
+    done <"$incoming/order"
+    printf %s "$results"
+}
+
+accept_run() {
+    run=$root/runs/$id fresh=
+    if [ ! -e "$run" ]; then
+        mv "$incoming/$id" "$run" || fail "cannot create $run"
+        fresh=1
+    fi
+    outcome=existing
+    if startable "$run" && ! alive "$run/holder"; then
+        start_holder </dev/null
+        outcome=started
+    fi
+    results=$results$outcome\ $id$NEWLINE
+}
+
+# fd 5 is closed: the server that tmux may start here would keep the lock for ever.
+start_holder() {
+    set -- sh "$run/supervise.sh" hold "$run" "$leases" "$kind" "$wanted"
+    for name in HOME USER LOGNAME PATH SHELL LANG LC_ALL LC_CTYPE TMPDIR TERM $DOCKER_NAMES; do
+        eval "value=\${$name-}"
+        [ -z "$value" ] || set -- "$name=$value" "$@"
+    done
+    # In a container, what its image declares is for the runs too; elsewhere, a tmux server's variables are not.
+    clean=-i
+    [ ! -e /.dockerenv ] || clean=
+    rm -f "$run/holder"
+    if command -v tmux >/dev/null; then
+        session=$(printf %s "$id" | tr '.:' '__')
+        # Again for a while: a tmux server whose last session just ended may refuse the next one.
+        within "$TMUX_RETRY_S" start_session "$@" || take_back "tmux could not start a session: $said"
+    else
+        # shellcheck disable=SC2086 # no word, or one
+        setsid env $clean "$@" </dev/null >>"$run/holder.log" 2>&1 5<&- &
+    fi
+    within "$HOLDER_START_S" test -e "$run/holder" ||
+        take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"
+}
+
+# By its exit code alone tmux claims success in some cases in which it could not start its server. A session that is
+# not there may be over already: then its holder was here.
+start_session() {
+    # shellcheck disable=SC2086 # no word, or one
+    said=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 env $clean "$@" 2>&1 5<&-)
+    tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]
+}
+
+# A run that cannot start leaves nothing behind, unless it was there before.
+take_back() {
+    if [ -n "$fresh" ]; then mv "$run" "$incoming/taken-back" && rm -rf "$incoming/taken-back"; fi
+    printf %s "$results"
+    fail "$1"
+}
+
+expand() {
+    # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
+    case $1 in
+        '~' | '~/'*) printf '%s\n' "${HOME:?}${1#'~'}" ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}

@@ -1,0 +1,14 @@
+# ---- main ----------------------------------------------------------------------------------------------------------
+
+ENDED='' LEFT='' GROUP='' ZOMBIES='' WITHIN=''
+if [ "${1:-}" = inside ]; then
+    # The host's user is to read what the container's user writes; 0700 on the run directory keeps others out.
+    WITHIN=1
+    umask 022
+    shift
+fi
+case ${1:-} in
+    # The script itself may come on stdin, so no command may read from there.
+    accept | hold | held | run | lead | stop | await | look | report | manifests | leases) "$@" </dev/null ;;
+    *) fail "usage: supervise.sh accept|hold|run|stop|report …" ;;
+esac

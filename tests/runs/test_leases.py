@@ -1,0 +1,206 @@
+"""Devices by count and by list, among runs of the host and of its containers, and against what knows no leases."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.cli.leases_text import lease_lines
+from rlx.errors import RlxError, UsageError
+from rlx.hosts import local_site
+from rlx.plan import LOCAL, LaunchPlan, RunState, Site
+from rlx.runs import Leases, RunRef, launch, look_at_leases, stop
+from tests.conftest import CASES, stop_runs_below
+from tests.devices import machine_with, put_program
+from tests.engine import Engine
+from tests.runs.toys import FOREVER, ended, holder_pid, home, log_of, reaches, see, start, toy_plan, until
+
+_CASES = sorted(path.name for path in (CASES / "npu-smi").iterdir() if path.is_dir())
+_SHOW = 'echo "devices $RLX_DEVICES"\n'
+_GO = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A host with four NPUs; without npu-smi until a test puts one there."""
+    with machine_with(tmp_path, monkeypatch, *(f"davinci{n}" for n in range(4)), "davinci_manager") as folder:
+        yield folder
+        stop_runs_below(tmp_path / "root" / "runs")
+
+
+def npu_plan(script: str, *listed: int, count: int = 1, site: Site | None = None) -> LaunchPlan:
+    return replace(
+        toy_plan(script),
+        device_kind="npu",
+        devices=len(listed) or count,
+        device_list=listed,
+        site=site or local_site(),
+    )
+
+
+def begin(plan: LaunchPlan) -> RunRef:
+    (ref,) = start(plan)
+    return ref
+
+
+def devices_of(ref: RunRef) -> str:
+    return until(
+        lambda: next((line.split()[1] for line in log_of(ref).splitlines() if line.startswith("devices ")), None),
+        f"{ref.run_id} says its devices",
+    )
+
+
+def leases() -> Leases:
+    return look_at_leases(LOCAL, os.environ["RLX_LEASES"])
+
+
+def go(ref: RunRef) -> None:
+    (ref.run_dir / "go").touch()
+
+
+def test_a_list_gets_exactly_these(programs: Path) -> None:
+    listed = begin(npu_plan(_SHOW + _GO, 3, 1))
+    assert devices_of(listed) == "1,3"
+    counted = begin(npu_plan(_SHOW + _GO, count=2))
+    assert devices_of(counted) == "0,2"
+    assert [(lease.device, lease.run_id) for lease in leases().held] == [
+        (0, counted.run_id),
+        (1, listed.run_id),
+        (2, counted.run_id),
+        (3, listed.run_id),
+    ]
+
+
+def test_a_listed_device_that_is_taken_is_waited_for(programs: Path) -> None:
+    first = begin(npu_plan(_SHOW + _GO, 2))
+    assert devices_of(first) == "2"
+    second = begin(npu_plan(_SHOW + _GO, 2, 3))
+    reaches(second, RunState.QUEUED)
+    assert [ticket.run_id for ticket in leases().waiting] == [second.run_id]
+    go(first)
+    assert devices_of(second) == "2,3"
+
+
+@pytest.mark.parametrize(
+    ("plan", "complaint"),
+    [
+        ((7,), "there is no npu device 7: this host has 0 1 2 3"),
+        ((0, 1, 2, 3, 4), "there is no npu device 4"),
+    ],
+)
+def test_a_device_that_does_not_exist_is_refused(programs: Path, plan: tuple[int, ...], complaint: str) -> None:
+    with pytest.raises(RlxError, match=complaint):
+        begin(npu_plan("true\n", *plan))
+
+
+def test_more_devices_than_there_are_is_refused(programs: Path) -> None:
+    with pytest.raises(RlxError, match=r"needs 5 npu device.*this host has 4"):
+        begin(npu_plan("true\n", count=5))
+
+
+@pytest.mark.parametrize(("listed", "count"), [((1, 1), 2), ((0, 1), 3), ((-1,), 1)])
+def test_a_list_that_contradicts_itself_is_refused(listed: tuple[int, ...], count: int) -> None:
+    plan = replace(npu_plan("true\n"), device_list=listed, devices=count)
+    with pytest.raises(UsageError, match="lists"):
+        launch([plan], {}, home())
+
+
+def test_leases_go_when_their_run_is_over(programs: Path) -> None:
+    ref = begin(npu_plan(_SHOW + _GO, 1))
+    devices_of(ref)
+    (lease,) = leases().held
+    assert (lease.device, lease.kind, lease.outlives_holder, lease.container) == (1, "npu", False, None)
+    go(ref)
+    ended(ref)
+    until(lambda: not leases().held, "the lease goes")
+    assert leases().free == (("npu", 0), ("npu", 1), ("npu", 2), ("npu", 3))
+
+
+def test_a_run_without_holder_keeps_its_devices(programs: Path) -> None:
+    ref = begin(npu_plan(_SHOW + FOREVER, count=3))
+    devices_of(ref)
+    os.kill(holder_pid(ref), signal.SIGKILL)
+    until(lambda: [lease.outlives_holder for lease in leases().held] == [True] * 3, "only the run itself says so")
+    other = begin(npu_plan(_SHOW, count=2))
+    reaches(other, RunState.QUEUED)
+    assert any("its holder is gone" in line for line in lease_lines(leases(), 0))
+    stop(ref, 0)
+    assert ended(other).state is RunState.FINISHED
+
+
+def test_a_device_that_somebody_else_uses_is_left_alone(programs: Path, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    table.write_text((CASES / "npu-smi" / "910b-25.2" / "info.txt").read_text())
+    put_program(programs, "npu-smi", f'[ "$*" = info ] && cat {table}')
+    assert devices_of(begin(npu_plan(_SHOW + _GO, count=3))) == "0,1,3"
+    waiting = begin(npu_plan(_SHOW, 2))
+    seen = until(lambda: found if (found := see(waiting)).detail.startswith("waits") else None, "it says why")
+    assert (seen.state, "2:1333928" in seen.detail) == (RunState.QUEUED, True)
+    assert [(process.device, process.pid) for process in leases().foreign] == [(2, 1333928)]
+    assert "npu 2  in use by pid 1333928, outside rlx" in lease_lines(leases(), 0)
+    table.write_text("")
+    assert devices_of(waiting) == "2"
+
+
+@pytest.mark.parametrize("script", ["exit 1", "sleep 1000", "echo 'dcmi model initialized failed, because 8005'"])
+def test_leases_alone_decide_where_npu_smi_is_broken(
+    programs: Path, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_program(programs, "npu-smi", script)
+    # The time-out is real, but shorter.
+    put_program(programs, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
+    assert devices_of(begin(npu_plan(_SHOW, count=4))) == "0,1,2,3"
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_the_process_tables_of_several_generations(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    put_program(programs, "npu-smi", f"cat {CASES / 'npu-smi' / name / 'info.txt'}")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    found = [[process.kind, process.device, process.pid] for process in leases().foreign]
+    assert found == json.loads((CASES / "npu-smi" / name / "expected.json").read_text())
+
+
+def container_with(engine: Engine, tmp_path: Path, name: str, *numbers: int) -> Site:
+    """A container that sees these NPUs of the host."""
+    node = tmp_path / "node"
+    node.touch()
+    root = tmp_path / "root"
+    root.mkdir(exist_ok=True)
+    nodes = [f"{node}:/dev/davinci{number}" for number in numbers]
+    container = engine.run_container(name, [f"{root}:/shared", *nodes])
+    return replace(local_site(), container=name, container_id=container, container_root="/shared")
+
+
+def test_a_container_gets_what_it_sees_and_names_it_from_0(engine: Engine, programs: Path, tmp_path: Path) -> None:
+    site = container_with(engine, tmp_path, "half", 2, 3)
+    ref = begin(npu_plan(_SHOW + _GO, 3, site=site))
+    assert devices_of(ref) == "1"
+    assert [(lease.device, lease.container) for lease in leases().held] == [(3, site.container_id)]
+    with pytest.raises(RlxError, match="there is no npu device 0: the container has 2 3"):
+        begin(npu_plan("true\n", 0, site=site))
+    with pytest.raises(RlxError, match=r"needs 3 npu device.*the container has 2"):
+        begin(npu_plan("true\n", count=3, site=site))
+
+
+def test_two_containers_never_get_the_same_npu(engine: Engine, programs: Path, tmp_path: Path) -> None:
+    one = container_with(engine, tmp_path, "one", 0, 1, 2)
+    two = container_with(engine, tmp_path, "two", 2, 3)
+    first = begin(npu_plan(_SHOW + _GO, count=3, site=one))
+    assert devices_of(first) == "0,1,2"
+    second = begin(npu_plan(_SHOW + _GO, count=2, site=two))
+    assert reaches(second, RunState.QUEUED).queued_behind == 1
+    os.kill(holder_pid(first), signal.SIGKILL)
+    until(lambda: all(lease.outlives_holder for lease in leases().held), "the holder is gone")
+    assert reaches(second, RunState.QUEUED)
+    assert {lease.run_id for lease in leases().held} == {first.run_id}
+    go(first)
+    assert devices_of(second) == "0,1"
