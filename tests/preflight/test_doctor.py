@@ -20,11 +20,12 @@ version: 1
 name: probe
 backend: {{kind: verl, version: "{version}", python: {python}}}
 model: {{path: {folder}/model}}
-data: {{train: {folder}/train.parquet, val: {folder}/val.parquet, train_rows: 3, prompt_key: question}}
+data: {{train: {folder}/train.parquet, val: {folder}/val.parquet, train_rows: 3, prompt_key: question,
+       max_prompt_tokens: 8, max_response_tokens: 8}}
 reward: gsm8k
 algorithm: {{kind: grpo}}
 train: {{batch_size: 1, mini_batch_size: 1, micro_batch_size: 1, epochs: 1, lr: 1.0e-6}}
-rollout: {{engine: vllm, n: 2}}
+rollout: {{engine: vllm, n: 2, log_prob_micro_batch_size: 1}}
 layout: {{device: {device}, devices_per_node: {devices}}}
 eval: {{every: 1}}
 """
