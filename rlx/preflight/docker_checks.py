@@ -58,7 +58,8 @@ def _entry(examined: Examined) -> Iterator[Finding]:
 
 
 def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
-    if not found["init"] and examined.inside and not _reaps(examined.inside.of("processes").get("init", "")):
+    first = examined.inside.of("processes").get("init") if examined.inside else None
+    if not found["init"] and first and not _reaps(first):
         message = "process 1 does not reap orphans, so each run leaves zombies until the container restarts"
         yield Finding("RLX524", Severity.NOTE, message, "create the container with --init", examined.where)
     shm = found.get("shm_bytes", 0)
@@ -75,8 +76,17 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
 
 def _reaps(init: str) -> bool:
     """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
-    program = PurePosixPath(init.split()[0]).name if init.split() else ""
-    return program in {"tini", "docker-init", "dumb-init", "s6-svscan", "systemd", "init", "bash", "sh", "dash"}
+    return PurePosixPath(init.split()[0]).name in {
+        "tini",
+        "docker-init",
+        "dumb-init",
+        "s6-svscan",
+        "systemd",
+        "init",
+        "bash",
+        "sh",
+        "dash",
+    }
 
 
 def _storage(found: Facts, examined: Examined) -> Iterator[Finding]:

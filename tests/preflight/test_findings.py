@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.cli.doctor_text import doctor_text
 from rlx.plan import Finding, Severity, Site
 from rlx.preflight import Wanted, examine, findings_of, has_errors
 from rlx.preflight.wanted import DataFile
@@ -255,6 +256,13 @@ def test_model_and_data() -> None:
     assert asked({**train, "rows": 7000}) == {"RLX551": WARNING}
     assert asked({**train, "columns": ["question"]}) == {"RLX552": ERROR}
     assert asked({**train, "unread": "there is no pyarrow"}) == {"RLX553": NOTE}
+
+
+def test_names_on_the_host_do_not_steer_the_terminal() -> None:
+    table = recorded("npu_smi", "a2-910b2-25.2-busy").replace("VLLMWorker_TP", "\x1b[2Jvllm\x9b1m ")
+    examined = examine(RecordedHost({"machine": MACHINE, "npu_smi": table}), Site())
+    text = doctor_text(examined, findings_of(examined))
+    assert "vllm" in text and "\x1b" not in text and "\x9b" not in text
 
 
 def test_the_worst_comes_first() -> None:
