@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.terminal_text import printable_lines
 from rlx.plan import Finding
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
         lines += [examined.where, *_indented(inside)]
     if examined.environment:
         lines += [f"what would train, in {examined.where}", *_indented([*_python(examined.environment)])]
-    return "\n".join([*lines, *_findings(findings)])
+    # Names of processes and containers are other people's; none of them may steer this terminal.
+    return "\n".join(_shown(line) for line in [*lines, *_findings(findings)])
+
+
+def _shown(line: str) -> str:
+    return " ".join(printable_lines(line.encode(errors="replace")))
 
 
 def _indented(rows: Sequence[tuple[str, str]]) -> list[str]:
@@ -46,7 +52,8 @@ def _machine(side: Side) -> Iterator[tuple[str, str]]:
     processes = side.of("processes")
     if processes:
         yield "processes", f"{processes['total']}, {processes['zombies']} of them zombies"
-    yield "tmux", side.of("tools").get("tmux_version") or "none"
+    if side.of("tools"):
+        yield "tmux", side.of("tools")["tmux_version"] or "none"
 
 
 def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:

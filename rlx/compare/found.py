@@ -9,8 +9,21 @@ from rlx.compare.config_diff import ConfigDifference
 from rlx.evidence import JudgedRun
 
 VALIDATION_DATA = "validation data"
-_FACTS = {"python": "python", "platform": "platform", "machine": "machine", "git_commit": "git commit"}
-_SECTIONS = {"packages": "package", "code": "code", "files": "file"}
+_FACTS = {
+    "python": "python",
+    "platform": "platform",
+    "machine": "machine",
+    "image": "image",
+    "git_commit": "git commit",
+}
+_SECTIONS = {
+    "packages": "package",
+    "ascend": "ascend",
+    "code": "code",
+    "commits": "commit of",
+    "changes": "uncommitted changes of",
+    "files": "file",
+}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})

@@ -1,4 +1,5 @@
-"""Writes down what a run really ran with: interpreter, package versions, the code in the working directory, its data.
+"""Writes down what a run really ran with: interpreter, package versions, image and driver, the code and its
+uncommitted changes, its data.
 
     python provenance.py OUTPUT.json [DATA FILE…]
 
@@ -10,8 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata, util
@@ -22,9 +28,24 @@ from typing import Any
 HASH_WHOLE_UP_TO = 64 * 1024**2
 EDGE = 1024**2
 CODE = ("verl", "mindspeed_rl")
+# A working tree on a slow shared disk must not hold up the training for long.
+GIT_S = 20
+# No monitor that a repository configures is started. Containers often run as another user than the owner of the
+# source, which git would refuse.
+SETTINGS = ("safe.directory=*", "core.fsmonitor=false", "core.quotePath=true", "color.ui=false")
+GIT = ("git", *(word for setting in SETTINGS for word in ("-c", setting)))
+VERSION_FILES = {
+    "driver": ("/usr/local/Ascend/driver/version.info",),
+    "cann": (
+        "/usr/local/Ascend/ascend-toolkit/latest/*-linux/ascend_toolkit_install.info",
+        "/usr/local/Ascend/cann/*-linux/ascend_toolkit_install.info",
+        "/usr/local/Ascend/ascend-toolkit/latest/version.cfg",
+    ),
+}
 
 
 def main(output: str, data_files: Sequence[str]) -> None:
+    sources = {name: attempt(source, name) for name in CODE}
     record = {
         "schema_version": 1,
         "time": time.time(),
@@ -33,8 +54,12 @@ def main(output: str, data_files: Sequence[str]) -> None:
         "platform": platform.platform(),
         "machine": platform.node(),
         "packages": attempt(packages),
+        "image": attempt(image),
+        "ascend": {name: attempt(ascend_version, patterns) for name, patterns in VERSION_FILES.items()},
         "code": {name: attempt(location, name) for name in CODE},
         "git_commit": attempt(git_commit, Path.cwd()),
+        "commits": {name: attempt(commit, root) for name, root in sources.items()},
+        "changes": {name: attempt(changes, root) for name, root in sources.items()},
         "data": {path: attempt(fingerprint, Path(path)) for path in data_files},
     }
     write(Path(output), json.dumps(record, indent=1, sort_keys=True))
@@ -62,6 +87,76 @@ def location(module: str) -> str | None:
     """The folder that `import` would take the module from; None if it is not there. A fork may shadow a wheel."""
     spec = util.find_spec(module)
     return str(Path(spec.origin).parent) if spec and spec.origin else None
+
+
+def image() -> str | None:
+    """The image of the container, as whoever started the run found it: its digest or id. None outside a container."""
+    given = os.environ.get("RLX_IMAGE")
+    file = Path(os.environ.get("RLX_RUN_DIR", "/nowhere"), "image")
+    return given or (read(file).strip() if file.is_file() else None)
+
+
+def ascend_version(patterns: Sequence[str]) -> str | None:
+    """The version in the first of the files that is there; version.cfg writes it as `[7.7.0.1.231:8.2.RC1]`."""
+    for file in (found for pattern in patterns for found in sorted(Path("/").glob(pattern[1:]))):
+        text = read(file)
+        for expression in (r"^package_version=(\S+)", r"^[Vv]ersion=(\S+)", r"^toolkit_running_version=\[.*:(.+)\]"):
+            found = re.search(expression, text, re.MULTILINE)
+            if found:
+                return found.group(1)
+    return None
+
+
+def source(module: str) -> Path | None:
+    """The working tree that a module is imported from; None for one that was installed, or is not there."""
+    place = location(module)
+    for folder in Path(place).resolve().parents if place else ():
+        # What lies in an environment inside of somebody's working tree is no part of that tree.
+        if folder.name in ("site-packages", "dist-packages"):
+            return None
+        if (folder / ".git").exists():
+            return folder
+    return None
+
+
+def commit(root: Any) -> str | None:
+    if not isinstance(root, Path):
+        return root
+    try:
+        return git(root, "rev-parse", "HEAD").decode().strip()
+    except FileNotFoundError:
+        return git_commit(root)
+
+
+def changes(root: Any) -> str | None:
+    """SHA-256 over what is not committed: the difference to HEAD, and the names of new files. `none`: all is."""
+    if not isinstance(root, Path):
+        return root
+    index = root / git(root, "rev-parse", "--git-path", "index").decode().strip()
+    with tempfile.TemporaryDirectory() as folder:
+        # git brings the index up to date while it compares; the one of the working tree is not ours to write.
+        copy = shutil.copy2(str(index), folder)
+        difference = git(root, "diff", "--no-ext-diff", "--no-textconv", "--full-index", "HEAD", index=copy)
+        new = git(root, "ls-files", "-z", "--others", "--exclude-standard", index=copy)
+    return hashlib.sha256(difference + b"\0" + new).hexdigest() if difference or new else "none"
+
+
+def git(root: Path, *arguments: str, index: str | None = None) -> bytes:
+    """What git says. Raises if it fails or takes too long."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    if index:
+        environment["GIT_INDEX_FILE"] = index
+    done = subprocess.run(
+        [*GIT, "-C", str(root), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        timeout=GIT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode(errors="replace").strip()[:200])
+    return done.stdout
 
 
 def git_commit(folder: Path) -> str | None:

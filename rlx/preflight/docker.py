@@ -23,7 +23,7 @@ def parse_docker(text: str) -> dict[str, Any]:
         "client": found.get("client"),
         "server": found.get("server"),
         "problem": _problem(text, found),
-        "said": "" if found.get("server") else last_line(text),
+        "said": "" if found.get("server") or found.get("missing") else last_line(text),
         "running": [{"id": id_, "name": name, "image": image} for id_, name, image in running],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from rlx.plan import Finding, Severity
+from rlx.plan import Finding, Severity, Site
 from rlx.preflight.examined import Examined
 from rlx.preflight.probe import Facts
 
@@ -39,7 +39,7 @@ def container(examined: Examined) -> Iterator[Finding]:
         return
     if "error" in found:
         running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ())) or "none"
-        message = f"there is no container {name}: {found['error']}"
+        message = f"the container {name} cannot be looked at: {found['error']}"
         yield Finding("RLX522", Severity.ERROR, message, f"name one that runs: {running}", examined.site.host)
     elif found.get("state") != "running":
         message = f"the container {name} does not run: it is {found.get('state')}"
@@ -58,7 +58,8 @@ def _entry(examined: Examined) -> Iterator[Finding]:
 
 
 def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
-    if not found["init"] and examined.inside and not _reaps(examined.inside.of("processes").get("init", "")):
+    first = examined.inside.of("processes").get("init") if examined.inside else None
+    if not found["init"] and first and not _reaps(first):
         message = "process 1 does not reap orphans, so each run leaves zombies until the container restarts"
         yield Finding("RLX524", Severity.NOTE, message, "create the container with --init", examined.where)
     shm = found.get("shm_bytes", 0)
@@ -75,20 +76,34 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
 
 def _reaps(init: str) -> bool:
     """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
-    program = PurePosixPath(init.split()[0]).name if init.split() else ""
-    return program in {"tini", "docker-init", "dumb-init", "s6-svscan", "systemd", "init", "bash", "sh", "dash"}
+    return PurePosixPath(init.split()[0]).name in {
+        "tini",
+        "docker-init",
+        "dumb-init",
+        "s6-svscan",
+        "systemd",
+        "init",
+        "bash",
+        "sh",
+        "dash",
+    }
 
 
 def _storage(found: Facts, examined: Examined) -> Iterator[Finding]:
-    """Runs are to outlive the container."""
-    root = examined.site.root
-    home = examined.host.of("machine").get("home", "")
+    """Runs are to outlive the container, so their root lies in a folder that it shares with the host."""
+    shared = [
+        PurePosixPath(mount["source"]) for mount in found["mounts"] if mount["type"] == "bind" and mount["writable"]
+    ]
+    root, home = examined.site.root, examined.host.of("machine").get("home", "")
     path = PurePosixPath(home + root[1:] if root.startswith("~") else root)
-    if any(mount["writable"] and path.is_relative_to(mount["source"]) for mount in found["mounts"]):
+    # The root that nobody has chosen is a choice of the launch: it takes a folder that is shared.
+    if shared and (root == Site().root or any(path.is_relative_to(folder) for folder in shared)):
         return
-    fate = "removed with it when it stops (--rm)" if found["auto_remove"] else "removed with it"
-    shared = [mount["source"] for mount in found["mounts"] if mount["type"] == "bind" and mount["writable"]]
-    hint = f"; it shares {', '.join(shared[:3])}" if shared else ""
-    message = f"host and container share no folder that holds {root}: runs would lie in the container and be {fate}"
-    fix = f"set a root on a shared folder: rlx hosts add … --root{hint}"
+    fate = "are removed with it when it stops (--rm)" if found["auto_remove"] else "go with it"
+    message = f"host and container share no folder that holds {root}: runs would lie in the container and {fate}"
+    fix = (
+        f"set a root below {' or '.join(map(str, shared[:3]))}: rlx hosts add … --root"
+        if shared
+        else "create the container with a shared folder: docker run -v /data:/data"
+    )
     yield Finding("RLX527", Severity.WARNING, message, fix, examined.where)

@@ -97,7 +97,7 @@ def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     ]
     if site.container is None:
         return inside
-    folders = tuple(dict.fromkeys((site.container_root or site.root, "/tmp")))
+    folders = ("/tmp", *([site.container_root] if site.container_root else []))
     again = [Question(probe) for probe in (MACHINE, TOOLS, PROCESSES, DEVICES, NPU_SMI, ASCEND)]
     return [*again, Question(DISK, folders), *inside]
 

@@ -9,8 +9,8 @@ from rlx.preflight.examined import Examined, chips, folders
 from rlx.preflight.probe import Facts, Side
 
 # What supervise.sh calls; on the host it is the holder that does, in the container the supervisor.
-_HOST_TOOLS = ("tar", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed")
-_INSIDE_TOOLS = ("bash", "mktemp", "setsid", "stat", "tail", "grep", "awk", "sed")
+_HOST_TOOLS = ("tar", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed", "od")
+_INSIDE_TOOLS = ("bash", "mktemp", "setsid", "stat", "grep", "od")
 _GIB_IN_KIB = 1024**2
 _NO_SPACE_KIB, _LITTLE_SPACE_KIB = _GIB_IN_KIB, 20 * _GIB_IN_KIB
 _FEW_INODES = 10_000
@@ -56,11 +56,12 @@ def _missing_tools(where: str, found: Facts, needed: tuple[str, ...]) -> Iterato
 
 
 def disk(examined: Examined) -> Iterator[Finding]:
-    """Space, inodes and rights where runs are written. The first path is the root of the runs."""
+    """Space and inodes of every folder that was asked for; rights and kind of the one that holds the runs."""
     for where, side in examined.sides():
-        for number, folder in enumerate(folders(side)):
+        root = examined.site.container_root if side is examined.inside else examined.site.root
+        for folder in folders(side):
             yield from _space(where, folder)
-            if number == 0:
+            if folder["path"] == root:
                 yield from _root(where, folder, examined)
 
 
@@ -82,10 +83,8 @@ def _root(where: str, folder: Facts, examined: Examined) -> Iterator[Finding]:
         message = f"{folder['existing']}: {user} may not write there, so {folder['path']} cannot hold runs"
         yield Finding("RLX513", Severity.ERROR, message, "choose a root that you own: rlx hosts add … --root", where)
     if folder["type"] in _MEMORY_FILE_SYSTEMS:
-        refused = examined.site.place.inside is not None
         message = f"{folder['path']} lies in memory ({folder['type']}): runs there go with the next restart"
-        severity = Severity.ERROR if refused else Severity.WARNING
-        yield Finding("RLX514", severity, message, "choose a root on a disk: rlx hosts add … --root", where)
+        yield Finding("RLX514", Severity.WARNING, message, "choose a root on a disk: rlx hosts add … --root", where)
 
 
 def clock(examined: Examined) -> Iterator[Finding]:

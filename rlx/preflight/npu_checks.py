@@ -81,6 +81,12 @@ def devices(examined: Examined) -> Iterator[Finding]:
 
 def health(examined: Examined) -> Iterator[Finding]:
     bad = [chip for chip in chips(examined.host) if chip["health"] != _HEALTHY]
+    listed = {chip["device"] for chip in chips(examined.host)}
+    gone = [number for number in examined.host.of("devices").get("numbers", ()) if listed and number not in listed]
+    if gone:
+        message = f"npu-smi does not list {', '.join(f'/dev/davinci{number}' for number in gone)}: fallen off the bus?"
+        fix = "lspci | grep -i accelerators, on the host; leave them out: rlx launch … --devices"
+        yield Finding("RLX534", Severity.WARNING, message, fix, examined.site.host)
     if bad:
         named = ", ".join(f"{chip['device']} ({chip['health']})" for chip in bad)
         enough = len(chips(examined.host)) - len(bad) >= examined.wanted.devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -69,6 +70,107 @@ def test_the_commit_of_the_working_directory(tmp_path: Path) -> None:
     assert run(tmp_path)["git_commit"] == commit
     subprocess.run([*git, "checkout", "-q", "--detach"], check=True)
     assert run(tmp_path)["git_commit"] == commit
+
+
+def fork(folder: Path) -> list[str]:
+    """A working tree with a package `verl`, and the git command for it."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(folder)]
+    (folder / "verl").mkdir()
+    (folder / "verl" / "__init__.py").write_text("a = 1\n")
+    (folder / ".gitignore").write_text("*.json\n__pycache__/\n")
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *arguments], check=True)
+    return git
+
+
+def from_fork(folder: Path, **environment: str) -> dict[str, Any]:
+    """Recorded elsewhere: what counts is where the package is imported from."""
+    output = folder.parent / "provenance.json"
+    variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    subprocess.run([sys.executable, SCRIPT, output], cwd="/", env=variables, check=True)
+    record: dict[str, Any] = json.loads(output.read_text())
+    return record
+
+
+def test_uncommitted_changes_of_a_fork_are_on_record(tmp_path: Path) -> None:
+    folder = tmp_path / "fork"
+    folder.mkdir()
+    git = fork(folder)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    clean = from_fork(folder)
+    assert (clean["commits"]["verl"], clean["changes"]["verl"]) == (head, "none")
+    assert clean["changes"]["mindspeed_rl"] is None
+    seen = set()
+    for file, text in (("verl/__init__.py", "a = 2\n"), ("verl/__init__.py", "a = 3\n"), ("verl/new.py", "")):
+        (folder / file).write_text(text)
+        seen.add(from_fork(folder)["changes"]["verl"])
+    assert len(seen) == 3 and all(len(digest) == 64 for digest in seen)
+    (folder / "verl/new.py").unlink()
+    (folder / "verl/__init__.py").write_text("a = 1\n")
+    index = (folder / ".git/index").read_bytes()
+    assert from_fork(folder)["changes"]["verl"] == "none"
+    assert (folder / ".git/index").read_bytes() == index
+
+
+def test_a_fork_of_another_user(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give files away")
+    folder = tmp_path / "fork"
+    folder.mkdir()
+    fork(folder)
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, 12345, 12345)
+    assert from_fork(folder)["changes"]["verl"] == "none"
+
+
+def test_a_repository_runs_nothing_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "fork"
+    folder.mkdir()
+    git = fork(folder)
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
+    trap.chmod(0o755)
+    for key in ("core.fsmonitor", "diff.external", "diff.evil.textconv", "core.pager"):
+        subprocess.run([*git, "config", key, str(trap)], check=True)
+    (folder / ".gitattributes").write_text("*.py diff=evil\n")
+    (folder / "verl/__init__.py").write_text("a = 2\n")
+    assert len(from_fork(folder)["changes"]["verl"]) == 64
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_host_without_git(tmp_path: Path) -> None:
+    folder = tmp_path / "fork"
+    folder.mkdir()
+    git = fork(folder)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    record = from_fork(folder, PATH=str(tmp_path))
+    assert record["commits"]["verl"] == head
+    assert record["changes"]["verl"].startswith("error: FileNotFoundError")
+
+
+def test_an_environment_in_a_working_tree_is_no_part_of_it(tmp_path: Path) -> None:
+    fork(tmp_path)
+    packages = tmp_path / ".venv/lib/python3/site-packages"
+    (packages / "verl").mkdir(parents=True)
+    (packages / "verl/__init__.py").write_text("")
+    record = from_fork(packages)
+    assert record["code"]["verl"] == str(packages / "verl")
+    assert record["commits"]["verl"] is None and record["changes"]["verl"] is None
+
+
+def test_the_image_comes_from_whoever_started_the_run(tmp_path: Path) -> None:
+    (tmp_path / "image").write_text("quay.io/x@sha256:12\n")
+    assert from_fork(tmp_path / "none", RLX_RUN_DIR=str(tmp_path))["image"] == "quay.io/x@sha256:12"
+    assert from_fork(tmp_path / "none", RLX_IMAGE="sha256:34")["image"] == "sha256:34"
+    assert from_fork(tmp_path / "none")["image"] is None
+
+
+def test_versions_of_driver_and_cann(tmp_path: Path) -> None:
+    (tmp_path / "version.info").write_text("Version=7.35\npackage_version=25.5.0\n")
+    (tmp_path / "version.cfg").write_text("# x\ntoolkit_running_version=[7.7.0.1.231:8.2.RC1]\n")
+    assert provenance.ascend_version([f"{tmp_path}/none", f"{tmp_path}/version.info"]) == "25.5.0"
+    assert provenance.ascend_version([f"{tmp_path}/*.cfg"]) == "8.2.RC1"
+    assert provenance.ascend_version([f"{tmp_path}/none"]) is None
 
 
 def test_big_files_are_told_apart_by_their_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,19 @@ def test_undeclared_differences_are_named(control_builder: Build, treated: Build
     assert comparison.reportable
 
 
+def test_uncommitted_changes_are_a_difference(control_builder: Build, treated: Build) -> None:
+    def found(changes: str, image: str) -> dict[str, Any]:
+        return {"image": image, "ascend": {"cann": "8.5.0"}, "commits": {"verl": "ab"}, "changes": {"verl": changes}}
+
+    changed = treated(provenance=found("c0ffee", "sha256:2"))
+    comparison = compare(control_builder(provenance=found("none", "sha256:1")), [changed])
+    (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
+    assert finding.message == (
+        "aqn differs from baseline in what no arm declares: image: sha256:1 → sha256:2; "
+        "uncommitted changes of verl: none → c0ffee"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.cli.doctor_text import doctor_text
 from rlx.plan import Finding, Severity, Site
 from rlx.preflight import Wanted, examine, findings_of, has_errors
 from rlx.preflight.wanted import DataFile
@@ -75,6 +76,12 @@ def test_sick_npus_are_an_error_if_the_recipe_needs_them_all() -> None:
     assert "2 of 8 NPUs are not healthy: 3 (Warning), 6 (Alarm)" in message(found, "RLX534")
 
 
+def test_an_npu_that_is_gone_from_the_table() -> None:
+    seven = recorded("npu_smi", "a2-910b3-24.1").replace("| 6     910B3 ", "| x     910B3 ")
+    nodes = "".join(f"/dev/davinci{number} yes\n" for number in range(8))
+    assert "/dev/davinci6" in message(look({"npu_smi": seven, "devices": nodes}), "RLX534")
+
+
 @pytest.mark.parametrize("name", ["dcmi-8005", "dcmi-8020", "denied"])
 def test_npu_smi_without_the_driver(name: str) -> None:
     assert said(look({"npu_smi": recorded("npu_smi", name)})) == {"RLX531": WARNING}
@@ -133,11 +140,13 @@ def test_how_a_container_was_created() -> None:
     assert message(found, "RLX516").startswith("2283 zombie processes: 2280 of sleep (1)")
     elsewhere = look(DOCKER, inside, Site(container="verl-a3", root="/home/ada/rlx"))
     assert "share no folder that holds /home/ada/rlx" in message(elsewhere, "RLX527")
+    # A launch takes the shared folder by itself where nobody has chosen a root.
+    assert "RLX527" not in said(look(DOCKER, inside, Site(container="verl-a3")))
 
 
 def test_disk_that_is_full_closed_or_memory() -> None:
     def folder(**changes: str) -> str:
-        values = {"path": "/data", "existing": "/data", "writable": "yes", "type": "ext2/ext3"}
+        values = {"path": "~/rlx", "existing": "/home/ada", "writable": "yes", "type": "ext2/ext3"}
         values |= {"space": "/dev/sda 1 1 99999999 1% /", "inodes": "/dev/sda 100000 1 99999 1% /"} | changes
         return "".join(f"{key}={value}\n" for key, value in values.items())
 
@@ -158,7 +167,8 @@ def test_a_clock_that_is_a_day_off(ahead_s: int, words: str) -> None:
 
 def test_programs_that_are_missing() -> None:
     tools = "".join(
-        f"{tool}=/usr/bin/{tool}\n" for tool in ("tar", "mktemp", "setsid", "stat", "tail", "xargs", "grep", "awk")
+        f"{tool}=/usr/bin/{tool}\n"
+        for tool in ("tar", "mktemp", "setsid", "stat", "tail", "xargs", "grep", "awk", "od")
     )
     found = look({"tools": tools + "stat_format=yes\nsed=/bin/sed\n"})
     assert message(found, "RLX510") == "missing: flock, bash"
@@ -246,6 +256,13 @@ def test_model_and_data() -> None:
     assert asked({**train, "rows": 7000}) == {"RLX551": WARNING}
     assert asked({**train, "columns": ["question"]}) == {"RLX552": ERROR}
     assert asked({**train, "unread": "there is no pyarrow"}) == {"RLX553": NOTE}
+
+
+def test_names_on_the_host_do_not_steer_the_terminal() -> None:
+    table = recorded("npu_smi", "a2-910b2-25.2-busy").replace("VLLMWorker_TP", "\x1b[2Jvllm\x9b1m ")
+    examined = examine(RecordedHost({"machine": MACHINE, "npu_smi": table}), Site())
+    text = doctor_text(examined, findings_of(examined))
+    assert "vllm" in text and "\x1b" not in text and "\x9b" not in text
 
 
 def test_the_worst_comes_first() -> None:
