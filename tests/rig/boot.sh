@@ -33,10 +33,12 @@ private_devices() {
     mount --rbind "$new" /dev
 }
 
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/etc /run/sshd
+mount --bind /etc /run/etc
+mount -o remount,bind,ro /run/etc
 mount --rbind "$folder/etc" /etc
 mount --rbind "$folder/root" /root
-mount -t tmpfs -o mode=755 tmpfs /run
-mkdir /run/sshd
 
 if [ "$kind" = host ]; then
     private_devices

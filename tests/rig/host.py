@@ -59,8 +59,6 @@ class Host(Machine):
 
     def prepare(self, hosts_file: str) -> None:
         super().prepare(hosts_file)
-        for key in (self.folder / "etc/ssh").glob("ssh_host_*"):
-            key.unlink()
         (self.folder / "etc/ssh/sshd_config").write_text(_SSHD_CONFIG)
         self._authorize("root")
         self._new_key()

@@ -96,7 +96,7 @@ def test_a_cut_cable_loses_nothing_once_it_is_healed(rig: Rig) -> None:
 def test_a_reboot_ends_all_processes_and_keeps_the_files(rig: Rig) -> None:
     host = rig.hosts[0]
     rig.client.run("ssh", "h1", "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo kept >/srv/file")
-    assert "sleep" in host.processes().values()
+    wait_until(lambda: "sleep" in host.processes().values(), "nothing started")
     host.reboot()
     assert "sleep" not in host.processes().values()
     assert rig.client.run("ssh", "h1", "cat /srv/file").stdout == b"kept\n"
