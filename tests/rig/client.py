@@ -1,4 +1,4 @@
-"""The machine in front of the user, where rlx and ssh run. Of its files, /root, /etc and /run are its own."""
+"""The machine in front of the user, where rlx and ssh run. Of its files, /root, /etc, /run and /tmp are its own."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ def rig_switch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_rig(rig_switch: Path) -> Iterator[Callable[[int], Rig]]:
+def new_rig(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Rig]]:
     """Makes rigs of any number of hosts; each test has its own, since a used one is never quite like a new one."""
     with ExitStack() as rigs:
 
         def start(count: int) -> Rig:
             try:
-                return rigs.enter_context(Rig(count, rig_switch))
+                return rigs.enter_context(Rig(count, rig_switch, [tmp_path_factory.getbasetemp()]))
             except RigUnavailable as reason:
                 leave_out(reason)
 

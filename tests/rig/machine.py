@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,9 +22,10 @@ def python_folders() -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def kept_below_root() -> list[str]:
-    folders = [*python_folders(), REPOSITORY]
-    return [str(folder) for folder in dict.fromkeys(folders) if folder.is_relative_to("/root")]
+def kept_folders(shared: Iterable[Path]) -> list[Path]:
+    """What must stay reachable although a machine has folders of its own in its place."""
+    folders = dict.fromkeys([*python_folders(), REPOSITORY, *shared])
+    return [folder for folder in folders if any(map(folder.is_relative_to, ("/root", "/tmp")))]
 
 
 def make_etc(etc: Path) -> None:
@@ -45,9 +46,10 @@ class Machine:
     new_namespaces: tuple[str, ...] = ("--mount", "--uts")
     entered: tuple[str, ...] = ("--mount", "--uts", "--net")
 
-    def __init__(self, name: str, address: str, network: str, folder: Path) -> None:
+    def __init__(self, name: str, address: str, network: str, folder: Path, shared: Iterable[Path] = ()) -> None:
+        """`network`: file of its network namespace; `shared`: folders that the tests see by the same name."""
         self.name, self.address, self.folder = name, address, folder
-        self._network = network
+        self._network, self._shared = network, shared
         self._first: subprocess.Popen[str]
         self.pid = 0  # of its first process, as this machine sees it
 
@@ -64,7 +66,7 @@ class Machine:
         """Returns at once, so that many machines boot at the same time; `wait_for_boot` follows."""
         enter = ["nsenter", f"--net={self._network}", "unshare", *self.new_namespaces, "--propagation", "private"]
         self._first = subprocess.Popen(
-            [*enter, "bash", BOOT, self.kind, self.name, self.folder, *kept_below_root()],
+            [*enter, "bash", BOOT, self.kind, self.name, self.folder, *kept_folders(self._shared)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
