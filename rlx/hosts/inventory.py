@@ -6,10 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from rlx.errors import RlxError, UsageError
-from rlx.hosts.local import LocalTransport
-from rlx.hosts.transport import Transport
-from rlx.plan import DEFAULT_LEASES, LOCAL, Place, Site
+from rlx.errors import UsageError
+from rlx.plan import DEFAULT_LEASES, LOCAL, Site
 
 
 def local_site() -> Site:
@@ -25,13 +23,6 @@ def site_of(host: str) -> Site:
     if host != LOCAL.host:
         raise UsageError(f"unknown host {host!r}", f"the only host is {LOCAL.host!r}, this machine")
     return local_site()
-
-
-def transport_for(place: Place) -> Transport:
-    """Raises RlxError for a place that this rlx cannot reach."""
-    if not place.is_local:
-        raise RlxError(f"{place.host}: rlx cannot reach this host")
-    return LocalTransport()
 
 
 def tmux_socket() -> str:
