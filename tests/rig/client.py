@@ -46,6 +46,13 @@ class Client(Machine):
         with ThreadPoolExecutor(1, initializer=self._enter) as thread:
             return thread.submit(action).result()
 
+    def owns(self, process: Path) -> bool:
+        """Whether a process (a folder of /proc) runs on the client."""
+        try:
+            return (process / "ns/net").stat().st_ino == Path(f"/proc/{self.pid}/ns/net").stat().st_ino
+        except OSError:  # gone
+            return False
+
     def _enter(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         _checked(libc.unshare(_CLONE_FS))

@@ -154,3 +154,18 @@ def test_a_player_of_a_dead_driver_fails_as_the_driver_does(rig: Rig) -> None:
     assert (failed.returncode, b"ret is -8005" in failed.stdout) == (1, True)
     host.play_npu_smi("310p3")
     assert rig.client.run("ssh", "h1", "npu-smi info").stdout.count(b"310P3") == 4
+
+
+def test_a_host_can_lack_what_others_have(rig: Rig) -> None:
+    host = rig.hosts[0]
+    host.remove_program("tmux")
+    host.replace_program("sh", "busybox")
+    host.limit_disk("/srv", 65536)
+    host.shift_clock("+1d")
+    ask = rig.client.run
+    assert ask("ssh", "h1", "command -v tmux", check=False).returncode != 0
+    assert b"BusyBox" in ask("ssh", "h1", "sh --help 2>&1", check=False).stdout
+    assert b"No space left" in ask("ssh", "h1", "head -c 100000 /dev/zero >/srv/file", check=False).stderr
+    clocks = [int(ask("ssh", name, "date +%s").stdout) for name in ("h1", "h2")]
+    assert clocks[0] - clocks[1] > 80_000
+    ask("ssh", "h2", "command -v tmux; head -c 100000 /dev/zero >/srv/file")
