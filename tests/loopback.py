@@ -140,6 +140,14 @@ class Loopback:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
 
+    def __enter__(self) -> Loopback:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut()
+        self.stop()
+
     def log(self) -> str:
         return (self._folder / "sshd.log").read_text(errors="replace")
 
@@ -201,7 +209,5 @@ def _free_port() -> int:
 def loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     host = Loopback(tmp_path / "loopback")
     monkeypatch.setenv("RLX_SSH_CONFIG", str(host.config))
-    host.start()
-    yield host
-    host.cut()
-    host.stop()
+    with host:
+        yield host

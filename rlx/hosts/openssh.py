@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import BoundedSemaphore
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.process import ProcessSession, process_session
 from rlx.hosts.remote_shell import Failure
 from rlx.hosts.sockets import control_path
 from rlx.hosts.ssh_errors import explain_ssh
+from rlx.hosts.turns import turn
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -31,13 +30,6 @@ _OPTIONS = (
 )
 _SHARED = ("ControlMaster=auto", "ControlPersist=120")
 _OWN = ("ControlMaster=no", "ControlPath=none")
-
-# sshd lets ten sessions share a connection (MaxSessions). A command waits for its turn; a stream may last for hours,
-# so one too many gets a connection of its own.
-_MOST_COMMANDS = 4
-_MOST_STREAMS = 6
-_command_turns: defaultdict[str, BoundedSemaphore] = defaultdict(lambda: BoundedSemaphore(_MOST_COMMANDS))
-_stream_turns: defaultdict[str, BoundedSemaphore] = defaultdict(lambda: BoundedSemaphore(_MOST_STREAMS))
 
 _LOCALE = re.compile(r"LANG|LANGUAGE|LC_\w+")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY", re.IGNORECASE)
@@ -71,14 +63,11 @@ class OpensshLink:
 
     @contextmanager
     def open(self, line: str, *, streaming: bool) -> Iterator[ProcessSession]:
-        turns = (_stream_turns if streaming else _command_turns)[self._destination]
-        shares = turns.acquire(blocking=not streaming)
-        try:
-            with process_session(self._argv(line, shares), ssh_environment(os.environ)) as session:
-                yield session
-        finally:
-            if shares:
-                turns.release()
+        with (
+            turn(self._destination, streaming=streaming) as shares,
+            process_session(self._argv(line, shares), ssh_environment(os.environ)) as session,
+        ):
+            yield session
 
     def _argv(self, line: str, shares: bool) -> list[str]:
         connection = (*_SHARED, f"ControlPath={control_path(self._config)}") if shares else _OWN

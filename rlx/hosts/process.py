@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import IO
 
 from rlx.hosts.errors import ToolMissing
 
@@ -14,9 +15,9 @@ _CHUNK_BYTES = 65536
 
 
 class ProcessSession:
-    """The pipes of an `ssh` or `docker` process. Stderr is a file: an ssh master inherits it and would keep a pipe open."""
+    """The pipes of an `ssh` or `docker` process. Stderr is a file: an ssh master inherits it and holds a pipe open."""
 
-    def __init__(self, process: subprocess.Popen[bytes], err: tempfile._TemporaryFileWrapper[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], err: IO[bytes]) -> None:
         self._process = process
         self._err = err
 
@@ -64,7 +65,7 @@ def process_session(argv: Sequence[str], environment: Mapping[str, str]) -> Iter
                 f"local: cannot run {argv[0]}: {error.strerror}", f"install {argv[0]}; it must be on PATH"
             ) from None
         try:
-            yield ProcessSession(process, err)  # type: ignore[arg-type]
+            yield ProcessSession(process, err)
         finally:
             _end(process)
 

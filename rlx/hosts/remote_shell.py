@@ -17,12 +17,12 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import TimedOut
+from rlx.hosts.errors import TimedOut, Unreachable
 from rlx.hosts.transport import Completed, shown
 from rlx.plan import Cmd
 
@@ -31,6 +31,9 @@ READ_AND_RUN = """sh -c 'IFS= read -r line; eval "$(printf %b "$line")"'"""
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM")
 _KEPT_LOCALE = ("LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_COLLATE", "LC_NUMERIC", "LC_TIME")
 _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT_VARIABLES, *_KEPT_LOCALE))
+
+# A shared connection that is found dead is replaced once.
+_TRIES = 2
 
 _FEEDER = """
 echo $$
@@ -104,53 +107,60 @@ class RemoteTransport:
     the command."""
 
     def __init__(self, link: Link, entry: str = f"exec {READ_AND_RUN}", environment: str = _CLEAN) -> None:
-        self._link = link
+        self.link = link
         self._entry = entry
         self._environment = environment
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
-        return self._run_once(cmd, stdin, timeout_s) or self._again(cmd, stdin, timeout_s)
+        for _ in range(_TRIES):
+            completed = self._try_to_run(cmd, stdin, timeout_s)
+            if completed is not None:
+                return completed
+        raise self._never_began(cmd)
 
-    def _again(self, cmd: Cmd, stdin: bytes, timeout_s: float) -> Completed:
-        completed = self._run_once(cmd, stdin, timeout_s)
-        if completed is None:
-            raise lost_before_it_began(self._link.host, cmd)
-        return completed
-
-    def _run_once(self, cmd: Cmd, stdin: bytes, timeout_s: float) -> Completed | None:
+    def _try_to_run(self, cmd: Cmd, stdin: bytes, timeout_s: float) -> Completed | None:
         mark = secrets.token_hex(16)
         head = _first_line(mark, cmd, len(stdin), self._environment)
         try:
-            with self._link.open(self._entry, streaming=False) as session:
+            with self.link.open(self._entry, streaming=False) as session:
                 out = session.exchange(head + stdin, timeout_s)
                 code, err = session.end()
         except TimeoutError:
-            raise timed_out(self._link.host, cmd, timeout_s) from None
+            raise timed_out(self.link.host, cmd, timeout_s) from None
         reply = _Reply(mark.encode(), err)
         if reply.code is not None:
             return Completed(reply.code, _after(out, mark.encode() + b"\n"), reply.err)
-        return self._fail(cmd, code, reply)
-
-    def _fail(self, cmd: Cmd, code: int, reply: _Reply) -> None:
-        """Raises the error of a command that did not end, or returns for another try."""
-        error = self._link.explain(Failure(cmd, code, reply.said, reply.began))
-        if error is not None:
-            raise error
+        self._raise_unless_harmless(cmd, code, reply)
+        return None
 
     @contextmanager
     def stream(self, cmd: Cmd) -> Iterator[Iterator[bytes]]:
-        mark = secrets.token_hex(16)
-        with self._link.open(self._entry, streaming=True) as session:
-            yield self._chunks(session, mark.encode(), cmd)
+        with ExitStack() as sessions:
+            first = sessions.enter_context(self.link.open(self._entry, streaming=True))
+            yield self._chunks(cmd, first, sessions)
 
-    def _chunks(self, session: Session, mark: bytes, cmd: Cmd) -> Iterator[bytes]:
-        chunks = session.chunks(_first_line(mark.decode(), cmd, 0, self._environment))
-        yield from _behind(mark + b"\n", chunks)
-        code, err = session.end()
-        reply = _Reply(mark, err)
-        if reply.code is None:
-            self._fail(cmd, code, reply)
-            raise lost_before_it_began(self._link.host, cmd)
+    def _chunks(self, cmd: Cmd, session: Session, sessions: ExitStack) -> Iterator[bytes]:
+        for _ in range(_TRIES):
+            mark = secrets.token_hex(16)
+            chunks = session.chunks(_first_line(mark, cmd, 0, self._environment))
+            yield from _behind(mark.encode() + b"\n", chunks)
+            code, err = session.end()
+            reply = _Reply(mark.encode(), err)
+            if reply.code is not None:
+                return
+            self._raise_unless_harmless(cmd, code, reply)
+            session = sessions.enter_context(self.link.open(self._entry, streaming=True))
+        raise self._never_began(cmd)
+
+    def _raise_unless_harmless(self, cmd: Cmd, code: int, reply: _Reply) -> None:
+        error = self.link.explain(Failure(cmd, code, reply.said, reply.began))
+        if error is not None:
+            raise error
+
+    def _never_began(self, cmd: Cmd) -> Unreachable:
+        return Unreachable(
+            f"{self.link.host}: the connection broke before the command began: {shown(cmd)}", "try again"
+        )
 
 
 class _Reply:
@@ -194,9 +204,3 @@ def _behind(mark: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def timed_out(host: str, cmd: Cmd, timeout_s: float) -> TimedOut:
     return TimedOut(f"{host}: no answer after {timeout_s:g} s from: {shown(cmd)}", "is the machine overloaded?")
-
-
-def lost_before_it_began(host: str, cmd: Cmd) -> RlxError:
-    from rlx.hosts.errors import Unreachable
-
-    return Unreachable(f"{host}: the connection broke before the command began: {shown(cmd)}", "try again")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rlx.errors import RlxError
+from rlx.hosts.docker_exec import ContainerTransport
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.openssh import OpensshLink
-from rlx.hosts.remote_shell import RemoteTransport
+from rlx.hosts.remote_shell import Link, RemoteTransport
 from rlx.hosts.transport import Transport
 from rlx.plan import Place
 
 
 def transport_for(place: Place) -> Transport:
-    """No network yet. Raises UsageError for a destination that ssh cannot be given."""
-    if place.destination is None:
-        return LocalTransport()
-    if place.via != "openssh" or place.inside:
-        raise RlxError(f"{place.host}: rlx cannot reach this host")
-    return RemoteTransport(OpensshLink(place.host, place.destination))
+    """No network yet. Raises UsageError for a destination that ssh cannot take, ToolMissing without paramiko."""
+    host = LocalTransport() if place.destination is None else RemoteTransport(_link(place, place.destination))
+    return ContainerTransport(host, place.inside) if place.inside else host
+
+
+def _link(place: Place, destination: str) -> Link:
+    return OpensshLink(place.host, destination)
