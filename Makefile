@@ -25,7 +25,7 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
+	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .
