@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 
 from tests.rig.capabilities import RigUnavailable, require_rig
+from tests.rig.docker import Container
 from tests.rig.rig import Rig
 from tests.rig.switch import compile_switch
 
@@ -54,6 +55,12 @@ def docker_rig(new_rig: Callable[[int], Rig]) -> Rig:
     except RigUnavailable as reason:
         leave_out(reason)
     return rig
+
+
+@pytest.fixture
+def container(docker_rig: Rig) -> Container:
+    """A running container `rl` on h1 with the tests' own Python; h1's /srv is its /data."""
+    return docker_rig.host("h1").docker.container("rl", {"/srv": "/data"}, python=True)
 
 
 def leave_out(reason: RigUnavailable) -> NoReturn:
