@@ -25,7 +25,7 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
+	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run
 	$(BIN)/shellcheck -s sh rlx/preflight/probes/*.sh
 	for part in rlx/payload/supervise/*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
 

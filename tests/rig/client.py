@@ -1,4 +1,4 @@
-"""The machine in front of the user, where rlx and ssh run. Of its files, /root, /etc and /run are its own."""
+"""The machine in front of the user, where rlx and ssh run. Of its files, /root, /etc, /run and /tmp are its own."""
 
 from __future__ import annotations
 
@@ -45,6 +45,13 @@ class Client(Machine):
         """
         with ThreadPoolExecutor(1, initializer=self._enter) as thread:
             return thread.submit(action).result()
+
+    def owns(self, process: Path) -> bool:
+        """Whether a process (a folder of /proc) runs on the client."""
+        try:
+            return (process / "ns/net").stat().st_ino == Path(f"/proc/{self.pid}/ns/net").stat().st_ino
+        except OSError:  # gone
+            return False
 
     def _enter(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)

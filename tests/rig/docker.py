@@ -46,7 +46,6 @@ class Engine:
             "cgroup-parent": f"/{self._host.folder.parent.name}",
         }
         etc = self._host.folder / "etc"
-        (etc / "docker").mkdir(exist_ok=True)
         (etc / "docker/daemon.json").write_text(json.dumps(configuration))
         if not any(line.startswith("docker:") for line in (etc / "group").read_text().splitlines()):
             with (etc / "group").open("a") as group:

@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 
 from tests.rig.capabilities import RigUnavailable, require_rig
+from tests.rig.docker import Container
 from tests.rig.rig import Rig
 from tests.rig.switch import compile_switch
 
@@ -25,13 +26,13 @@ def rig_switch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_rig(rig_switch: Path) -> Iterator[Callable[[int], Rig]]:
+def new_rig(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Rig]]:
     """Makes rigs of any number of hosts; each test has its own, since a used one is never quite like a new one."""
     with ExitStack() as rigs:
 
         def start(count: int) -> Rig:
             try:
-                return rigs.enter_context(Rig(count, rig_switch))
+                return rigs.enter_context(Rig(count, rig_switch, [tmp_path_factory.getbasetemp()]))
             except RigUnavailable as reason:
                 leave_out(reason)
 
@@ -54,6 +55,12 @@ def docker_rig(new_rig: Callable[[int], Rig]) -> Rig:
     except RigUnavailable as reason:
         leave_out(reason)
     return rig
+
+
+@pytest.fixture
+def container(docker_rig: Rig) -> Container:
+    """A running container `rl` on h1 with the tests' own Python; h1's /srv is its /data."""
+    return docker_rig.host("h1").docker.container("rl", {"/srv": "/data"}, python=True)
 
 
 def leave_out(reason: RigUnavailable) -> NoReturn:

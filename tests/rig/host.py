@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
 from tests.rig.docker import Engine
-from tests.rig.machine import Machine
+from tests.rig.equipment import EquippedMachine
 from tests.rig.switch import Switch
 
 _SSHD_CONFIG = """\
@@ -26,17 +24,16 @@ UsePAM no
 Subsystem sftp internal-sftp
 """
 _PATIENCE_S = 30
-NPU_SMI = Path(__file__).with_name("npu_smi")
 
 
-class Host(Machine):
+class Host(EquippedMachine):
     kind = "host"
     new_namespaces = ("--mount", "--uts", "--pid", "--fork", "--kill-child")
     entered = ("--mount", "--uts", "--net", "--pid")
 
     def __init__(self, number: int, switch: Switch, folder: Path, user_key: str) -> None:
         super().__init__(f"h{number}", f"10.77.0.{number}", switch.namespace(number), folder)
-        self._number, self._switch, self._user_key = number, switch, user_key
+        self._number, self._switch, self.user_key = number, switch, user_key
 
     # ---- its network ----
 
@@ -59,10 +56,8 @@ class Host(Machine):
 
     def prepare(self, hosts_file: str) -> None:
         super().prepare(hosts_file)
-        for key in (self.folder / "etc/ssh").glob("ssh_host_*"):
-            key.unlink()
         (self.folder / "etc/ssh/sshd_config").write_text(_SSHD_CONFIG)
-        self._authorize("root")
+        self.authorize("root")
         self._new_key()
 
     def reboot(self) -> None:
@@ -125,59 +120,22 @@ class Host(Machine):
     def host_key(self) -> str:
         return (self.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().rsplit(" ", 1)[0]
 
+    def shift_clock(self, offset: str) -> None:
+        """What programs of new ssh connections take for the time; `offset` as for faketime(1), such as `+1d`."""
+        (library,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
+        self.configure_sshd(f"SetEnv LD_PRELOAD={library} FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1")
+
     def _new_key(self) -> None:
         key = self.folder / "etc/ssh/ssh_host_ed25519_key"
         key.unlink(missing_ok=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", key], check=True)
 
-    # ---- its users ----
-
-    def add_user(self, name: str, uid: int, *, docker: bool = False) -> None:
-        """Somebody without rights of their own, let in by the same key; `docker`: a member of that group."""
-        etc = self.folder / "etc"
-        _append(etc / "passwd", f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash")
-        _append(etc / "shadow", f"{name}:*:19000:0:99999:7:::")
-        _append(etc / "group", f"{name}:x:{uid}:")
-        (self.folder / "home" / name).mkdir(mode=0o700)
-        self._authorize(name)
-        self.run("chown", "-R", f"{uid}:{uid}", f"/home/{name}")
-        if docker:
-            self.run("sed", "-i", f"s/^docker:.*[^:]$/&,{name}/; s/^docker:.*:$/&{name}/", "/etc/group")
-
-    def _authorize(self, name: str) -> None:
-        folder = self.folder / ("root" if name == "root" else f"home/{name}") / ".ssh"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / "authorized_keys").write_text(self._user_key)
-
-    # ---- its devices and containers ----
-
-    def add_devices(self, *names: str) -> None:
-        """Device nodes like `davinci0`; they open and read as empty. Gone after a reboot."""
-        for name in names:
-            os.mknod(self.path(f"/dev/{name}"), 0o666 | 0o020000, os.makedev(1, 3))
-
-    def play_npu_smi(self, recording: str, replace: Mapping[str, str] | None = None) -> None:
-        """Give it an `npu-smi` that plays `npu_smi/<recording>.txt`, with real pids in place of recorded ones.
-
-        Containers that mount the host's /usr see it too. Its calls are noted in /tmp/npu-smi.calls.
-        """
-        text = (NPU_SMI / f"{recording}.txt").read_text()
-        for old, new in (replace or {}).items():
-            assert len(new) <= len(old.ljust(14)), "the columns have fixed widths"
-            text = text.replace(f"| {old:<14}|", f"| {new:<14}|")
-        folder = self.folder / "usr/local/sbin"
-        (folder / "npu-smi.recording").write_text(text)
-        shutil.copy(NPU_SMI / "npu-smi", folder)
+    # ---- its containers ----
 
     @cached_property
     def docker(self) -> Engine:
         """Its Docker Engine, started when first asked for."""
         return Engine(self)
-
-
-def _append(file: Path, line: str) -> None:
-    with file.open("a") as opened:
-        opened.write(f"{line}\n")
 
 
 def _wait_until(condition: Callable[[], bool], what: str) -> None:

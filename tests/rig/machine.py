@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,6 +13,7 @@ from tests.rig.capabilities import RigUnavailable
 
 REPOSITORY = Path(__file__).parents[2]
 BOOT = Path(__file__).with_name("boot.sh")
+_COPIED = ("passwd", "group", "hosts")
 
 
 def python_folders() -> list[Path]:
@@ -20,9 +22,23 @@ def python_folders() -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def kept_below_root() -> list[str]:
-    folders = [*python_folders(), REPOSITORY]
-    return [str(folder) for folder in dict.fromkeys(folders) if folder.is_relative_to("/root")]
+def kept_folders(shared: Iterable[Path]) -> list[Path]:
+    """What must stay reachable although a machine has folders of its own in its place."""
+    folders = dict.fromkeys([*python_folders(), REPOSITORY, *shared])
+    return [folder for folder in folders if any(map(folder.is_relative_to, ("/root", "/tmp")))]
+
+
+def make_etc(etc: Path) -> None:
+    """Links to this machine's files, which boot.sh mounts at /run/etc; copies of those that tests write to."""
+    for name in ("ssh", "docker"):
+        (etc / name).mkdir(parents=True, exist_ok=True)
+    # Not a copy: a root account that is locked on this machine would not be let in by the hosts' sshd.
+    (etc / "shadow").write_text("root:*:19000:0:99999:7:::\n")
+    for entry in Path("/etc").iterdir():
+        if entry.name in _COPIED or entry.is_symlink():
+            shutil.copy2(entry, etc, follow_symlinks=False)
+        elif not (etc / entry.name).exists():
+            (etc / entry.name).symlink_to(f"/run/etc/{entry.name}")
 
 
 class Machine:
@@ -30,26 +46,27 @@ class Machine:
     new_namespaces: tuple[str, ...] = ("--mount", "--uts")
     entered: tuple[str, ...] = ("--mount", "--uts", "--net")
 
-    def __init__(self, name: str, address: str, network: str, folder: Path) -> None:
+    def __init__(self, name: str, address: str, network: str, folder: Path, shared: Iterable[Path] = ()) -> None:
+        """`network`: file of its network namespace; `shared`: folders that the tests see by the same name."""
         self.name, self.address, self.folder = name, address, folder
-        self._network = network
+        self._network, self._shared = network, shared
         self._first: subprocess.Popen[str]
         self.pid = 0  # of its first process, as this machine sees it
 
     def prepare(self, hosts_file: str) -> None:
-        """Its files, before it boots: a copy of /etc, all else empty."""
+        """Its files, before it boots: an /etc of its own, all else empty."""
         for name in ("root/.ssh", "home", "srv", "var/tmp", "tmp", "usr/local/sbin", "docker", "dev"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         for name, mode in {"root": 0o700, "root/.ssh": 0o700, "tmp": 0o1777, "var/tmp": 0o1777}.items():
             (self.folder / name).chmod(mode)
-        subprocess.run(["cp", "-a", "/etc", self.folder / "etc"], check=True)
+        make_etc(self.folder / "etc")
         (self.folder / "etc/hosts").write_text(hosts_file)
 
     def start_boot(self) -> None:
         """Returns at once, so that many machines boot at the same time; `wait_for_boot` follows."""
         enter = ["nsenter", f"--net={self._network}", "unshare", *self.new_namespaces, "--propagation", "private"]
         self._first = subprocess.Popen(
-            [*enter, "bash", BOOT, self.kind, self.name, self.folder, *kept_below_root()],
+            [*enter, "bash", BOOT, self.kind, self.name, self.folder, *kept_folders(self._shared)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

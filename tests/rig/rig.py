@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -24,24 +25,25 @@ class Rig:
     names and addresses.
     """
 
-    def __init__(self, count: int, switch: Path | None = None) -> None:
-        """`switch`: the compiled program of the network, where it is there already."""
+    def __init__(self, count: int, switch: Path | None = None, shared: Iterable[Path] = ()) -> None:
+        """`switch`: the compiled program of the network, where it is there already; `shared`: folders of the tests
+        that the client sees too, though they lie in /tmp."""
         require_rig()
         self.folder = Path(tempfile.mkdtemp(prefix="rlx-rig-"))
         # Users of the hosts read their files through mounts of what lies in here.
         self.folder.chmod(0o711)
         try:
-            self._start(count, switch)
+            self._start(count, switch, shared)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, count: int, switch: Path | None) -> None:
+    def _start(self, count: int, switch: Path | None, shared: Iterable[Path]) -> None:
         self._switch = Switch(switch or compile_switch(self.folder), count)
         self._keeper = self._start_keeper(count)
         self._make_user_key()
         user_key = (self.folder / "id.pub").read_text()
-        self.client = Client("client", CLIENT_ADDRESS, self._switch.namespace(0), self.folder / "client")
+        self.client = Client("client", CLIENT_ADDRESS, self._switch.namespace(0), self.folder / "client", shared)
         self.hosts = [Host(i, self._switch, self.folder / f"h{i}", user_key) for i in range(1, count + 1)]
         self._boot()
         self._write_ssh_files()

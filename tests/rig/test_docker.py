@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.rig import Host, Rig
+from tests.rig import Container, Host, Rig
 
 
 @pytest.fixture
@@ -34,11 +34,10 @@ def test_a_container_sees_its_mounts_devices_and_python(engine_host: Host) -> No
     assert rl.run("cat", "/tmp/npu-smi.calls").stdout == b"info\n"
 
 
-def test_a_container_has_loopback_and_nothing_else(engine_host: Host) -> None:
-    rl = engine_host.docker.container("rl")
-    assert rl.run("bash", "-c", "sed 1,2d /proc/net/dev | cut -d: -f1").stdout.split() == [b"lo"]
+def test_a_container_has_loopback_and_nothing_else(container: Container) -> None:
+    assert container.run("bash", "-c", "sed 1,2d /proc/net/dev | cut -d: -f1").stdout.split() == [b"lo"]
     listen = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())"
-    engine_host.docker.container("py", python=True).run("python", "-c", listen)
+    container.run("python", "-c", listen)
 
 
 def test_containers_end_with_a_stop_and_run_on_under_a_dead_engine(engine_host: Host) -> None:

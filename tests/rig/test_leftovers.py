@@ -18,10 +18,10 @@ from tests.rig.machine import REPOSITORY
 def traces(folder: Path) -> list[str]:
     """All that a rig may leave: files, control groups, mounts, and processes that name its folder or see its mounts."""
     found = [str(path) for path in (folder, *Path("/sys/fs/cgroup").glob(f"**/{folder.name}")) if path.exists()]
-    found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if folder.name in line]
+    found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder.name in line]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if folder.name in f"{(process / 'cmdline').read_text()} {(process / 'mounts').read_text()}":
+            if folder.name in f"{(process / 'cmdline').read_text()} {(process / 'mountinfo').read_text()}":
                 found.append(f"{process.name}: {(process / 'comm').read_text()}")
         except OSError:
             continue
