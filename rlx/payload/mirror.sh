@@ -20,7 +20,7 @@
 set -u
 export LC_ALL=C
 
-for tool in awk cksum grep head stat tail tr wc xargs; do
+for tool in awk cat cksum grep head stat tail tr wc xargs; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
 root=$1 mark=$2 needles=$3 line_bytes=$4
@@ -86,19 +86,14 @@ stop_at_line_end() {
     [ "$left" -eq 0 ] || left=$((left + begun))
 }
 
-# An endless line is cut, at a blank if there is one, so that it does not travel for the sake of a word in it.
-# shellcheck disable=SC2016 # awk's own variables
-CUT='{
-    for (at = 1; length($0) - at >= most; at += width) {
-        width = most
-        if (match(substr($0, at + most - 1000, 1000), / [^ ]*$/)) width = most - 1000 + RSTART
-        print substr($0, at, width)
-    }
-    print substr($0, at)
-}'
+# An endless line is cut at blanks, so that it does not travel for the sake of a word in it. The fold of busybox cannot
+# do that for such widths; then it travels.
+fold_long() {
+    if fold -b -s -w "$line_bytes" </dev/null 2>/dev/null; then fold -b -s -w "$line_bytes"; else cat; fi
+}
 
 pick() {
-    tr '\r\000' '\n\001' | grep -aF -e "$needles" | awk -v "most=$line_bytes" "$CUT" | grep -aF -e "$needles"
+    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold_long | grep -aF -e "$needles"
 }
 
 send() {

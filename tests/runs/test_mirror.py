@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,9 @@ from rlx.plan import LOCAL
 from rlx.runs import RunPaths, mirror_store, mirror_wire
 from rlx.runs.mirror import copy_runs
 from rlx.runs.mirror_store import Cursor
+from tests.runs.another_user import commands_as_nobody
 
+NOISE = b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n'
 STEP = "(TaskRunner pid=7) step:{0} - val-core/toy/acc/mean@1:0.5 - timing_s/step:1.0\n"
 
 
@@ -72,7 +73,9 @@ def fill(run: Run, steps: range = range(1, 4)) -> None:
     for step in steps:
         run.append("log", b"chatter " * 1000 + b"\n" + STEP.format(step).encode())
         run.append("metrics.jsonl", b'{"step": %d, "data": {"timing_s/step": 1.0}}\n' % step)
-        run.append("events/aqn-h-1.jsonl", b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n' % step)
+        run.append(
+            "events/aqn-h-1.jsonl", b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n' % step
+        )
         run.write(f"validation/{step}.jsonl", b'{"input": "a long one"}\n' * 100)
 
 
@@ -168,7 +171,7 @@ def test_a_file_that_grows_while_it_is_read_breaks_nothing(run: Run) -> None:
         "with open(sys.argv[1], 'ab', 0) as log, open(sys.argv[2], 'ab', 0) as metrics:\n"
         "    for step in range(1, 3001):\n"
         "        log.write(b'chatter %d\\n' % step * 50 + b'step:%d - a:%d\\n' % (step, step))\n"
-        "        metrics.write(b'{\"step\":%d,\"data\":{\"a\":%d}}\\n' % (step, step))\n"
+        '        metrics.write(b\'{"step":%d,"data":{"a":%d}}\\n\' % (step, step))\n'
     )
     files = [str(run.attempt / name) for name in ("log", "metrics.jsonl")]
     with subprocess.Popen([sys.executable, "-c", write, *files]) as writer:
@@ -214,27 +217,14 @@ def test_a_large_log_comes_in_several_calls(run: Run, monkeypatch: pytest.Monkey
 def test_an_endless_line_does_not_travel_for_a_word_in_it(run: Run) -> None:
     run.append("log", STEP.format(1).encode() + b"step: 0123456789 " * 2_000_000 + b"\n" + STEP.format(2).encode())
     run.append("log", b"0123456789" * 2_000_000 + b" " + STEP.format(3).encode())
-    started = time.monotonic()
     run.refresh()
-    assert time.monotonic() - started < 60
     assert list(read_evidence([run.copy]).metrics) == [1, 2, 3]
     assert (run.copy / "log").read_bytes().count(b"0123456789") < 4_400_000
 
 
 @pytest.fixture
 def as_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """A run on a host whose user is not its owner."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can be somebody else")
-    # Outside of the folders of pytest: they are closed to others.
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        shell = folder / "bin" / "sh"
-        shell.parent.mkdir()
-        shell.write_text('#!/bin/dash\nexec setpriv --reuid 65534 --regid 65534 --clear-groups dash "$@"\n')
-        shell.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{shell.parent}:{os.environ['PATH']}")
+    with commands_as_nobody(monkeypatch) as folder:
         yield Run(folder)
 
 
@@ -397,5 +387,5 @@ def test_a_host_without_the_tools_is_an_error(run: Run, tmp_path: Path, monkeypa
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to(shutil.which("dash") or "/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(RlxError, match="mirror.sh failed"):
+    with pytest.raises(RlxError, match=r"mirror\.sh failed: this host has no"):
         run.refresh()
