@@ -19,6 +19,7 @@ from rlx.cli import (
     launch,
     logs,
     plan,
+    pull,
     recipes,
     schema,
     show,
@@ -81,6 +82,7 @@ _COMMANDS = (
     wait.wait,
     stop.stop,
     compare.compare,
+    pull.pull,
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -34,7 +34,7 @@ def compare(
     """
     from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
     from rlx.cli.home import rlx_home
-    from rlx.cli.output import print_json
+    from rlx.cli.output import narrate, print_json
     from rlx.compare import compare as compare_runs
     from rlx.runs import Index
     from rlx.runs.judged import judge_beside, judge_runs
@@ -43,6 +43,9 @@ def compare(
         raise UsageError("--md, --csv and --json exclude each other", "name one of them")
     index = Index(rlx_home())
     first, *others = judge_runs(index, _one_run_each(index, (control, *treatments), seed))
+    for run in (first, *others):
+        if run.as_of is not None:
+            narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}, made after its end")
     comparison = compare_runs(first, [judge_beside(first, other) for other in others], metric)
     if as_json:
         print_json(as_answer(comparison))
@@ -53,6 +56,13 @@ def compare(
     else:
         print_terminal(comparison)
     raise typer.Exit(outcome(comparison, strict))
+
+
+def moment(epoch: float) -> str:
+    """A point in time for a person, in the time zone of this machine."""
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
 
 
 def outcome(comparison: Comparison, strict: bool) -> ExitCode:

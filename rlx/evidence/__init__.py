@@ -6,15 +6,19 @@
 Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a host.
 """
 
+from rlx.evidence.console import NEEDLES
 from rlx.evidence.gap import PROBABILITY_GAP
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read import read_evidence, read_log
+from rlx.evidence.scan import MAX_LINE_BYTES
 from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
 __all__ = [
+    "MAX_LINE_BYTES",
+    "NEEDLES",
     "PROBABILITY_GAP",
     "Disagreement",
     "Evidence",

@@ -20,7 +20,8 @@ _STEP = b"step:"
 _BAR = b"g Progress: "
 # Of the total steps, the rows of the data sets (two wordings), and a loaded checkpoint.
 _RARE = (b"ing steps: ", b"set size:", b"set len: ", b"lobal step to ")
-_NEEDLES = (_STEP, _BAR, *_RARE, *aqn_lines.NEEDLES)
+NEEDLES = (_STEP, _BAR, *_RARE, *aqn_lines.NEEDLES)
+"""A line of a console log without any of these says nothing here."""
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _SPEAKER = re.compile(r"\s*\(\w+ (pid=\d+(?:, ip=[^)\s]+)?)\)\s*")
@@ -49,7 +50,7 @@ class ConsoleParser:
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
         self._announced: dict[str, Context] = {}
-        self._scanner = LineScanner(_NEEDLES)
+        self._scanner = LineScanner(NEEDLES)
 
     def feed(self, data: bytes) -> None:
         for line in self._scanner.feed(data):

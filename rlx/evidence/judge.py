@@ -31,6 +31,9 @@ def judge(
     `arm` is for the words only. `control_gap`: `training/rollout_probs_diff_mean` of the control by step, if there is
     one; it sharpens the second witness.
     """
+    if evidence.missing:
+        # What is not there can speak neither for the run nor against it.
+        return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     noise = expectations.noise
     if noise is None:
         about_noise = list(noise_in_quiet_arm(evidence))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.evidence.values import Evidence
@@ -13,7 +13,11 @@ from rlx.plan import LaunchPlan, RunState
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """`provenance`: versions and data digests as the run found them on its host; empty if it could not say."""
+    """`provenance`: versions and data digests as the run found them on its host; empty if it could not say.
+
+    `submitted_by`: user, machine and version of rlx. `as_of`: when the evidence was read on the run's host, in seconds
+    since 1970; None: now.
+    """
 
     run_id: str
     name: str
@@ -24,3 +28,5 @@ class JudgedRun:
     verdict: Verdict
     state: RunState
     provenance: Mapping[str, Any]
+    submitted_by: Mapping[str, str] = field(default_factory=dict)
+    as_of: float | None = None

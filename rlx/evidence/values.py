@@ -84,6 +84,7 @@ class Evidence:
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
     `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
+    `missing`: which part of the logs could not be read, in words; empty if none.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class Evidence:
     restarts: tuple[Restart, ...] = ()
     attempts: int = 1
     answers: Mapping[int, int] = field(default_factory=dict)
+    missing: str = ""
 
     @property
     def last_step(self) -> int:

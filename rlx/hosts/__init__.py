@@ -10,10 +10,10 @@ from rlx.hosts.inventory import (
     local_site,
     site_of,
     tmux_socket,
-    transport_for,
 )
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
+from rlx.hosts.transports import transport_for
 
 __all__ = [
     "Completed",

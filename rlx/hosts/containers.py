@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rlx.hosts.container_words import refusal
 from rlx.hosts.errors import ContainerGone, HostError
-from rlx.hosts.inventory import transport_for
+from rlx.hosts.transports import transport_for
 from rlx.plan import Cmd, Site
 from rlx.resources import payload_folder
 

@@ -2,7 +2,7 @@
 
 from rlx.runs.index import Index
 from rlx.runs.launch import Launched, launch
-from rlx.runs.manifest import Manifest, read_manifests
+from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
 from rlx.runs.resolve import current_runs, latest_launch, resolve
 from rlx.runs.run import RunPaths, RunRef
@@ -24,7 +24,7 @@ __all__ = [
     "latest_launch",
     "launch",
     "observe",
-    "read_manifests",
+    "read_manifest",
     "resolve",
     "stop",
     "stop_runs",

@@ -4,30 +4,99 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.runs.index import Index
-from rlx.runs.manifest import Manifest, find_manifests, read_manifests
+from rlx.runs.manifest import Manifest, read_manifest
+from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
+from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
+
+if TYPE_CHECKING:
+    from rlx.plan import RunState
+    from rlx.runs.index import Index
+
+
+def look(
+    index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
+) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
+    """States and files of these runs by id. Each place is asked for both at once: that costs one round trip.
+
+    With `visits`, places that failed to answer a moment ago are left alone.
+    """
+    visits = visits or Revisit(index)
+    due = visits.due(refs)
+    with ThreadPoolExecutor(1) as pool:
+        copying = pool.submit(refresh, index, due)
+        observations = visits.look(refs)
+        copies = kept(index, refs) | copying.result()
+    return observations, copies | refresh(index, _ended_since(due, observations, copies))
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
-    """The runs in the order given; one round trip a host for their states and one for their manifests."""
-    observations, manifests = observe(index, refs), read_manifests(refs)
-    return [_judge(ref, observations[ref.run_id], manifests[ref.run_id]) for ref in refs]
+    """The runs in the order given, all that their hosts know of them.
+
+    A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
+    of which too little is known: its host's error, or that it has no manifest.
+    """
+    copies = refresh(index, refs, whole=True)
+    asked = [ref for ref in refs if copies[ref.run_id].problem is None]
+    observations = observe(index, asked)
+    copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
+    states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
+    return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
 
 
-def judge_observed(refs: Sequence[RunRef], observations: Mapping[str, Observation]) -> Mapping[str, JudgedRun]:
-    """The runs by id whose state is already known; without those that have no manifest that can be read."""
-    manifests = find_manifests(refs)
-    return {
-        ref.run_id: _judge(ref, observations[ref.run_id], manifests[ref.run_id])
-        for ref in refs
-        if ref.run_id in manifests
-    }
+def judge_observed(
+    refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
+) -> Mapping[str, JudgedRun]:
+    """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
+    judged = {}
+    for ref in refs:
+        copy = copies[ref.run_id]
+        if (manifest := read_manifest(copy.run_dir)) is not None:
+            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy)
+    return judged
+
+
+def _ended_since(
+    refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
+) -> list[RunRef]:
+    """Runs that ended while they were copied. Held against the state of now, such a copy would lack its end."""
+
+    def ended(ref: RunRef) -> bool:
+        copy = copies[ref.run_id]
+        return observations[ref.run_id].exit_code is not None and copy.end is None and copy.problem is None
+
+    return [ref for ref in refs if ended(ref)]
+
+
+def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: Mapping[str, Observation]) -> RunState:
+    copy = copies[ref.run_id]
+    if copy.problem is None:
+        return observations[ref.run_id].state
+    if copy.final_state is None:
+        raise copy.problem
+    return copy.final_state
+
+
+def _known_state(seen: Observation, copy: Mirrored) -> RunState:
+    """What a silent host cannot tell, the copy of a run that is over can."""
+    return (copy.final_state if copy.problem else None) or seen.state
+
+
+def _manifest_of(ref: RunRef, copies: Mapping[str, Mirrored]) -> Manifest:
+    manifest = read_manifest(copies[ref.run_id].run_dir)
+    if manifest is None:
+        raise RlxError(
+            f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",
+            "was the run directory removed, or written by another version of rlx?",
+        )
+    return manifest
 
 
 def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
@@ -39,9 +108,9 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
     return replace(run, verdict=verdict)
 
 
-def _judge(ref: RunRef, observation: Observation, manifest: Manifest) -> JudgedRun:
-    plan, paths = manifest.plan, RunPaths(ref.run_dir)
-    evidence = read_evidence(paths.attempts)
+def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
+    plan, paths = manifest.plan, RunPaths(copy.run_dir)
+    evidence = replace(read_evidence(paths.attempts), missing=copy.lacks)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
@@ -49,9 +118,11 @@ def _judge(ref: RunRef, observation: Observation, manifest: Manifest) -> JudgedR
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=judge(evidence, plan.expectations, observation.state, arm=plan.arm),
-        state=observation.state,
+        verdict=judge(evidence, plan.expectations, state, arm=plan.arm),
+        state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests},
+        submitted_by=manifest.submitted_by,
+        as_of=copy.as_of,
     )
 
 

@@ -9,10 +9,11 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rlx import __version__
-from rlx.errors import RlxError, UsageError
+from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Place, from_jsonable, to_jsonable
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
@@ -86,26 +87,12 @@ def parse_manifest(text: str) -> Manifest | None:
 _HEAD = ("run_id", "launch_id", "position", "created", "created_epoch", "submitted_by")
 
 
-def read_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
-    """The manifests of many runs by id. Raises RlxError for the first run that has none."""
-    found = find_manifests(refs)
-    for ref in refs:
-        if ref.run_id not in found:
-            raise RlxError(
-                f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",
-                "was the run directory removed, or written by another version of rlx?",
-            )
-    return found
-
-
-def find_manifests(refs: Sequence[RunRef]) -> Mapping[str, Manifest]:
-    """The manifests of many runs by id, one round trip a place. What is gone, damaged or foreign is left out."""
-    found: dict[str, Manifest] = {}
-    for place, root in {(ref.place, ref.root) for ref in refs}:
-        ids = [ref.run_id for ref in refs if (ref.place, ref.root) == (place, root)]
-        manifests = map(parse_manifest, fetch_manifests(place, root, ids))
-        found |= {manifest.run_id: manifest for manifest in manifests if manifest is not None}
-    return found
+def read_manifest(run_dir: Path) -> Manifest | None:
+    """The manifest in a run directory of this machine; None where it is gone, damaged or of another version."""
+    try:
+        return parse_manifest((run_dir / "manifest.json").read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
 
 
 def fetch_manifests(place: Place, root: str, ids: Sequence[str] = ()) -> list[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
-from rlx.runs.judged import judge_observed
-from rlx.runs.observe import Observation, observe
+from rlx.runs.judged import judge_observed, look
+from rlx.runs.observe import Observation
 
 if TYPE_CHECKING:
     from rlx.plan import RunState
     from rlx.runs.index import Index
+    from rlx.runs.revisit import Revisit
     from rlx.runs.run import RunRef
 
 # The last steps tell the pace of now; early ones include warm-up.
@@ -25,7 +26,8 @@ _STEP_TIME = "timing_s/step"
 class Overview:
     """`steps_done` of `steps_total`; times in seconds; `validation` is the last (step, value) of `metric`.
 
-    `steps_total` is what the log says, else what the plan promised.
+    `steps_total` is what the log says, else what the plan promised. `submitted_by`: user, machine and version of rlx.
+    `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now.
     """
 
     ref: RunRef
@@ -38,19 +40,22 @@ class Overview:
     seconds_left: float | None = None
     metric: str | None = None
     validation: tuple[int, float] | None = None
+    submitted_by: Mapping[str, str] = field(default_factory=dict)
+    as_of: float | None = None
 
     @property
     def state(self) -> RunState:
         return self.observation.state
 
 
-def overview(index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None) -> list[Overview]:
-    """The rows of these runs, in their order; `seen` spares the look at runs that were just looked at.
+def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None) -> list[Overview]:
+    """The rows of these runs, in their order; one round trip, to all their places at once.
 
+    With `visits`, places that failed to answer a moment ago are left alone.
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations = seen if seen is not None else observe(index, refs)
-    judged = judge_observed(refs, observations)
+    observations, copies = look(index, refs, visits)
+    judged = judge_observed(refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
         if ref.run_id in judged
@@ -84,6 +89,8 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
+        submitted_by=judged.submitted_by,
+        as_of=judged.as_of,
     )
 
 

@@ -160,6 +160,12 @@ def derive_state(facts: Facts) -> RunState:
     return RunState.STARTING if just_shipped else RunState.LOST
 
 
+def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
+    """What became of a run by the text of its exit record alone; None if that is no record."""
+    end = _parse_exit(",".join(record.split()[:3]))
+    return _state_after(end, stop_asked) if end else None
+
+
 def _state_after(end: Exit, stop_asked: bool) -> RunState:
     if end.code == 0:
         return RunState.FINISHED

@@ -10,7 +10,8 @@ import pytest
 
 from rlx.errors import NoSuchRun, RlxError
 from rlx.hosts import local_site
-from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifests, resolve
+from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
+from rlx.runs.judged import judge_runs
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
 
 
@@ -80,23 +81,25 @@ def test_a_manifest_of_another_version_does_not_hide_the_other_runs() -> None:
     del document["plan"]["expectations"]
     manifest.write_text(json.dumps(document))
     assert Index(home() / "new").runs() == (good,)
-    with pytest.raises(RlxError, match=old.run_id):
-        read_manifests([good, old])
+    assert read_manifest(good.run_dir) is not None
+    assert read_manifest(old.run_dir) is None
 
 
 def test_a_manifest_is_the_plan_with_digests_instead_of_contents() -> None:
     plan = toy_plan("echo 'content of the file'")
     (ref,) = start(plan)
     ended(ref)
-    manifest = read_manifests([ref])[ref.run_id]
+    manifest = read_manifest(ref.run_dir)
+    assert manifest is not None
     assert (manifest.plan.run_name, manifest.plan.site) == (plan.run_name, plan.site)
     assert [file.content for file in manifest.plan.files] == [""]
     digest = subprocess.run(["sha256sum", ref.run_dir / "launch.sh"], capture_output=True, text=True, check=True).stdout
     assert manifest.digests == {"launch.sh": digest.split()[0]}
     assert "content of the file" not in (ref.run_dir / "manifest.json").read_text()
     (ref.run_dir / "manifest.json").rename(ref.run_dir / "gone")
+    assert read_manifest(ref.run_dir) is None
     with pytest.raises(RlxError, match="no manifest"):
-        read_manifests([ref])
+        judge_runs(Index(home()), [ref])
 
 
 def test_current_runs_are_the_newest_launch_and_what_still_lives() -> None:

@@ -1,0 +1,123 @@
+#!/bin/sh
+# Tells what is new in the files of runs, for a copy on another machine. POSIX sh on Linux. Reads only.
+#
+#   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES
+#
+# It comes on stdin, followed by a call of `answer` with a here-document: the run ids on one line, then a line
+# `<inode> <bytes> <path>` for each file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
+#
+# The answer is frames, each `MARK <how> <inode> <from> <to> <left> <sum> <sum> <path>` and then data. MARK is a random
+# word, so nothing that a file does while it is read can shift where a frame ends. <left> bytes wait for another call.
+# The sums are those of a few bytes before <from> and before <to>: by them a replaced file shows. The kinds of data:
+#
+#   whole    the file: it is small, and replaced as a whole
+#   grown    its bytes from <from> to <to>; fewer than that if it shrank
+#   lines    the lines between <from> and <to> that contain one of NEEDLES (a line each)
+#   count    how many lines it has
+#   denied   none: this user may not read it
+#
+# The last frame is `MARK end`. The answer is compressed where there is a gzip.
+set -u
+export LC_ALL=C
+
+root=$1 mark=$2 needles=$3 line_bytes=$4
+# shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
+case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
+
+# The order is what makes the copy truthful: who sees an end in it has all that was written before that end, and noise
+# is never older than the metrics of its step.
+list() {
+    for id in $ids; do printf '%s\n' "$id"/attempts/*/state/exit "$id/stop"; done
+    for id in $ids; do
+        printf '%s\n' "$id/manifest.json" "$id"/attempts/*/provenance.json "$id"/attempts/*/metrics.jsonl \
+            "$id"/attempts/*/events/*.jsonl "$id"/attempts/*/validation/*.jsonl
+    done
+    for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done
+}
+
+# From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
+# shellcheck disable=SC2016 # awk's own variables
+CHOOSE='
+!listed && $0 == "" { listed = 1; next }
+{ path = substr($0, length($1) + length($2) + 3); now = $1 "" }
+!listed { inode[path] = now; bytes[path] = $2 + 0; next }
+path ~ /\/state\/exit$/ { ended[substr(path, 1, length(path) - 11)] = 1 }
+inode[path] == now && bytes[path] == $2 + 0 { next }
+{
+    how = "whole"
+    if (path ~ /\/attempts\/[^\/]*\/log$/) how = "lines"
+    if (path ~ /\/metrics\.jsonl$/ || path ~ /\/events\/[^\/]*$/) how = "grown"
+    if (path ~ /\/validation\/[^\/]*$/) how = "count"
+    from = 0
+    to = $2 + 0
+    if (how in room) {
+        if (inode[path] == now && bytes[path] <= to) from = bytes[path]
+        if (to - from > room[how]) to = from + room[how]
+        room[how] -= to - from
+    }
+    over = (substr(path, 1, length(path) - 4) in ended) && to == $2 + 0
+    printf "%s %s %.0f %.0f %.0f %d %s\n", how, now, from, to, $2 - to, over, path
+}'
+
+# piece FROM TO
+piece() { [ "$1" -eq "$2" ] || tail -c "+$(($1 + 1))" "$path" | head -c "$(($2 - $1))"; }
+
+# sum OFFSET: of the bytes before it, in SUM.
+sum() {
+    SUM=-
+    [ "$1" -eq 0 ] && return
+    begin=$(($1 - 64))
+    [ "$begin" -gt 0 ] || begin=0
+    SUM=$(piece "$begin" "$1" | cksum)
+    SUM=${SUM%% *}
+}
+
+# A line that is still being written waits for its end. No line that matters is as long as line_bytes.
+stop_at_line_end() {
+    begin=$((to - line_bytes))
+    [ "$begin" -gt "$from" ] || begin=$from
+    begun=$({ piece "$begin" "$to" | tr '\r' '\n' && printf .; } | tail -n 1 | wc -c)
+    begun=$((begun - 1))
+    [ "$begun" -lt "$line_bytes" ] || return
+    to=$((to - begun))
+    [ "$left" -eq 0 ] || left=$((left + begun))
+}
+
+# What no line end divides is cut at blanks, so that one endless line does not travel for the sake of a word in it.
+pick() {
+    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold -b -s -w "$line_bytes" | grep -aF -e "$needles"
+}
+
+send() {
+    [ -r "$path" ] || how=denied
+    [ "$how" != lines ] || [ "$over" -eq 1 ] || stop_at_line_end
+    before=- after=-
+    case $how in
+        grown | lines)
+            sum "$from" && before=$SUM
+            sum "$to" && after=$SUM
+            ;;
+    esac
+    printf '%s\n' "$mark $how $inode $from $to $left $before $after $path"
+    case $how in
+        whole | grown) piece "$from" "$to" ;;
+        lines) piece "$from" "$to" | pick ;;
+        count) wc -l <"$path" ;;
+    esac
+}
+
+mirror() {
+    read -r ids
+    if cd "$root/runs" 2>/dev/null; then
+        { cat && echo && list | tr '\n' '\000' | xargs -0 stat -c '%i %s %n' 2>/dev/null; } |
+            awk -v "log_bytes=$1" -v "file_bytes=$2" \
+                "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" |
+            while read -r how inode from to left over path; do send; done
+    fi
+    printf '%s\n' "$mark end"
+}
+
+log_bytes=$5 file_bytes=$6
+answer() {
+    if command -v gzip >/dev/null; then mirror "$log_bytes" "$file_bytes" | gzip -1; else mirror "$log_bytes" "$file_bytes"; fi
+}

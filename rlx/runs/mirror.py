@@ -1,0 +1,153 @@
+"""The evidence of runs on other machines, copied here bit by bit, so that it can be read like a local run's.
+
+`RLX_HOME/mirror/<run id>/` is laid out like a run directory and holds what evidence and verdict need: of a console log
+only the lines that say something to rlx, of a validation's answers only how many there are. It is a cache: whoever
+removes it gets it again at the next look. Runs on this machine are read where they are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
+from rlx.hosts.errors import HostError
+from rlx.plan import Place, RunState
+from rlx.runs import mirror_store, mirror_wire
+from rlx.runs.mirror_store import Cursor
+from rlx.runs.run import RunPaths, RunRef
+from rlx.runs.state import recorded_end
+
+if TYPE_CHECKING:
+    from rlx.runs.index import Index
+
+_PLACES_AT_ONCE = 32
+_PATIENCE_S = 10.0
+"""A status waits this long for logs of gigabytes; the rest comes with the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """A run's files as this machine has them, laid out as in a run directory.
+
+    `as_of`: when they were as they are here, in seconds since 1970; None: now. `lacks`: what is not here, in words;
+    empty if nothing. `problem`: why the host could not be asked this time.
+    """
+
+    run_dir: Path
+    as_of: float | None = None
+    lacks: str = ""
+    problem: RlxError | None = None
+
+    @property
+    def end(self) -> RunState | None:
+        """How the run ended, by the exit record of its latest attempt; None if there is none here."""
+        try:
+            record = (RunPaths(self.run_dir).latest / "state" / "exit").read_text(errors="replace")
+        except OSError:
+            return None
+        return recorded_end(record, stop_asked=(self.run_dir / "stop").exists())
+
+    @property
+    def final_state(self) -> RunState | None:
+        """How the run ended, if all that evidence needs of it is here: no host can add to that."""
+        return None if self.lacks else self.end
+
+
+def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dict[str, Mirrored]:
+    """The files of these runs by id, after one call a place, all places at once; `whole`: as many as it takes.
+
+    Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
+    """
+    refs = tuple(refs)
+    home, patience_s = index.path.parent / "mirror", math.inf if whole else _PATIENCE_S
+    found = {ref.run_id: Mirrored(ref.run_dir) for ref in refs if ref.place.is_local}
+    groups = _by_root(ref for ref in refs if not ref.place.is_local)
+    with ThreadPoolExecutor(_PLACES_AT_ONCE) as pool:
+        asked = [pool.submit(_refresh_root, home, *where, ids, patience_s) for where, ids in groups.items()]
+        for answer in asked:
+            found |= answer.result()
+    return found
+
+
+def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
+    """The files of these runs by id as they are here; nobody is asked."""
+    home = index.path.parent / "mirror"
+    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+
+
+def _unasked(home: Path, ref: RunRef) -> Mirrored:
+    return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
+
+
+def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
+    groups: dict[tuple[Place, str], list[str]] = {}
+    for ref in refs:
+        groups.setdefault((ref.place, ref.root), []).append(ref.run_id)
+    return groups
+
+
+def _refresh_root(home: Path, place: Place, root: str, ids: Sequence[str], patience_s: float) -> dict[str, Mirrored]:
+    try:
+        cursors = copy_runs(home, place, root, ids, patience_s)
+    except RlxError as problem:
+        return {run_id: _as_it_was(home, run_id, problem) for run_id in ids}
+    return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+
+def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
+    cursor = mirror_store.read_cursor(home / run_id)
+    return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
+
+
+def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
+    return Mirrored(folder, lacks="; ".join(_lacking(cursor)))
+
+
+def _lacking(cursor: Cursor) -> Iterable[str]:
+    for path, file in cursor.files.items():
+        if file.denied:
+            yield f"{path} may not be read by this user of its host"
+        elif file.left:
+            yield f"{path} is still being copied: {file.bytes >> 20} of {(file.bytes + file.left) >> 20} MB"
+
+
+def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], patience_s: float) -> dict[str, Cursor]:
+    """Bring the copies below `home` up to date, and say how far each goes. Raises RlxError for a host that is silent.
+
+    One call, and more where something is left: until it is not, or for about `patience_s` seconds.
+    """
+    until = time.monotonic() + patience_s
+    cursors = _copy_once(home, place, root, ids)
+    waiting = ids
+    while behind := [run_id for run_id in waiting if cursors[run_id].left]:
+        before = _reached(cursors, behind)
+        if time.monotonic() > until:
+            break
+        cursors |= _copy_once(home, place, root, behind)
+        # What may not be read, or does not come for another reason, is not asked for without end.
+        waiting = behind if _reached(cursors, behind) != before else []
+    return cursors
+
+
+def _reached(cursors: Mapping[str, Cursor], ids: Sequence[str]) -> list[tuple[str, str, int]]:
+    return [(run_id, path, file.bytes) for run_id in ids for path, file in cursors[run_id].files.items()]
+
+
+def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str]) -> dict[str, Cursor]:
+    known = {
+        f"{run_id}/{path}": (file.inode, file.bytes)
+        for run_id in ids
+        for path, file in mirror_store.read_cursor(home / run_id).files.items()
+    }
+    now = time.time()
+    frames = mirror_wire.ask(place, root, ids, known)
+    return {
+        run_id: mirror_store.add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
+        for run_id in ids
+    }

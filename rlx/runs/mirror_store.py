@@ -1,0 +1,147 @@
+"""The copy of one run's files on this machine, and how far it goes.
+
+`cursor.json` says up to where each file is copied. It is replaced after the files are written, so whatever a killed rlx
+left behind it is cut off by the next one. Several rlx may copy one run at once: each adds only what fits to the cursor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from rlx.evidence import NEEDLES
+from rlx.runs.mirror_wire import Frame
+
+_CURSOR = "cursor.json"
+# Logs are copied by these; a copy made by other ones may lack lines.
+_RULES = hashlib.sha256(b"\n".join(NEEDLES)).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How far one file is copied: `bytes` of the file on the host, which became `kept` bytes here.
+
+    `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
+    the host may not read it.
+    """
+
+    inode: str
+    bytes: int
+    kept: int
+    left: int = 0
+    sum: str = "-"
+    denied: bool = False
+
+
+@dataclass(slots=True)
+class Cursor:
+    """`as_of`: when the host was last asked, in seconds since 1970 by this machine's clock; None: never.
+
+    The paths of `files` are relative to the run directory.
+    """
+
+    as_of: float | None = None
+    files: dict[str, Copied] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        return sum(file.left for file in self.files.values())
+
+
+def read_cursor(folder: Path) -> Cursor:
+    """The cursor of the copy in `folder`, without the files that are not there as it says."""
+    try:
+        document = json.loads((folder / _CURSOR).read_bytes())
+        if document["rules"] != _RULES:
+            return Cursor(document["as_of"])
+        files = {path: Copied(*values) for path, values in document["files"].items()}
+        return Cursor(document["as_of"], {path: file for path, file in files.items() if _is_there(folder / path, file)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return Cursor()
+
+
+def _is_there(path: Path, file: Copied) -> bool:
+    try:
+        return file.denied or path.stat().st_size >= file.kept
+    except OSError:
+        return False
+
+
+def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
+    """Put an answer of the host into the copy, and say how far it goes now. Waits while another rlx does the same."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked(folder):
+        cursor = read_cursor(folder)
+        cursor.as_of = max(now, cursor.as_of or 0.0)
+        # The first frames tell how the run ended: nobody is to see that before all that led to it.
+        for frame in reversed(frames):
+            path = str(PurePosixPath(frame.path).relative_to(folder.name))
+            if ".." not in frame.path.split("/"):
+                _add_frame(folder / path, frame, path, cursor)
+        _replace(folder / _CURSOR, _as_json(cursor))
+        return cursor
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
+    known = cursor.files.get(path)
+    if frame.how == "denied":
+        kept = known.kept if known else 0
+        cursor.files[path] = Copied("-", 0, kept, frame.end + frame.left, denied=True)
+    elif not frame.is_whole or (frame.start and not _goes_on(known, frame)):
+        pass  # it shrank, or another rlx was faster: the next call tells
+    elif frame.start and known and known.sum != frame.sum_before:
+        # Another file under the same inode: all of it again.
+        cursor.files[path] = Copied("-", 0, known.kept, frame.end + frame.left)
+    else:
+        kept = _write(target, frame, known)
+        cursor.files[path] = Copied(frame.inode, frame.end, kept, frame.left, frame.sum_after)
+
+
+def _goes_on(known: Copied | None, frame: Frame) -> bool:
+    return known is not None and (known.inode, known.bytes) == (frame.inode, frame.start)
+
+
+def _write(target: Path, frame: Frame, known: Copied | None) -> int:
+    """Write or append the data of a frame; returns the length of the file then."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Evidence needs the number of answers only: an empty line stands for each.
+    data = b"\n" * int(frame.data) if frame.how == "count" else frame.data
+    if not frame.start or known is None:
+        _replace(target, data)
+        return len(data)
+    with target.open("r+b") as file:
+        file.truncate(known.kept)
+        file.seek(known.kept)
+        file.write(data)
+    return known.kept + len(data)
+
+
+def _replace(target: Path, data: bytes) -> None:
+    # One name is enough: the folder is locked. What a killed rlx left there is overwritten.
+    part = target.with_name(f".{target.name}.part")
+    part.write_bytes(data)
+    part.replace(target)
+
+
+def _as_json(cursor: Cursor) -> bytes:
+    files = {
+        path: [file.inode, file.bytes, file.kept, file.left, file.sum, file.denied]
+        for path, file in cursor.files.items()
+    }
+    return json.dumps({"as_of": cursor.as_of, "rules": _RULES, "files": files}).encode()

@@ -1,0 +1,97 @@
+"""The conversation with mirror.sh: what is asked of a host, and the frames it answers with."""
+
+from __future__ import annotations
+
+import gzip
+import secrets
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from rlx.errors import RlxError
+from rlx.evidence import MAX_LINE_BYTES, NEEDLES
+from rlx.hosts import transport_for
+from rlx.plan import Cmd, Place
+from rlx.resources import payload_folder
+
+NAME = "mirror.sh"
+# A call reads no more than this of all its logs, and of all its metrics and events: an answer has to fit into memory,
+# and a person waits for it.
+_LOG_BYTES = 512 << 20
+_FILE_BYTES = 64 << 20
+_TIMEOUT_S = 120.0
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A piece of one file: its bytes from `start` to `end`, or what `how` says of them (see mirror.sh).
+
+    `path` is relative to the folder of runs. `left` bytes wait for another call. The sums are of a few bytes before
+    `start` and before `end`.
+    """
+
+    how: str
+    inode: str
+    start: int
+    end: int
+    left: int
+    sum_before: str
+    sum_after: str
+    path: str
+    data: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """False if the file shrank while it was read."""
+        return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
+
+
+def ask(place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> list[Frame]:
+    """What is new in the files of these runs; `known` says up to where a file is known: path -> (inode, bytes).
+
+    Raises RlxError if the host does not answer, or not to the end.
+    """
+    mark = secrets.token_hex(16)
+    needles = "\n".join(needle.decode() for needle in NEEDLES)
+    limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES))
+    cmd = Cmd("sh", "-s", "--", root, mark, needles, *limits)
+    done = transport_for(place).run(cmd, stdin=_request(mark, ids, known), timeout_s=_TIMEOUT_S)
+    frames = parse_frames(_unpacked(done.out), mark) if done.code == 0 else None
+    if frames is None:
+        complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"
+        raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "ask again; rlx doctor looks at the host")
+    return frames
+
+
+def _request(mark: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
+    files = [f"{inode} {size} {path}" for path, (inode, size) in known.items()]
+    lines = [f"answer <<'{mark}'", " ".join(ids), *files, mark, ""]
+    return _script() + "\n".join(lines).encode(errors="surrogateescape")
+
+
+@cache
+def _script() -> bytes:
+    return (payload_folder() / NAME).read_bytes()
+
+
+def _unpacked(answer: bytes) -> bytes:
+    if not answer.startswith(_GZIP_MAGIC):
+        return answer
+    try:
+        return gzip.decompress(answer)
+    except (EOFError, OSError, zlib.error):
+        return b""
+
+
+def parse_frames(answer: bytes, mark: str) -> list[Frame] | None:
+    """The frames of an answer; None if it does not come to its end."""
+    *parts, last = answer.split(mark.encode() + b" ")
+    return [_frame(part) for part in parts[1:]] if last == b"end\n" else None
+
+
+def _frame(part: bytes) -> Frame:
+    header, _, data = part.partition(b"\n")
+    how, inode, start, end, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
+    return Frame(how, inode, int(start), int(end), int(left), before, after, path, data)
