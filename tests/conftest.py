@@ -1,4 +1,4 @@
-"""Every test gets its own rlx home, run root and lease directory: no test sees another's runs or devices."""
+"""Every test gets its own rlx home, hosts, run root and lease directory: no test sees another's runs or devices."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.engine", "tests.rig.fixtures"]
+
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
 
 
+_PLACES = {"RLX_HOME": "home", "RLX_CONFIG": "config", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
+
+
 @pytest.fixture(autouse=True)
 def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for variable, folder in {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}.items():
+    for variable, folder in _PLACES.items():
         monkeypatch.setenv(variable, str(tmp_path / folder))
+    # The repository may lie below somebody's own rlx.yaml.
+    monkeypatch.setenv("RLX_PROJECT", os.devnull)
     monkeypatch.setenv("NO_COLOR", "1")
     # Sockets lie in one folder for all tests, so the name must tell them apart.
     socket = f"rlx-test-{os.getpid()}-{abs(hash(tmp_path))}"

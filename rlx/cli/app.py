@@ -13,6 +13,8 @@ from rlx.cli import (
     attach,
     compare,
     data,
+    doctor,
+    hosts,
     init,
     launch,
     logs,
@@ -72,6 +74,7 @@ _COMMANDS = (
     schema.schema,
     data.data,
     plan.plan,
+    doctor.doctor,
     launch.launch,
     status.status,
     logs.logs,
@@ -83,6 +86,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(hosts.hosts)
 
 
 def run() -> None:

@@ -22,12 +22,13 @@ def attach(
     Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session:
     closing it ends nothing.
     """
-    from rlx.cli.selection import runs_or_latest
+    from rlx.cli.selection import open_index, runs_or_latest
     from rlx.runs import observe
     from rlx.runs.session import attach_command
 
-    refs = runs_or_latest([name] if name else None)
-    seen = observe(refs)
+    index = open_index()
+    refs = runs_or_latest(index, [name] if name else None)
+    seen = observe(index, refs)
     alive = [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
     if not alive:
         ended = ", ".join(ref.run_id for ref in refs)

@@ -27,16 +27,24 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
-    from rlx.cli.home import rlx_home
+    from rlx.cli.outages import Outages
     from rlx.cli.output import narrate
+    from rlx.cli.selection import open_index
     from rlx.cli.wait import outcome
-    from rlx.runs import Index
     from rlx.runs.overview import overview
+    from rlx.runs.revisit import Revisit
 
-    index = Index(rlx_home())
+    index, outages = open_index(), Outages()
+    visits = Revisit(index)
+
+    def look() -> Sequence[Overview]:
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        return rows
+
     try:
         with _sign_of_life() as alive:
-            rows = _narrate_until_ended(lambda: overview(index, refs), alive)
+            rows = _narrate_until_ended(look, alive)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -93,7 +101,8 @@ def changes(before: Overview | None, row: Overview) -> list[str]:
     """What is new about a run since the last look: a new state, new steps with their validations, the verdict."""
     lines = []
     state = row.state
-    if before is None or before.state is not state:
+    # That a host does not answer is told once for all its runs, elsewhere.
+    if state is not RunState.UNREACHABLE and (before is None or before.state is not state):
         queued = state is RunState.QUEUED
         lines.append(_line(row, f"queued, {row.observation.detail}" if queued else state.value))
     lines += [_line(row, text) for text in _new_steps(before, row)]
@@ -125,8 +134,8 @@ def _step_text(row: Overview, step: int) -> str:
 def waiting_line(row: Overview) -> str:
     """A sign of life while nothing changes: training frameworks take a minute to start."""
     seen = row.observation
-    if seen.state is RunState.QUEUED:
-        return _line(row, f"queued, {seen.detail}")
+    if seen.state in (RunState.QUEUED, RunState.UNREACHABLE):
+        return _line(row, f"queued, {seen.detail}" if seen.state is RunState.QUEUED else seen.detail)
     text = f"{seen.state.value}; {seen.members} processes, log {seen.log_bytes} bytes"
     if seen.seconds_since_log is not None:
         text += f", last written {seen.seconds_since_log:.0f} s ago"

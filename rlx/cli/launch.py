@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.site import ContainerOption, DevicesOption, HostOption, Target, chosen_target
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def launch(
     recipe: Annotated[
         str | None, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Where the runs go.")] = "local",
+    host: HostOption = None,
+    container: ContainerOption = None,
+    devices: DevicesOption = None,
     arm: Annotated[list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
@@ -45,14 +48,19 @@ def launch(
     from rlx.cli.secret_values import secret_values
     from rlx.runs import launch as launch_plans
 
-    plans = _plans(recipe, plan, host, arm or (), seed or (), set_ or ())
+    if plan is None:
+        target = chosen_target(host, container, devices)
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), target)
+    else:
+        plans = _read(plan, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
         print_plans(plans, as_json)
         return
     if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
         typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
     try:
-        launched = launch_plans(plans, secret_values(secret_file), rlx_home())
+        secrets = secret_values(secret_file, [name for one in plans for name in one.secret_names])
+        launched = launch_plans(plans, secrets, rlx_home())
     except KeyboardInterrupt:
         narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -64,20 +72,23 @@ def launch(
         follow_runs(launched.runs)
 
 
-def _plans(
-    recipe: str | None, plan: str | None, host: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str]
+def _planned(
+    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], target: Target
 ) -> Sequence[LaunchPlan]:
-    from rlx.cli.planning import make_plans, read_plans
-    from rlx.hosts import site_of
+    from rlx.cli.planning import draft_plans, launchable
 
-    site = site_of(host)
-    if plan is not None:
-        if recipe or arms or seeds or sets:
-            raise UsageError("--plan is complete in itself", "leave out the recipe, --arm, --seed and --set")
-        return read_plans(plan)
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
-    return make_plans(recipe, arms, seeds, sets, site)
+    return launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site)))
+
+
+def _read(plan: str, *others: object) -> Sequence[LaunchPlan]:
+    from rlx.cli.planning import read_plans
+
+    if any(other is not None and other != [] for other in others):
+        options = "--arm, --seed, --set, --host, --container and --devices"
+        raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
+    return read_plans(plan)
 
 
 def _print_launched(launched: Launched, as_json: bool) -> None:
@@ -85,8 +96,7 @@ def _print_launched(launched: Launched, as_json: bool) -> None:
 
     if as_json:
         runs = [
-            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}
-            for ref in launched.runs
+            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": ref.shown_dir} for ref in launched.runs
         ]
         print_json({"launch_id": launched.launch_id, "completed_earlier": launched.completed, "runs": runs})
         return

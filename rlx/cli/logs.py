@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.errors import ExitCode, UsageError
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.plan import RunState
 
 if TYPE_CHECKING:
-    from rlx.runs import RunRef
+    from queue import Queue
+
+    from rlx.runs import Index, RunRef
     from rlx.runs.logs import LogQuery
+
+    _Came = tuple[str, bytes | Exception | None]
+    """A run id with a line of its log, with what went wrong, or with None: no more lines will come."""
 
 _LINES_AHEAD = 1000
 _QUIET_SECONDS = 2.0
+_LONG_QUIET_SECONDS = 15.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -26,31 +33,53 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the runs end; Ctrl-C detaches.")] = False,
     lines: Annotated[int | None, typer.Option("-n", "--tail", min=0, help="Only the last N lines.")] = None,
     grep: Annotated[str | None, typer.Option(help="Only lines that match this regular expression (grep -E).")] = None,
+    fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="--grep looks for the very text.")] = False,
     since: Annotated[str | None, typer.Option(help="Only what was written in the last 30s, 10m, 2h, 1d.")] = None,
 ) -> None:
     """Show the log of a run.
 
     Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works.
-    Control sequences of a log never reach the terminal.
+    Control sequences of a log never reach the terminal, and a follow goes on through lost connections.
     """
     from rlx.cli.output import narrate
-    from rlx.cli.selection import runs_or_latest
-    from rlx.runs.logs import LogQuery, follow_log, read_log
+    from rlx.cli.selection import open_index, runs_or_latest
+    from rlx.runs.logs import LogQuery
 
     if follow and since:
         raise UsageError("--since and --follow do not go together", "use -n N to say how far back a follow begins")
-    query = LogQuery(lines, grep, parse_age(since) if since else None)
+    if fixed and grep is None:
+        raise UsageError("-F says how --grep looks, and there is none", "rlx logs -F --grep TEXT")
+    query = LogQuery(lines, grep, parse_age(since) if since else None, fixed)
     query.check()
-    refs = runs_or_latest(names)
-    if not follow:
-        for ref in refs:
-            _print_lines(_mark(ref, refs), read_log(ref, query))
-        return
+    index = open_index()
+    refs = runs_or_latest(index, names)
     try:
-        _follow_all(refs, query, follow_log)
+        failures = _follow_all(index, refs, query) if follow else _read_all(refs, query)
     except KeyboardInterrupt:
-        narrate("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
+        if follow:
+            narrate("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if failures:
+        raise _joined(failures)
+
+
+def _joined(failures: Sequence[RlxError]) -> RlxError:
+    """One error for all logs that could not be read; each reason once."""
+    messages = dict.fromkeys(failure.message for failure in failures)
+    return RlxError("\n".join(messages), failures[0].hint, failures[0].exit_code)
+
+
+def _read_all(refs: Sequence[RunRef], query: LogQuery) -> list[RlxError]:
+    """One run that cannot be read keeps no other from being shown."""
+    from rlx.runs.logs import read_log
+
+    failures = []
+    for ref in refs:
+        try:
+            _print_lines(_mark(ref, refs), read_log(ref, query))
+        except RlxError as error:
+            failures.append(error)
+    return failures
 
 
 def parse_age(text: str) -> int:
@@ -82,37 +111,60 @@ def _label(ref: RunRef, refs: Sequence[RunRef]) -> str:
     return ref.run_id
 
 
-def _follow_all(
-    refs: Sequence[RunRef], query: LogQuery, follow_log: Callable[[RunRef, LogQuery], Iterator[bytes]]
-) -> None:
+def _follow_all(index: Index, refs: Sequence[RunRef], query: LogQuery) -> list[RlxError]:
     """One thread a run reads, this one writes: a line is written whole, and a closed pipe ends the command."""
     from queue import Empty, Queue
-    from threading import Thread
 
-    from rlx.runs import observe
-
-    came: Queue[tuple[str, bytes | None]] = Queue(_LINES_AHEAD)
-
-    def read(ref: RunRef) -> None:
-        try:
-            for line in follow_log(ref, query):
-                came.put((_mark(ref, refs), line))
-        finally:
-            came.put(("", None))
-
+    came: Queue[_Came] = Queue(_LINES_AHEAD)
     for ref in refs:
-        Thread(target=read, args=(ref,), daemon=True, name=ref.run_id).start()
-    going = len(refs)
+        _in_background(_read_into, came, ref, query)
+    marks = {ref.run_id: _mark(ref, refs) for ref in refs}
+    going, quiet_s, failures = set(marks), _QUIET_SECONDS, list[RlxError]()
     while going:
         try:
-            mark, line = came.get(timeout=_QUIET_SECONDS)
+            run_id, found = came.get(timeout=quiet_s)
         except Empty:
-            # A lost run records no end.
-            if all(seen.state.is_terminal for seen in observe(refs).values()):
-                return
+            # Beside the reading: a host that does not answer must not hold up the lines of the others.
+            _in_background(_end_if_lost, came, index, [ref for ref in refs if ref.run_id in going])
+            quiet_s = min(_LONG_QUIET_SECONDS, 2 * quiet_s)
             continue
-        if line is None:
-            going -= 1
+        if isinstance(found, bytes):
+            quiet_s = _QUIET_SECONDS
+            _print_lines(marks[run_id], iter([found]))
+            sys.stdout.flush()
             continue
-        _print_lines(mark, iter([line]))
-        sys.stdout.flush()
+        going.discard(run_id)
+        if isinstance(found, RlxError):
+            failures.append(found)
+        elif found is not None:
+            raise found
+    return failures
+
+
+def _in_background(work: Callable[..., None], *arguments: object) -> None:
+    from threading import Thread
+
+    Thread(target=work, args=arguments, daemon=True).start()
+
+
+def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
+    """The lines of one run, then None or what went wrong."""
+    from rlx.cli.output import narrate
+    from rlx.runs.follow import follow_log
+
+    try:
+        for line in follow_log(ref, query, lambda text: narrate(f"rlx: {text}")):
+            came.put((ref.run_id, line))
+    except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
+        came.put((ref.run_id, problem))
+    else:
+        came.put((ref.run_id, None))
+
+
+def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
+    """A lost run records no end, so its log has none either."""
+    from rlx.runs import observe
+
+    for run_id, seen in observe(index, refs).items():
+        if seen.state is RunState.LOST:
+            came.put((run_id, None))

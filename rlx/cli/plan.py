@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ def plan(
     arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
-    host: Annotated[str, typer.Option(help="Where the run would go.")] = "local",
+    host: HostOption = None,
+    container: ContainerOption = None,
+    devices: DevicesOption = None,
     files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
 ) -> None:
@@ -29,9 +32,9 @@ def plan(
     """
     from rlx.cli.output import narrate
     from rlx.cli.planning import draft_plans, errors_of
-    from rlx.hosts import site_of
 
-    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), site_of(host))
+    target = chosen_target(host, container, devices)
+    plans = target.placed(draft_plans(recipe, arm or (), seed or (), set_ or (), target.site))
     print_plans(plans, as_json, files)
     if any(errors_of(one) for one in plans):
         narrate("rlx: this cannot be launched; see the findings")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from rlx.cli.planning import finding_text
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Site
 
 _SHOWN_STEPS = 12
 
@@ -27,8 +27,19 @@ def plan_text(plan: LaunchPlan, with_files: bool) -> str:
 
 
 def _title(plan: LaunchPlan) -> str:
-    where = f"{plan.site.root} on {plan.site.host}"
-    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {plan.devices} × {plan.device_kind}, in {where}"
+    devices = f"{plan.devices} × {plan.device_kind}"
+    if plan.device_list:
+        devices += f" ({', '.join(map(str, plan.device_list))})"
+    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices}, in {_where(plan.site)}"
+
+
+def _where(site: Site) -> str:
+    """The folder of the runs, the host and the container, and how the container calls the folder."""
+    if site.container is None:
+        return f"{site.root} on {site.host}"
+    if site.container_root is None:
+        return f"{site.root} inside container {site.container} on {site.host}"
+    return f"{site.root} on {site.host}, container {site.container} ({site.container_root} there)"
 
 
 def _section(name: str, lines: Iterable[str]) -> str:
@@ -46,7 +57,9 @@ def _command(command: Sequence[str]) -> Iterator[str]:
 
 
 def _environment(plan: LaunchPlan) -> Iterator[str]:
+    yield from (f"source {shlex.quote(script)}" for script in plan.site.setup)
     yield from (f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
+    yield from (f"{name}: the secret {secret}" for name, secret in plan.site.proxies.items())
     yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
 
 

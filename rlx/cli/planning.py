@@ -14,21 +14,13 @@ from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
 ALL_ARMS = "all"
 
 
-def make_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
-) -> list[LaunchPlan]:
-    """One plan for each arm and seed, ready to be launched.
-
-    No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError with the findings if one of
-    them is an error.
-    """
-    return launchable(draft_plans(recipe, arms, seeds, sets, site))
-
-
 def draft_plans(
     recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
 ) -> list[LaunchPlan]:
-    """Like make_plans, but plans with errors come back too, to be shown."""
+    """One plan for each arm and seed; `launchable` tells whether they can be launched.
+
+    No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError for what cannot be planned.
+    """
     from rlx.backends import load_backend
     from rlx.recipe import load_recipe
 

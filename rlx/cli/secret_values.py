@@ -1,17 +1,33 @@
-"""Where the values of secrets come from: a file, else the caller's environment."""
+"""Where the values of secrets come from: a file, the caller's environment, or a question at the terminal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rlx.errors import UsageError
 
 
-def secret_values(secret_file: str | None) -> Mapping[str, str]:
-    """All values that a plan may ask for by name. Raises UsageError for a file that cannot be read."""
-    return os.environ if secret_file is None else {**os.environ, **_read(Path(secret_file).expanduser())}
+def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mapping[str, str]:
+    """All values that a plan may ask for by name; what is missing is asked of the person at the terminal, once.
+
+    Without a terminal it stays missing. Raises UsageError for a file that cannot be read.
+    """
+    given = {**os.environ, **(_read(Path(secret_file).expanduser()) if secret_file else {})}
+    missing = [name for name in dict.fromkeys(wanted) if not given.get(name)]
+    return given | (_asked(missing) if sys.stdin.isatty() else {})
+
+
+def _asked(names: Iterable[str]) -> dict[str, str]:
+    """What is typed is not shown; an empty answer is none."""
+    from getpass import getpass
+
+    try:
+        return {name: getpass(f"{name}: ") for name in names}
+    except EOFError:
+        return {}
 
 
 def _read(path: Path) -> dict[str, str]:

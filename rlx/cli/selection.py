@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlx.runs import RunRef
+    from rlx.runs import Index, RunRef
 
 
-def runs_or_latest(names: Sequence[str] | None) -> tuple[RunRef, ...]:
-    """The named runs; without names, those of the latest launch. Raises NoSuchRun."""
+def open_index() -> Index:
+    """The index of this user on this machine."""
     from rlx.cli.home import rlx_home
-    from rlx.runs import Index, latest_launch, resolve
+    from rlx.runs import Index
 
-    index = Index(rlx_home())
+    return Index(rlx_home())
+
+
+def runs_or_latest(index: Index, names: Sequence[str] | None) -> tuple[RunRef, ...]:
+    """The named runs; without names, those of the latest launch. Raises NoSuchRun."""
+    from rlx.runs import latest_launch, resolve
+
     return resolve(index, names) if names else latest_launch(index)

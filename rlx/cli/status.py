@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.errors import UsageError
+from rlx.runs.duration import duration
+
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlx.runs import RunRef
+    from rlx.runs import Index, RunRef
     from rlx.runs.overview import Overview
 
 _WATCH_SECONDS = 2.0
 
-_STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"}
+_STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
+    "unreachable": "yellow"
+}
 _VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
 
 
@@ -28,6 +33,9 @@ def status(
         typer.Argument(metavar="[RUN]...", help="Arm, run name or id. Default: what runs, and the latest launch."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run there is.")] = False,
+    host: Annotated[
+        str | None, typer.Option(help="Every run on this host, whoever launched it, from whichever machine.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -35,41 +43,69 @@ def status(
     """Show progress, noise and verdict of runs.
 
     Also pace, time left and the last validation. Never writes anything where the runs are.
+    A host that does not answer costs its own line only.
     """
     from rlx.cli.output import narrate, print_json
+    from rlx.cli.selection import open_index
 
-    refs = _select(names, everything)
+    if names and (host or everything):
+        raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
+    index = open_index()
+    _read_again(index, host, everything)
+    look = _watcher(index, names or (), everything, host)
+    if watch:
+        _watch(look, verbose)
+        return
+    rows = look()
     if as_json:
-        print_json({"runs": [row_document(row) for row in _look(refs)]})
-    elif not refs:
-        narrate("no runs yet; start one: rlx launch RECIPE --host local")
-    elif watch:
-        _watch(names, everything, verbose)
+        print_json({"runs": [row_document(row) for row in rows]})
+    elif not rows:
+        narrate(f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local")
     else:
-        _print(_look(refs), verbose)
+        _print(rows, verbose)
 
 
-def _look(refs: Sequence[RunRef]) -> Sequence[Overview]:
-    # Imported late: which runs there are is known, and asked of their hosts, before anything is judged.
-    from rlx.cli.home import rlx_home
-    from rlx.runs import Index
+def _read_again(index: Index, host: str | None, everything: bool) -> None:
+    """The index is a cache: what lies on the host is the truth, also about what others launched."""
+    from rlx.cli.output import narrate
+    from rlx.hosts import local_site, site_of
+    from rlx.hosts.errors import HostError
+
+    if host is None and not everything:
+        return
+    try:
+        index.rebuild(site_of(host) if host else local_site())
+    except HostError as error:
+        narrate(f"rlx: {error.message}; what was known of it before:")
+
+
+def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | None) -> Callable[[], list[Overview]]:
+    """What looks at the runs that were asked for, one round trip a host each time."""
+    from rlx.cli.outages import Outages
+    from rlx.runs import resolve
     from rlx.runs.overview import overview
+    from rlx.runs.resolve import candidates, still_current
+    from rlx.runs.revisit import Revisit
 
-    return overview(Index(rlx_home()), refs)
+    visits, outages = Revisit(index), Outages()
 
+    def select() -> Sequence[RunRef]:
+        if names:
+            return resolve(index, names)
+        if host:
+            return [ref for ref in index.runs() if ref.host == host]
+        return index.runs() if everything else candidates(index)
 
-def _select(names: Sequence[str] | None, everything: bool) -> tuple[RunRef, ...]:
-    from rlx.cli.home import rlx_home
-    from rlx.hosts import local_site
-    from rlx.runs import Index, current_runs, resolve
+    def look() -> list[Overview]:
+        refs = select()
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        if names or host or everything:
+            return rows
+        current = still_current(refs, {row.ref.run_id: row.observation for row in rows})
+        return [row for row in rows if row.ref in current]
 
-    index = Index(rlx_home())
-    if names:
-        return resolve(index, names)
-    if not everything:
-        return current_runs(index)
-    index.rebuild(local_site())
-    return index.runs()
+    return look
 
 
 def _print(rows: Sequence[Overview], verbose: bool) -> None:
@@ -78,14 +114,14 @@ def _print(rows: Sequence[Overview], verbose: bool) -> None:
     console().print(_tables(rows, verbose))
 
 
-def _watch(names: Sequence[str] | None, everything: bool, verbose: bool) -> None:
+def _watch(look: Callable[[], Sequence[Overview]], verbose: bool) -> None:
     from rlx.cli.output import console
 
     def ended(rows: Sequence[Overview]) -> bool:
         return all(row.state.is_terminal for row in rows)
 
     if not sys.stdout.isatty():
-        while not ended(rows := _look(_select(names, everything))):
+        while not ended(rows := look()):
             _print(rows, verbose)
             time.sleep(_WATCH_SECONDS)
         _print(rows, verbose)
@@ -94,7 +130,7 @@ def _watch(names: Sequence[str] | None, everything: bool, verbose: bool) -> None
 
     with Live(console=console(), auto_refresh=False) as live:
         while True:
-            rows = _look(_select(names, everything))
+            rows = look()
             live.update(_tables(rows, verbose), refresh=True)
             if ended(rows):
                 return
@@ -145,20 +181,12 @@ def progress_cell(row: Overview) -> str:
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
 
 
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 05 min`."""
-    minutes = round(seconds / 60)
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def _details(rows: Sequence[Overview]) -> list[Any]:
     from rich.text import Text
 
     lines = []
     for row in rows:
-        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.run_dir}"]
+        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.host}:{row.ref.shown_dir}"]
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]
@@ -174,10 +202,14 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "arm": row.ref.arm,
         "seed": row.ref.seed,
         "host": row.ref.host,
-        "run_dir": str(row.ref.run_dir),
+        "destination": row.ref.place.destination,
+        "run_dir": row.ref.shown_dir,
         "created": row.ref.created,
         "state": row.state,
         "detail": seen.detail,
+        "last_known": seen.last_known,
+        "last_seen_epoch": seen.last_seen_epoch,
+        "unreachable_since": seen.unreachable_since,
         "exit_code": seen.exit_code,
         "queued_behind": seen.queued_behind,
         "attempt": seen.attempt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,23 +26,36 @@ def stop(
 
     Exit code 1 if a process is still there afterwards.
     """
-    from rlx.cli.home import rlx_home
     from rlx.cli.output import narrate
-    from rlx.runs import Index, observe, stop_runs
+    from rlx.cli.selection import open_index
+    from rlx.runs import observe, stop_runs
 
-    refs = _select(Index(rlx_home()), names or (), everything)
+    index = open_index()
+    refs = _select(index, names or (), everything)
     if not refs:
         narrate("no run is left to stop")
         return
     if everything and not yes:
         _confirm(refs)
-    before = observe(refs)
+    before = observe(index, refs)
     narrate(f"stopping {len(refs)} run{'s' * (len(refs) != 1)}; SIGKILL after {grace:g} s")
-    results = stop_runs(refs, grace)
-    for result in results:
-        print(f"{result.run_id}  {_outcome(before[result.run_id], result)}")
-    if any(result.left for result in results):
+    result = stop_runs(refs, before, grace)
+    for run_id, stopped in result.stopped.items():
+        print(f"{run_id}  {_outcome(before[run_id], stopped)}")
+    if result.failures:
+        raise _not_stopped(result.failures)
+    if any(stopped.left for stopped in result.stopped.values()):
         raise typer.Exit(ExitCode.ERROR)
+
+
+def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
+    """One error for all runs that could not be stopped, with each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for run_id, failure in failures.items():
+        reasons.setdefault(failure.message, []).append(run_id)
+    worst = max(failures.values(), key=lambda failure: failure.exit_code)
+    lines = [f"NOT stopped: {', '.join(ids)}: {reason}" for reason, ids in reasons.items()]
+    return RlxError("\n".join(lines), worst.hint or "type the same stop again", worst.exit_code)
 
 
 def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
@@ -53,7 +66,7 @@ def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[Ru
     if names:
         return resolve(index, names)
     refs = index.runs()
-    seen = observe(refs)
+    seen = observe(index, refs)
     return [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
 
 

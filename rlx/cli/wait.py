@@ -11,7 +11,7 @@ import typer
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlx.runs import RunRef
+    from rlx.runs import Index, RunRef
     from rlx.runs.overview import Overview
 
 _POLL_SECONDS = 1.0
@@ -31,18 +31,17 @@ def wait(
     Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
     14 one finished but its verdict is invalid or incomplete · 11 the time was up.
     """
-    from rlx.cli.home import rlx_home
     from rlx.cli.logs import parse_age
     from rlx.cli.output import print_json
-    from rlx.cli.selection import runs_or_latest
+    from rlx.cli.selection import open_index, runs_or_latest
     from rlx.cli.status import row_document
-    from rlx.runs import Index
     from rlx.runs.overview import overview
 
-    refs = runs_or_latest(names)
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
-    _await_ends(refs, deadline)
-    rows = overview(Index(rlx_home()), refs)
+    index = open_index()
+    refs = runs_or_latest(index, names)
+    _await_ends(index, refs, deadline)
+    rows = overview(index, refs)
     if as_json:
         print_json({"runs": [row_document(row) for row in rows]})
     else:
@@ -51,17 +50,22 @@ def wait(
     raise typer.Exit(outcome(rows))
 
 
-def _await_ends(refs: Sequence[RunRef], deadline: float | None) -> None:
-    """Says on stderr what it waits for, again whenever that changes. Exits with 11 at the deadline (monotonic)."""
-    from rlx.cli.output import narrate
-    from rlx.runs import observe
+def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) -> None:
+    """Says on stderr what it waits for, again whenever that changes. Exits with 11 at the deadline (monotonic).
 
-    told = ""
+    A host that does not answer is waited for: what runs there goes on.
+    """
+    from rlx.cli.outages import Outages, state_text
+    from rlx.cli.output import narrate
+    from rlx.runs.revisit import Revisit
+
+    told, visits, outages = "", Revisit(index), Outages()
     while True:
-        seen = observe(refs)
+        seen = visits.look(refs)
+        outages.tell([(ref, seen[ref.run_id]) for ref in refs])
         if all(found.state.is_terminal for found in seen.values()):
             return
-        states = ", ".join(f"{ref.run_id} {seen[ref.run_id].state}" for ref in refs)
+        states = ", ".join(f"{ref.run_id} {state_text(seen[ref.run_id])}" for ref in refs)
         if states != told:
             narrate(f"waiting: {states}")
             told = states

@@ -1,16 +1,37 @@
 """Where runs go: the hosts, and how to reach them. Knows nothing of runs."""
 
-from rlx.hosts.inventory import local_site, site_of, tmux_socket
+from rlx.hosts.containers import Container, inspect_container, locate
+from rlx.hosts.host import Defaults, Device, Host
+from rlx.hosts.host_places import project_file, user_file
+from rlx.hosts.inventory import (
+    default_host,
+    known_host,
+    known_hosts,
+    local_site,
+    site_of,
+    tmux_socket,
+)
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
 from rlx.hosts.transports import transport_for
 
 __all__ = [
     "Completed",
+    "Container",
+    "Defaults",
+    "Device",
+    "Host",
     "LocalTransport",
     "Transport",
+    "default_host",
+    "inspect_container",
+    "known_host",
+    "known_hosts",
     "local_site",
+    "locate",
+    "project_file",
     "site_of",
     "tmux_socket",
     "transport_for",
+    "user_file",
 ]

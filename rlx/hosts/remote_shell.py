@@ -28,7 +28,9 @@ from rlx.plan import Cmd
 
 READ_AND_RUN = """sh -c 'IFS= read -r line; eval "$(printf %b "$line")"'"""
 
-KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM")
+# How the user's docker finds its daemon is kept too.
+_KEPT_DOCKER = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR")
+KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM", *_KEPT_DOCKER)
 _KEPT_LOCALE = ("LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_COLLATE", "LC_NUMERIC", "LC_TIME")
 _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT_VARIABLES, *_KEPT_LOCALE))
 

@@ -11,6 +11,7 @@ class RunState(StrEnum):
     queued: waits for its devices. starting: has its devices, no training step yet. running: the log shows steps.
     finished: the command ended with 0. failed: it ended with anything else. stopped: somebody asked for the end.
     lost: nothing of the run is alive and nobody recorded an end.
+    unreachable: its host does not answer now, so nobody can say; what is known to have ended stays ended.
     """
 
     QUEUED = "queued"
@@ -20,6 +21,7 @@ class RunState(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     LOST = "lost"
+    UNREACHABLE = "unreachable"
 
     @property
     def is_terminal(self) -> bool:

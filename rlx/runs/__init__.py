@@ -7,7 +7,7 @@ from rlx.runs.observe import Observation, observe
 from rlx.runs.resolve import current_runs, latest_launch, resolve
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import Facts, derive_state
-from rlx.runs.stop import Stopped, stop, stop_runs
+from rlx.runs.stop import Stopped, StopResult, stop, stop_runs
 
 __all__ = [
     "Facts",
@@ -17,6 +17,7 @@ __all__ = [
     "Observation",
     "RunPaths",
     "RunRef",
+    "StopResult",
     "Stopped",
     "current_runs",
     "derive_state",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.mirror import Mirrored, refresh
+from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
+from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
@@ -20,13 +21,20 @@ if TYPE_CHECKING:
     from rlx.runs.index import Index
 
 
-def look(index: Index, refs: Sequence[RunRef]) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
-    """States and files of these runs by id. Each place is asked for both at once: that costs one round trip."""
+def look(
+    index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
+) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
+    """States and files of these runs by id. Each place is asked for both at once: that costs one round trip.
+
+    With `visits`, places that failed to answer a moment ago are left alone.
+    """
+    visits = visits or Revisit(index)
+    due = visits.due(refs)
     with ThreadPoolExecutor(1) as pool:
-        copying = pool.submit(refresh, index, refs)
-        observations = observe(refs)
-        copies = copying.result()
-    return observations, copies | refresh(index, _ended_since(refs, observations, copies))
+        copying = pool.submit(refresh, index, due)
+        observations = visits.look(refs)
+        copies = kept(index, refs) | copying.result()
+    return observations, copies | refresh(index, _ended_since(due, observations, copies))
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -37,7 +45,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     """
     copies = refresh(index, refs, whole=True)
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
-    observations = observe(asked)
+    observations = observe(index, asked)
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
     return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]

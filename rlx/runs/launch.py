@@ -16,15 +16,18 @@ from pathlib import Path
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, tmux_socket, transport_for
+from rlx.hosts.errors import HostError
 from rlx.plan import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
-from rlx.runs.index import Index, PendingLaunch
+from rlx.runs.index import Index
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunRef, new_launch_id, new_ref
 from rlx.runs.shipment import check_plan, pack, pick_secrets
+from rlx.runs.tables import PendingLaunch
 
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
 _MOST_LINES = 5
+_REPEAT_S = 3600.0
 
 # The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
 _UNPACK = r"""
@@ -42,7 +45,11 @@ incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
 trap 'exit 143' HUP INT TERM
 tar -xmf - -C "$incoming" || exit
-sh "$incoming/supervise.sh" accept "$incoming" "$root" "$leases" "$socket"
+# From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
+# does not reach another session, and the traps wait for it.
+trap - EXIT
+setsid sh -c 'sh "$1/supervise.sh" accept "$@"; code=$?; rm -rf "$1"; exit "$code"' \
+    rlx-accept "$incoming" "$root" "$leases" "$socket"
 """
 
 
@@ -65,7 +72,10 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
     site = _check(plans, secrets)
     index = Index(home)
     pending = _journal(index, plans)
-    completed = _ship(site, pending, pack(plans, pending.runs, secrets))
+    try:
+        completed = _ship(site, pending, pack(plans, pending.runs, secrets))
+    except HostError as error:
+        raise _cut_off(index, pending, site, error) from None
     answers = completed.out.decode(errors="replace").splitlines()
     if completed.code != 0:
         if pending.is_new and not any(answer.startswith(("started", "existing")) for answer in answers):
@@ -97,12 +107,18 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
 def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
     digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
     pending = index.pending(digest)
-    if pending is not None and all(map(_has_run, observe(pending.runs).values())):
+    now = time.time()
+    if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
         index.resolve_launch(pending.launch_id)
-    now = time.time()
     launch_id = new_launch_id(now)
     return index.begin(digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
+
+
+def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
+    """Not soon after an interruption: then the launch is typed again because nobody knows that it has run."""
+    stopped = any(found.state is RunState.STOPPED for found in seen)
+    return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
 
 
 def _has_run(seen: Observation) -> bool:
@@ -113,6 +129,20 @@ def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
     cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, site.leases, tmux_socket(), pending.launch_id)
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
+
+
+def _cut_off(index: Index, pending: PendingLaunch, site: Site, error: HostError) -> HostError:
+    """What to believe when no answer came: nothing happened, or nobody knows; only then it stays in the journal."""
+    again = "the same launch again completes it and starts nothing twice"
+    if error.arrived:
+        return HostError(
+            f"{error.message}\nthe launch to {site.host} may have started",
+            f"{again}; rlx status --host {site.host} shows what is there",
+        )
+    if not pending.is_new:
+        return HostError(f"{error.message}\nan earlier attempt of this launch may have started", again)
+    index.forget(pending.launch_id)
+    return HostError(f"{error.message}\nnothing was launched", error.hint)
 
 
 def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts.errors import HostError
 from rlx.plan import Place, RunState
 from rlx.runs import mirror_store, mirror_wire
 from rlx.runs.mirror_store import Cursor
@@ -74,6 +75,16 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
     return found
 
 
+def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
+    """The files of these runs by id as they are here; nobody is asked."""
+    home = index.path.parent / "mirror"
+    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+
+
+def _unasked(home: Path, ref: RunRef) -> Mirrored:
+    return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
+
+
 def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
     groups: dict[tuple[Place, str], list[str]] = {}
     for ref in refs:
@@ -85,12 +96,13 @@ def _refresh_root(home: Path, place: Place, root: str, ids: Sequence[str], patie
     try:
         cursors = copy_runs(home, place, root, ids, patience_s)
     except RlxError as problem:
-        cursors = {run_id: mirror_store.read_cursor(home / run_id) for run_id in ids}
-        return {
-            run_id: replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
-            for run_id, cursor in cursors.items()
-        }
+        return {run_id: _as_it_was(home, run_id, problem) for run_id in ids}
     return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+
+def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
+    cursor = mirror_store.read_cursor(home / run_id)
+    return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
 
 
 def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:

@@ -1,15 +1,24 @@
-"""Looks at runs: one round trip a host, for all its runs. Writes nothing there."""
+"""Looks at runs: one round trip a place, for all its runs. Writes nothing there."""
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from rlx.errors import RlxError
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
+from rlx.runs.duration import duration
+from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
-from rlx.runs.state import Facts, Life, derive_state, parse_report
+from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
+
+if TYPE_CHECKING:
+    from rlx.runs.index import Index
+    from rlx.runs.sightings import Sighting
 
 _MOST_IDS_A_CALL = 500
 
@@ -19,7 +28,9 @@ class Observation:
     """A run at one moment. `exit_code` is a shell's (128 + signal); times are by the clock of the run's host.
 
     `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
-    `detail` is a sentence for the person, empty when the state says it all.
+    `detail` is a sentence for the person, empty when the state says it all. Of a run whose host does not answer,
+    `last_known` is the state at `last_seen_epoch` (None: never seen), and `unreachable_since` the first look in vain,
+    both by the clock of this machine; everything else is as it was then.
     """
 
     run_id: str
@@ -36,29 +47,67 @@ class Observation:
     ended_epoch: float | None = None
     queued_behind: int = 0
     detail: str = ""
+    last_known: RunState | None = None
+    last_seen_epoch: float | None = None
+    unreachable_since: float | None = None
 
 
-def observe(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
-    """Each run's observation by its id, in the order of `refs`."""
-    facts = look(refs)
-    return {ref.run_id: _observation(ref.run_id, facts.get(ref.run_id)) for ref in refs}
+def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
+    """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing."""
+    looked = look(refs)
+    silent = looked.failures
+    facts = {run_id: found for answer in looked.answers for run_id, found in answer.items()}
+    distant = [ref for ref in refs if not ref.place.is_local or ref.place in silent]
+    known = index.sightings([ref.run_id for ref in distant]) if distant else {}
+    now = time.time()
+    seen = {
+        ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
+        if ref.place in silent and ref.run_id not in facts
+        else _observation(ref.run_id, facts.get(ref.run_id))
+        for ref in refs
+    }
+    if distant:
+        index.remember([seen[ref.run_id] for ref in distant], now)
+    return seen
 
 
-def look(refs: Iterable[RunRef]) -> dict[str, Facts]:
-    """The facts of those runs that exist on their hosts."""
-    found: dict[str, Facts] = {}
-    for (place, root), ids in _by_place(refs).items():
+def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[str, Facts]]:
+    """The facts of those runs that exist on their hosts, one answer a root."""
+
+    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
         # Beyond this, naming them costs more than hearing about all.
         named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        found |= parse_report(supervisor.call(place, "report", root, *named))
-    return found
+        return parse_report(supervisor.call(place, "report", root, *named, timeout_s=deadline_s))
+
+    return ask(refs, report, deadline_s)
 
 
-def _by_place(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
-    places: dict[tuple[Place, str], list[str]] = {}
-    for ref in refs:
-        places.setdefault((ref.place, ref.root), []).append(ref.run_id)
-    return places
+def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
+    """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
+    if known is None:
+        return _unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now, now)
+    if known.observation.state.is_terminal:
+        return known.observation
+    return _unreachable(known.observation, known.seen, failure, known.silent_since or now, now)
+
+
+def _unreachable(then: Observation, seen: float | None, failure: RlxError, since: float, now: float) -> Observation:
+    last_known = then.state if seen is not None else None
+    known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
+    return replace(
+        then,
+        state=RunState.UNREACHABLE,
+        detail=f"unreachable since {duration(now - since)} ({_reason(failure)}); {known}",
+        last_known=last_known,
+        last_seen_epoch=seen,
+        unreachable_since=since,
+    )
+
+
+def _reason(failure: RlxError) -> str:
+    """The first line of the complaint; the host it begins with is told elsewhere."""
+    first = (failure.message.splitlines() or [""])[0]
+    return first.partition(": ")[2] or first
 
 
 def _observation(run_id: str, facts: Facts | None) -> Observation:
@@ -86,8 +135,12 @@ def _observation(run_id: str, facts: Facts | None) -> Observation:
 def _detail(facts: Facts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
+    if detail := container_detail(facts):
+        return detail
     if state is RunState.LOST:
         return _detail_of_loss(facts)
+    if state is RunState.QUEUED and facts.foreign:
+        return f"waits for devices that processes outside rlx use (device:pid {facts.foreign})"
     if state is RunState.QUEUED:
         return f"behind {facts.ahead} run{'s' * (facts.ahead != 1)}" if facts.ahead else "next in line"
     if state in (RunState.STARTING, RunState.RUNNING) and facts.supervisor is Life.DEAD:

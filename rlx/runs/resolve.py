@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlx.errors import NoSuchRun
 from rlx.runs.index import Index
-from rlx.runs.observe import observe
+from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunRef
 
 _MOST_CANDIDATES = 8
@@ -21,10 +21,19 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 
 def current_runs(index: Index) -> tuple[RunRef, ...]:
     """What a person cares for now: the newest launch, and every run that has not ended. Empty if there is no run."""
-    refs = index.runs()
-    seen = observe(refs)
-    newest = refs[0].launch_id if refs else ""
-    return tuple(ref for ref in refs if ref.launch_id == newest or not seen[ref.run_id].state.is_terminal)
+    refs = candidates(index)
+    return still_current(refs, observe(index, refs))
+
+
+def candidates(index: Index) -> tuple[RunRef, ...]:
+    """The runs that may be current: all but those of older launches on other machines that are known to have ended."""
+    refs, ended = index.runs(), index.ended()
+    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or ref.run_id not in ended)
+
+
+def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
+    """Those of `candidates` that are current as they were seen."""
+    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
 
 
 def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:

@@ -43,6 +43,11 @@ class RunRef:
         return Path(self.remote_dir).expanduser()
 
     @property
+    def shown_dir(self) -> str:
+        """The run directory as a person finds it on its host."""
+        return str(self.run_dir) if self.place.is_local else self.remote_dir
+
+    @property
     def session(self) -> str:
         """The name of its tmux session: tmux allows neither dots nor colons."""
         return self.run_id.replace(".", "_").replace(":", "_")

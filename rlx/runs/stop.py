@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from rlx.plan import RunState
+from rlx.errors import RlxError
+from rlx.hosts.errors import HostError
+from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.observe import observe
+from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 
 _MARGIN_S = 60.0
@@ -18,22 +20,64 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The pids that were told to end, and those that are still there after all."""
+    """The pids that were told to end, those that are still there after all, and what is left as zombies.
+
+    `zombies` remain until the container restarts: its first process does not reap what is orphaned.
+    """
 
     run_id: str
     ended: tuple[int, ...]
     left: tuple[int, ...]
+    zombies: tuple[int, ...] = ()
 
 
-def stop_runs(refs: Sequence[RunRef], grace_s: float) -> tuple[Stopped, ...]:
-    """Stop these runs, in the order given. Those that wait go first: the end of one must not start the next."""
-    seen = observe(refs)
-    waiting = [ref for ref in refs if seen[ref.run_id].state is RunState.QUEUED]
-    results = {ref.run_id: stop(ref, grace_s) for ref in waiting}
+@dataclass(frozen=True, slots=True)
+class StopResult:
+    """The runs that were stopped, and why some were not, both by run id in the order given."""
+
+    stopped: Mapping[str, Stopped]
+    failures: Mapping[str, RlxError]
+
+
+def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Observation], grace_s: float) -> StopResult:
+    """Stop these runs, all places at once; a place that fails keeps no other from stopping.
+
+    `seen` is what was last observed of them. At each place, those that wait go first: the end of one must not start
+    the next.
+    """
+    places: dict[Place, list[RunRef]] = {}
+    for ref in refs:
+        places.setdefault(ref.place, []).append(ref)
+    with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
+        done = list(pool.map(lambda there: _stop_there(there, seen, grace_s), places.values()))
+    found = {run_id: result for there in done for run_id, result in there.items()}
+    stopped = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], Stopped)}
+    failures = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], RlxError)}
+    return StopResult(stopped, failures)
+
+
+def _stop_there(
+    refs: Sequence[RunRef], seen: Mapping[str, Observation], grace_s: float
+) -> dict[str, Stopped | RlxError]:
+    """The runs of one place. Once the place is gone, the others are not tried: each would wait for it again."""
+    gone: list[HostError] = []
+
+    def attempt(ref: RunRef) -> Stopped | RlxError:
+        if gone:
+            return gone[0]
+        try:
+            return stop(ref, grace_s)
+        except HostError as error:
+            gone.append(error)
+            return error
+        except RlxError as error:
+            return error
+
+    waiting = [ref for ref in refs if RunState.QUEUED in (seen[ref.run_id].state, seen[ref.run_id].last_known)]
+    results = {ref.run_id: attempt(ref) for ref in waiting}
     others = [ref for ref in refs if ref.run_id not in results]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        results |= {result.run_id: result for result in pool.map(lambda ref: stop(ref, grace_s), others)}
-    return tuple(results[ref.run_id] for ref in refs)
+        return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
 
 
 def stop(ref: RunRef, grace_s: float) -> Stopped:
@@ -46,4 +90,4 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
     )
     pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
-    return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()))
+    return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()), pids.get("zombies", ()))

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from rlx.cli.plan import plan
-from rlx.cli.planning import make_plans, read_plans
+from rlx.cli.planning import draft_plans, launchable, read_plans
 from rlx.errors import UsageError
 from rlx.hosts.inventory import local_site
 from rlx.plan import Site
@@ -88,7 +88,7 @@ def test_files_are_shown_on_demand(recipe: str) -> None:
 def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = invoke(recipe, "--json").stdout
     (tmp_path / "p.json").write_text(answer)
-    planned = make_plans(recipe, [], [], [], local_site())
+    planned = draft_plans(recipe, [], [], [], local_site())
     assert [one.run_name for one in planned] == ["base-baseline-s1", "base-aqn-s1"]
     assert read_plans(str(tmp_path / "p.json")) == planned
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
@@ -96,8 +96,8 @@ def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: 
 
 
 def test_the_same_arm_twice_is_one_plan(recipe: str) -> None:
-    assert len(make_plans(recipe, ["aqn", "aqn"], [2, 2], [], Site())) == 1
-    assert len(make_plans(recipe, ["all", "aqn"], [1, 2], [], Site())) == 4
+    assert len(draft_plans(recipe, ["aqn", "aqn"], [2, 2], [], Site())) == 1
+    assert len(draft_plans(recipe, ["all", "aqn"], [1, 2], [], Site())) == 4
 
 
 def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
     assert "error RLX010 recipe.yaml:" in result.stdout
     assert "did you mean trainer.test_freq" in result.stdout
     with pytest.raises(UsageError, match="RLX010"):
-        make_plans(bad, [], [], [], Site())
+        launchable(draft_plans(bad, [], [], [], Site()))
 
 
 def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rlx.cli.logs import parse_age
-from rlx.cli.status import duration
 from rlx.errors import UsageError
+from rlx.runs.duration import duration
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400), ("45", 45)])

@@ -88,10 +88,10 @@ def test_a_follow_of_a_lost_run_ends() -> None:
 def test_a_follow_that_is_killed_leaves_no_reader_on_the_host() -> None:
     _, reading = start(toy_plan(FOREVER, arm="a"), toy_plan("true", arm="b"))
     follow = subprocess.Popen([sys.executable, "-m", "rlx", "logs", "-f", "b"], stdout=subprocess.PIPE)
-    until(lambda: command_lines("tail ", str(reading.run_dir / "latest")), "the follow reads")
+    until(lambda: command_lines("rlx-logs follow", str(reading.run_dir)), "the follow reads")
     follow.kill()
     follow.communicate()
-    until(lambda: not command_lines("tail ", str(reading.run_dir / "latest")), "the reader is gone")
+    until(lambda: not command_lines("rlx-logs follow", str(reading.run_dir)), "the reader is gone")
 
 
 def test_a_full_disk_is_no_bug_of_rlx() -> None:

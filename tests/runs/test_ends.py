@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from rlx.plan import RunState
-from rlx.runs import RunRef, observe
+from rlx.runs import Index, RunRef, observe
 from tests.runs.toys import (
     FOREVER,
     command_lines,
     ended,
     holder_pid,
+    home,
     is_running,
     log_of,
     logged_pid,
@@ -196,6 +197,6 @@ def test_a_run_that_was_removed_does_not_hide_the_others() -> None:
     first, second = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
     ended(second)
     first.run_dir.rename(first.run_dir.with_name("elsewhere"))
-    seen = observe([first, second])
+    seen = observe(Index(home()), [first, second])
     assert seen[first.run_id].state is RunState.LOST and "gone" in seen[first.run_id].detail
     assert seen[second.run_id].state is RunState.FINISHED

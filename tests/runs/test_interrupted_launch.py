@@ -73,7 +73,7 @@ def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(mil
     arrived = Index(home()).runs()
     assert sorted(ref.run_id for ref in arrived) == [name for name in folders if not name.startswith(".")]
     assert not [name for name in folders if name.startswith(".")], "an unfinished shipment was left"
-    for seen in observe(arrived).values():
+    for seen in observe(Index(home()), arrived).values():
         assert seen.state in (RunState.STARTING, RunState.QUEUED), seen
     if is_resolved():
         go.touch()

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rlx.hosts import local_site
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
-from rlx.runs import Observation, RunPaths, RunRef, launch, observe
+from rlx.runs import Index, Observation, RunPaths, RunRef, launch, observe
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
 
 
 def see(ref: RunRef) -> Observation:
-    return observe([ref])[ref.run_id]
+    return observe(Index(home()), [ref])[ref.run_id]
 
 
 def ended(ref: RunRef) -> Observation:

@@ -60,8 +60,9 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         data_files=(recipe.data.train, recipe.data.val),
-        env=cpu.environment(rendering) | recipe.env,
+        env={**site.env, **cpu.environment(rendering), **recipe.env},
         path_prefix=site.path_prefix,
+        setup=site.setup,
     )
 
 

@@ -37,6 +37,7 @@ class Script:
     data_files: Sequence[str]
     env: Mapping[str, str]
     path_prefix: Sequence[str]
+    setup: Sequence[str] = ()
 
 
 def render(script: Script) -> str:

@@ -1,0 +1,169 @@
+"""rlx hosts: the hosts that a launch can name, and the file that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.hosts import Host
+
+hosts = typer.Typer(
+    name="hosts",
+    help="Name the hosts that runs can go to: list, show, add, remove.",
+    rich_markup_mode=None,
+)
+
+_Name = Annotated[str, typer.Argument(help="What you call the host.")]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+_Project = Annotated[bool, typer.Option("--project", help="The project's rlx.yaml instead of your own hosts.yaml.")]
+
+
+@hosts.callback(invoke_without_command=True)
+def _alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_()
+
+
+@hosts.command("list")
+def list_(as_json: _Json = False) -> None:
+    """List the known hosts; `local` is always there."""
+    from rlx.cli.output import console, print_json
+    from rlx.hosts import default_host, known_hosts
+
+    known, default = known_hosts(), default_host()
+    if as_json:
+        print_json({"default_host": default.host, "hosts": [_document(host) for host in known.values()]})
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("name", "ssh", "container", "root", "device", "written in", box=None, pad_edge=False)
+    for host in known.values():
+        name = f"{host.name} (default)" if host.name == default.host else host.name
+        cells = (host.ssh or "this machine", host.container or "", host.root, _device(host), host.written)
+        # Text: what stands in a file is no markup.
+        table.add_row(*map(Text, (name, *cells)))
+    console().print(table)
+
+
+@hosts.command()
+def show(name: _Name, as_json: _Json = False) -> None:
+    """Show everything about one host; a bare ssh destination is one, too."""
+    from rlx.cli.output import print_json
+    from rlx.hosts import known_host
+
+    host = known_host(name)
+    if as_json:
+        print_json({"host": _document(host)})
+        return
+    for key, value in (_document(host) | {"device": _device(host)}).items():
+        print(f"{key:10} {_words(value)}")
+
+
+@hosts.command()
+def add(
+    name: _Name,
+    destination: Annotated[str, typer.Argument(help="USER@HOST, ssh://USER@HOST:PORT, or a name of your ssh config.")],
+    transport: Annotated[str | None, typer.Option(help="openssh (default) or paramiko.")] = None,
+    container: Annotated[str | None, typer.Option(help="Running container that the runs go into.")] = None,
+    root: Annotated[str | None, typer.Option(help="Folder of the runs on the host. Default: ~/rlx.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="KIND[:COUNT]", help="npu:8, cuda:4 or cpu.")] = None,
+    setup: Annotated[list[str] | None, typer.Option(help="Script to source first; again for more.")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; again for more.")] = None,
+    proxy: Annotated[
+        list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")
+    ] = None,
+    leases: Annotated[str | None, typer.Option(help="Folder of device locks, one for all users of the host.")] = None,
+    project: _Project = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
+) -> None:
+    """Add a host to your hosts.yaml. The host itself is not asked."""
+    from rlx.cli.output import narrate
+    from rlx.hosts.host_edit import put_host
+
+    settings: dict[str, Any] = {
+        "ssh": destination,
+        "transport": transport,
+        "container": container,
+        "root": root,
+        "device": _device_entry(device) if device else None,
+        "setup": setup,
+        "env": _pairs("--env", env or (), str),
+        "proxies": _pairs("--proxy", proxy or (), lambda secret: {"secret": secret}),
+        "leases": leases,
+    }
+    path = _file(project)
+    put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
+    narrate(f"rlx: {name} is in {path}; launch: rlx launch RECIPE --host {name}")
+    _warn_if_hidden(name, path)
+
+
+@hosts.command()
+def remove(name: _Name, project: _Project = False) -> None:
+    """Remove a host from your hosts.yaml. Its runs and their files stay as they are."""
+    from rlx.cli.output import narrate
+    from rlx.hosts import default_host, known_hosts
+    from rlx.hosts.host_edit import remove_host
+
+    path = _file(project)
+    remove_host(path, name)
+    narrate(f"rlx: {name} is removed from {path}; rlx status still knows its runs")
+    if name not in known_hosts() and (default := default_host()).host == name:
+        narrate(f"rlx: warning: {default.written} still names it as the default")
+
+
+def _file(project: bool) -> Path:
+    from rlx.hosts import project_file, user_file
+    from rlx.hosts.host_places import PROJECT_FILE
+
+    return (project_file() or Path.cwd() / PROJECT_FILE) if project else user_file()
+
+
+def _warn_if_hidden(name: str, path: Path) -> None:
+    from rlx.cli.output import narrate
+    from rlx.hosts import known_hosts
+
+    counts = known_hosts()[name].written
+    if counts.rpartition(":")[0] != str(path):
+        narrate(f"rlx: warning: {counts} has a host of that name, too, and goes before")
+
+
+def _device_entry(text: str) -> dict[str, str | int]:
+    kind, colon, count = text.partition(":")
+    return {"kind": kind, "count": int(count) if count.isdecimal() else count} if colon else {"kind": kind}
+
+
+def _pairs(option: str, texts: Sequence[str], value_of: Callable[[str], Any]) -> dict[str, Any]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            # The text is not shown: it may be a password.
+            raise UsageError(f"{option} takes NAME=VALUE", f"write {option} NAME=VALUE")
+        pairs[name] = value_of(value)
+    return pairs
+
+
+def _document(host: Host) -> dict[str, Any]:
+    from rlx.plan import to_jsonable
+
+    document: dict[str, Any] = to_jsonable(host)
+    return document
+
+
+def _device(host: Host) -> str:
+    if host.device is None:
+        return ""
+    return host.device.kind if host.device.count is None else f"{host.device.count} × {host.device.kind}"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items()) or "-"
+    return ", ".join(value) or "-" if isinstance(value, list) else str(value or "-")

@@ -1,0 +1,53 @@
+"""What rlx knows of a host: the values of the files of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlx.plan import DEFAULT_LEASES, LOCAL
+
+TRANSPORTS = ("openssh", "paramiko")
+DEVICE_KINDS = ("npu", "cuda", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a host has. `count` is None where the file does not say; a CPU is not counted."""
+
+    kind: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says."""
+
+    name: str
+    ssh: str | None = None
+    transport: str = "openssh"
+    container: str | None = None
+    root: str = "~/rlx"
+    device: Device | None = None
+    setup: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    leases: str = DEFAULT_LEASES
+    written: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Where a launch goes that names no host. `container` belongs to that host alone."""
+
+    host: str = LOCAL.host
+    container: str | None = None
+    written: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """`defaults` is None where the file gives none."""
+
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+    defaults: Defaults | None = None

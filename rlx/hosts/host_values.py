@@ -1,0 +1,63 @@
+"""What a single value of a host's entry may be. Each function returns what is wrong with it, or nothing."""
+
+from __future__ import annotations
+
+import re
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:[^/\s]*@")
+# The rule of recipes: TOKENIZERS_PARALLELISM holds no secret, HF_TOKEN and WANDB_API_KEY do.
+_SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE)
+
+
+def destination_problem(text: str) -> str:
+    """What keeps a text from being an ssh destination. The text is not shown where it may hold a password."""
+    user, at, address = text.removeprefix("ssh://").rpartition("@")
+    if at and ":" in user:
+        return "holds a password; ssh takes none: use a key, and write USER@HOST"
+    if not text or text.startswith("-") or address.startswith("-") or re.search(r"[\s\x00-\x1f\x7f]", text):
+        return f"{text!r} is no ssh destination; write USER@HOST, ssh://USER@HOST:PORT or a name of your ssh config"
+    if text.startswith("ssh://"):
+        return "" if address.strip("/") else "ssh:// must be followed by a host"
+    if "/" in text or address.count(":") == 1:
+        return f"{text!r} is no ssh destination; a port is written ssh://USER@HOST:PORT"
+    return ""
+
+
+def name_problem(name: str) -> str:
+    if NAME.fullmatch(name):
+        return ""
+    return "a name is up to 64 letters, digits, '.', '_' and '-', and starts with a letter or digit"
+
+
+def container_problem(text: str) -> str:
+    return "" if _CONTAINER.fullmatch(text) else f"{text!r} is no name or id of a container"
+
+
+def path_problem(text: str) -> str:
+    if text == "~" or (text.startswith(("/", "~/")) and "\n" not in text):
+        return ""
+    return f"{text!r} is no path on the host: it must start with / or ~/"
+
+
+def absolute_problem(text: str) -> str:
+    if text.startswith("/") and "\n" not in text:
+        return ""
+    return f"{text!r} is no absolute path: all users of the host must mean the same folder"
+
+
+def variable_problem(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        return "is no name of an environment variable (letters, digits and '_')"
+    return "names that start with RLX_ belong to rlx" if name.startswith("RLX_") else ""
+
+
+def public_problem(name: str, value: str) -> str:
+    """What keeps a variable from standing in a file as plain text."""
+    if _PASSWORD_IN_URL.search(value):
+        return f"holds a password; write it as proxies: {{{name}: {{secret: NAME}}}}, the value then comes from you"
+    if _SECRET_LIKE.search(name):
+        return f"looks like a secret; name it in the recipe instead: secrets: [{name}]"
+    return variable_problem(name)
