@@ -57,7 +57,7 @@ def judge_observed(
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
     judged = {}
     for ref in refs:
-        copy = copies[ref.run_id]
+        copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
             judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy)
     return judged
@@ -73,6 +73,13 @@ def _ended_since(
         return observations[ref.run_id].exit_code is not None and copy.end is None and copy.problem is None
 
     return [ref for ref in refs if ended(ref)]
+
+
+def _up_to_its_end(copy: Mirrored, seen: Observation) -> Mirrored:
+    """The end of a run may be known, and its host gone before the evidence of it was copied."""
+    if copy.problem is None or seen.exit_code is None or copy.end is not None:
+        return copy
+    return replace(copy, lacks="the run has ended, but its host does not answer and the copy here is from before that")
 
 
 def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: Mapping[str, Observation]) -> RunState:

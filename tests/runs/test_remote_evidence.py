@@ -87,6 +87,31 @@ def test_of_a_run_that_was_not_over_a_silent_host_is_asked_in_vain(loopback: Loo
     assert "step:3" in copied_log(ref).read_text()
 
 
+def test_overview_of_a_silent_host_shows_what_was_known(loopback: Loopback) -> None:  # noqa: F811
+    (ref,) = start_far(loopback, f"{STEPS}{FOREVER}", "main")
+    index = Index(home())
+    before = until(lambda: row if (row := overview(index, [ref])[0]).steps_done == 3 else None, "three steps")
+    unplug(loopback)
+    (row,) = overview(index, [ref])
+    assert row.state is RunState.UNREACHABLE
+    assert row.as_of is not None
+    assert (row.steps_done, row.validation, row.evidence) == (3, (3, 0.25), before.evidence)
+    assert row.submitted_by == before.submitted_by
+
+
+def test_an_end_that_was_seen_but_not_copied_convicts_nobody(loopback: Loopback) -> None:  # noqa: F811
+    (ref,) = start_far(loopback, f"{STEPS}until [ -e go ]; do sleep 0.1; done\n", "main")
+    index = Index(home())
+    until(lambda: overview(index, [ref])[0].steps_done == 3, "three steps")
+    (ref.run_dir / "go").touch()
+    ended(ref)
+    unplug(loopback)
+    (row,) = overview(index, [ref])
+    assert row.state is RunState.FINISHED
+    assert row.verdict.status is VerdictStatus.UNVERIFIED
+    assert "the copy here is from before that" in row.verdict.sentence
+
+
 def test_while_a_log_is_copied_nothing_is_concluded(
     loopback: Loopback,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
