@@ -59,13 +59,13 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
         if ref.run_id in judged
-        else _row_without_plan(ref, observations[ref.run_id])
+        else _row_without_plan(ref, observations[ref.run_id], copies[ref.run_id].lacks)
         for ref in refs
     ]
 
 
-def _row_without_plan(ref: RunRef, observation: Observation) -> Overview:
-    why = observation.detail or "its manifest.json is gone or damaged, so nothing says what it promised"
+def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Overview:
+    why = observation.detail or lacks or "its manifest.json is gone or damaged, so nothing says what it promised"
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
     return Overview(ref, observation, Evidence(), verdict)
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import LOCAL
-from rlx.runs import RunPaths, mirror_store, mirror_wire
+from rlx.runs import RunPaths, mirror, mirror_store, mirror_wire
 from rlx.runs.mirror import copy_runs
 from rlx.runs.mirror_store import Cursor
 from tests.runs.another_user import commands_as_nobody
@@ -47,8 +47,8 @@ class Run:
         with (self.attempt / name).open("ab") as file:
             file.write(data)
 
-    def refresh(self, patience_s: float = 60) -> Cursor:
-        return copy_runs(self.home, LOCAL, str(self.root), ["r1"], patience_s)["r1"]
+    def refresh(self, *, whole: bool = True) -> Cursor:
+        return copy_runs(self.home, LOCAL, str(self.root), ["r1"], whole=whole)["r1"]
 
     @property
     def copy(self) -> Path:
@@ -58,7 +58,7 @@ class Run:
         """What another refresh would bring."""
         files = mirror_store.read_cursor(self.home / "r1").files
         known = {f"r1/{path}": (file.inode, file.bytes) for path, file in files.items()}
-        return mirror_wire.ask(LOCAL, str(self.root), ["r1"], known)
+        return mirror_wire.ask(LOCAL, str(self.root), ["r1"], known, 60)
 
     def assert_same_evidence(self) -> None:
         assert read_evidence(RunPaths(self.home / "r1").attempts) == read_evidence(RunPaths(self.dir).attempts)
@@ -197,7 +197,7 @@ def test_a_file_that_shrinks_while_it_is_read_shifts_no_other(run: Run, shrinkin
     fill(run)
     for _ in range(10):
         replaced_by_another(run, "provenance.json", b"%d" % time.time_ns())
-        run.refresh(patience_s=0)
+        run.refresh()
         for name in ("log", "provenance.json", "events/aqn-h-1.jsonl"):
             whole = b"".join(STEP.format(step).encode() for step in (1, 2, 3))
             expected = whole if name == "log" else (run.attempt / name).read_bytes()
@@ -207,7 +207,8 @@ def test_a_file_that_shrinks_while_it_is_read_shifts_no_other(run: Run, shrinkin
 def test_a_large_log_comes_in_several_calls(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run, range(1, 30))
     monkeypatch.setattr(mirror_wire, "_LOG_BYTES", 50_000)
-    cursor = run.refresh(patience_s=0)
+    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
+    cursor = run.refresh(whole=False)
     assert cursor.left > 0
     cursor = run.refresh()
     assert cursor.left == 0
@@ -249,6 +250,32 @@ def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.Monkey
     run.assert_same_evidence()
 
 
+def in_no_time(run: Run) -> list[mirror_wire.Frame]:
+    """The answer of a host that may not read for a second even."""
+    script = Path(mirror_wire.__file__).parent.parent / "payload" / "mirror.sh"
+    files = mirror_store.read_cursor(run.home / "r1").files
+    known = "".join(f"{file.inode} {file.bytes} r1/{path}\n" for path, file in files.items())
+    request = script.read_text() + f"answer <<'m'\nr1\n{known}m\n"
+    command = ["sh", "-s", "--", str(run.root), "m", "step:", "1000", "1000000", "1000000", "0"]
+    answer = subprocess.run(command, input=request.encode(), capture_output=True, check=True).stdout
+    frames = mirror_wire.parse_frames(gzip.decompress(answer), "m")
+    assert frames is not None
+    return frames
+
+
+def test_what_did_not_come_in_time_comes_later(run: Run) -> None:
+    fill(run)
+    cursor = mirror_store.add(run.home / "r1", in_no_time(run), time.time())
+    assert {file.bytes for file in cursor.files.values()} == {0} and cursor.left > 20_000
+    run.refresh()
+    run.assert_same_evidence()
+    fill(run, range(4, 6))
+    cursor = mirror_store.add(run.home / "r1", in_no_time(run), time.time())
+    assert 0 < cursor.files["attempts/1/metrics.jsonl"].left < cursor.files["attempts/1/metrics.jsonl"].bytes
+    assert run.refresh().left == 0
+    run.assert_same_evidence()
+
+
 def test_a_run_that_is_gone_leaves_its_copy(run: Run) -> None:
     fill(run)
     run.refresh()
@@ -265,7 +292,7 @@ from pathlib import Path
 from rlx.plan import LOCAL
 from rlx.runs.mirror import copy_runs
 for _ in range(int(sys.argv[3])):
-    copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], 60)
+    copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)
 """
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pty
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,6 +209,25 @@ def pull_as_nobody(root: Path, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("shell", ["dash", "busybox"])
+def test_every_posix_shell_will_do(far: RunRef, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in "cat cut find head sha256sum stat tail sh".split():
+        program = shutil.which("busybox" if shell == "busybox" else tool if tool != "sh" else shell)
+        assert program, f"{tool} is not installed"
+        (folder / tool).symlink_to(program)
+    monkeypatch.setenv("PATH", str(folder))
+    ref = replace(far, place=LOCAL)
+    pull(ref, tmp_path / "here")
+    with (ref.run_dir / "attempts/1/log").open("a") as log:
+        log.write("more\n")
+    results = pull(ref, tmp_path / "here", checkpoints=True)
+    assert all(result.is_good for result in results) and len(results) == len(EVIDENCE) + 2
+    for result in results:
+        assert_same(ref, tmp_path / "here", result.path)
+
+
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +238,22 @@ def test_the_command_says_what_came_and_where(far: RunRef, tmp_path: Path) -> No
     (run,) = answer["runs"]
     assert run["folder"] == str(tmp_path / "to" / far.run_id)
     assert {file["path"]: file["outcome"] for file in run["files"]} == dict.fromkeys(EVIDENCE, "present")
+
+
+def test_a_terminal_shows_how_far_it_is(far: RunRef, tmp_path: Path) -> None:
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "rlx", "pull", far.run_id, "--to", str(tmp_path), "--checkpoints"]
+    with subprocess.Popen(
+        command, stderr=terminal, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"}
+    ) as done:
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the terminal is gone once the command is
+            while piece := os.read(screen, 4096):
+                shown += piece
+    os.close(screen)
+    assert done.returncode == 0
+    assert b"3.0/3.0 MB" in shown
 
 
 def test_the_command_names_what_it_left_alone(far: RunRef, tmp_path: Path) -> None:

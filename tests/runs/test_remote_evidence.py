@@ -123,8 +123,8 @@ def test_while_a_log_is_copied_nothing_is_concluded(
     index = Index(home())
     verdict = overview(index, [ref])[0].verdict
     assert verdict.status is VerdictStatus.UNVERIFIED
-    assert "attempts/1/log is still being copied: 10 of 28 MB" in verdict.sentence
-    assert "20 of 28 MB" in overview(index, [ref])[0].verdict.sentence
+    assert "attempts/1/log is still being copied: 10 of 29 MB" in verdict.sentence
+    assert "20 of 29 MB" in overview(index, [ref])[0].verdict.sentence
     (judged,) = judge_runs(index, [ref])
     assert "still being copied" not in judged.verdict.sentence
     assert judged.evidence.last_step == 3
