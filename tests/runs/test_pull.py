@@ -213,16 +213,17 @@ def pull_as_nobody(root: Path, tmp_path: Path) -> None:
 def test_every_posix_shell_will_do(far: RunRef, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    for tool in "cat cut find head sha256sum stat tail sh".split():
+    for tool in ("cat", "cut", "find", "head", "sha256sum", "stat", "tail", "sh"):
         program = shutil.which("busybox" if shell == "busybox" else tool if tool != "sh" else shell)
         assert program, f"{tool} is not installed"
         (folder / tool).symlink_to(program)
-    monkeypatch.setenv("PATH", str(folder))
     ref = replace(far, place=LOCAL)
-    pull(ref, tmp_path / "here")
-    with (ref.run_dir / "attempts/1/log").open("a") as log:
-        log.write("more\n")
-    results = pull(ref, tmp_path / "here", checkpoints=True)
+    with monkeypatch.context() as host:
+        host.setenv("PATH", str(folder))
+        pull(ref, tmp_path / "here")
+        with (ref.run_dir / "attempts/1/log").open("a") as log:
+            log.write("more\n")
+        results = pull(ref, tmp_path / "here", checkpoints=True)
     assert all(result.is_good for result in results) and len(results) == len(EVIDENCE) + 2
     for result in results:
         assert_same(ref, tmp_path / "here", result.path)
