@@ -11,21 +11,21 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from rlx.plan import Expectations, LaunchPlan, PlannedFile, to_jsonable
+from rlx.plan import to_jsonable
 from tests.rig.rig import Rig
 
 SCRIPT = "echo up\necho 'step:1 - val-core/x/acc/mean@1:0.5'\n"
 BY_HAND = (
     "scp -q /tmp/launch.sh h1:/tmp/launch.sh && "
     "ssh h1 'docker cp -q /tmp/launch.sh rl:/srv/launch.sh 2>/dev/null || docker cp /tmp/launch.sh rl:/srv/launch.sh' && "
-    "ssh h1 'tmux new-session -d -s hand-{n} \"docker exec rl bash -c \\\"bash /srv/launch.sh >/srv/log 2>&1\\\"\"' && "
+    'ssh h1 \'tmux new-session -d -s hand-{n} "docker exec rl bash -c \\"bash /srv/launch.sh >/srv/log 2>&1\\""\' && '
     "ssh h1 'docker exec rl sh -c \"grep val-core /srv/log | tail -1\"'; true"
 )
 
@@ -50,7 +50,9 @@ class Row:
 
     def __str__(self) -> str:
         limit = "–" if self.budget is None else f"{self.budget:.3g}{'' if self.kept else '  over'}"
-        return f"| {self.what} | {self.seconds:.2f} | {self.against} | {self.reference:.2f} | {self.ratio:.2f} | {limit} |"
+        return (
+            f"| {self.what} | {self.seconds:.2f} | {self.against} | {self.reference:.2f} | {self.ratio:.2f} | {limit} |"
+        )
 
 
 def main() -> int:
@@ -91,7 +93,9 @@ def launches(rig: Rig, rounds: int) -> Iterator[Row]:
         name = f"launch into a container, round trip {delay} ms"
         budgets = {"cold": 1 / 3, "warm": 1 / 8} if delay == 100 else {}
         for how in ("cold", "warm"):
-            yield Row(f"{name}, {how}", seconds[how], "scp, docker cp, tmux, grep", seconds["by hand"], budgets.get(how))
+            yield Row(
+                f"{name}, {how}", seconds[how], "scp, docker cp, tmux, grep", seconds["by hand"], budgets.get(how)
+            )
     host.delay(0)
 
 

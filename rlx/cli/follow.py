@@ -38,9 +38,9 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     visits = Revisit(index)
 
     def look() -> Sequence[Overview]:
-        seen = visits.look(refs)
-        outages.tell(refs, seen)
-        return overview(index, refs, seen)
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        return rows
 
     try:
         with _sign_of_life() as alive:

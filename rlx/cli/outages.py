@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rlx.plan import RunState
@@ -17,11 +17,11 @@ class Outages:
     def __init__(self) -> None:
         self._silent: set[str] = set()
 
-    def tell(self, refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> None:
+    def tell(self, looked: Sequence[tuple[RunRef, Observation]]) -> None:
         """Say what has changed since the last call."""
         from rlx.cli.output import narrate
 
-        silent = {ref.host: seen[ref.run_id].detail for ref in refs if seen[ref.run_id].state is RunState.UNREACHABLE}
+        silent = {ref.host: seen.detail for ref, seen in looked if seen.state is RunState.UNREACHABLE}
         for host in silent.keys() - self._silent:
             narrate(f"rlx: {host}: {silent[host]}")
         for host in self._silent - silent.keys():

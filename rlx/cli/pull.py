@@ -35,16 +35,20 @@ def pull(
     cannot be reached.
     """
     from rlx.cli.home import rlx_home
-    from rlx.cli.output import print_json
+    from rlx.cli.output import narrate, print_json
     from rlx.runs import Index, resolve
     from rlx.runs.pull import pull as pull_run
 
     results: dict[str, Sequence[Pulled]] = {}
-    for ref in resolve(Index(rlx_home()), names):
-        with _progress(ref.run_id) as narrate:
-            results[ref.run_id] = pull_run(ref, to / ref.run_id, checkpoints=checkpoints, narrate=narrate)
-        if not as_json:
-            _print(to / ref.run_id, results[ref.run_id])
+    try:
+        for ref in resolve(Index(rlx_home()), names):
+            with _progress(ref.run_id) as tell:
+                results[ref.run_id] = pull_run(ref, to / ref.run_id, checkpoints=checkpoints, narrate=tell)
+            if not as_json:
+                _print(to / ref.run_id, results[ref.run_id])
+    except KeyboardInterrupt:
+        narrate("\ninterrupted; what has come is kept, and the same command goes on from there")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
         print_json({"runs": [_document(run_id, to / run_id, files) for run_id, files in results.items()]})
     if not all(file.is_good for files in results.values() for file in files):

@@ -83,6 +83,7 @@ def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | N
     """What looks at the runs that were asked for, one round trip a host each time."""
     from rlx.cli.outages import Outages
     from rlx.runs import resolve
+    from rlx.runs.overview import overview
     from rlx.runs.resolve import candidates, still_current
     from rlx.runs.revisit import Revisit
 
@@ -97,14 +98,12 @@ def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | N
 
     def look() -> list[Overview]:
         refs = select()
-        seen = visits.look(refs)
-        if not (names or host or everything):
-            refs = still_current(refs, seen)
-        outages.tell(refs, seen)
-        # Imported late: which runs there are is known, and asked of their hosts, before anything is judged.
-        from rlx.runs.overview import overview
-
-        return overview(index, refs, seen)
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        if names or host or everything:
+            return rows
+        current = still_current(refs, {row.ref.run_id: row.observation for row in rows})
+        return [row for row in rows if row.ref in current]
 
     return look
 

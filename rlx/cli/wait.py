@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +11,7 @@ import typer
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlx.runs import Index, Observation, RunRef
+    from rlx.runs import Index, RunRef
     from rlx.runs.overview import Overview
 
 _POLL_SECONDS = 1.0
@@ -40,7 +40,8 @@ def wait(
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
     index = open_index()
     refs = runs_or_latest(index, names)
-    rows = overview(index, refs, _await_ends(index, refs, deadline))
+    _await_ends(index, refs, deadline)
+    rows = overview(index, refs)
     if as_json:
         print_json({"runs": [row_document(row) for row in rows]})
     else:
@@ -49,7 +50,7 @@ def wait(
     raise typer.Exit(outcome(rows))
 
 
-def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) -> Mapping[str, Observation]:
+def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) -> None:
     """Says on stderr what it waits for, again whenever that changes. Exits with 11 at the deadline (monotonic).
 
     A host that does not answer is waited for: what runs there goes on.
@@ -61,9 +62,9 @@ def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) ->
     told, visits, outages = "", Revisit(index), Outages()
     while True:
         seen = visits.look(refs)
-        outages.tell(refs, seen)
+        outages.tell([(ref, seen[ref.run_id]) for ref in refs])
         if all(found.state.is_terminal for found in seen.values()):
-            return seen
+            return
         states = ", ".join(f"{ref.run_id} {state_text(seen[ref.run_id])}" for ref in refs)
         if states != told:
             narrate(f"waiting: {states}")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tells what is new in the files of runs, for a copy on another machine. POSIX sh on Linux. Reads only.
 #
-#   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES
+#   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES SECONDS
 #
 # It comes on stdin, followed by a call of `answer` with a here-document: the run ids on one line, then a line
 # `<inode> <bytes> <path>` for each file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
@@ -15,11 +15,15 @@
 #   lines    the lines between <from> and <to> that contain one of NEEDLES (a line each)
 #   count    how many lines it has
 #   denied   none: this user may not read it
+#   later    none: the SECONDS are over
 #
 # The last frame is `MARK end`. The answer is compressed where there is a gzip.
 set -u
 export LC_ALL=C
 
+for tool in awk cat cksum grep head stat tail tr wc xargs; do
+    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
+done
 root=$1 mark=$2 needles=$3 line_bytes=$4
 # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
 case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
@@ -60,7 +64,17 @@ inode[path] == now && bytes[path] == $2 + 0 { next }
 }'
 
 # piece FROM TO
-piece() { [ "$1" -eq "$2" ] || tail -c "+$(($1 + 1))" "$path" | head -c "$(($2 - $1))"; }
+piece() {
+    if [ "$1" -eq "$2" ]; then
+        return
+    elif [ "$1" -eq 0 ]; then
+        head -c "$2" "$path"
+    else
+        tail -c "+$(($1 + 1))" "$path" | head -c "$(($2 - $1))"
+    fi
+}
+
+clock() { IFS=. read -r NOW _ </proc/uptime; } # whole seconds since boot, in NOW
 
 # sum OFFSET: of the bytes before it, in SUM.
 sum() {
@@ -83,13 +97,20 @@ stop_at_line_end() {
     [ "$left" -eq 0 ] || left=$((left + begun))
 }
 
-# What no line end divides is cut at blanks, so that one endless line does not travel for the sake of a word in it.
+# An endless line is cut at blanks, so that it does not travel for the sake of a word in it. The fold of busybox cannot
+# do that for such widths; then it travels.
+fold_long() {
+    if fold -b -s -w "$line_bytes" </dev/null 2>/dev/null; then fold -b -s -w "$line_bytes"; else cat; fi
+}
+
 pick() {
-    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold -b -s -w "$line_bytes" | grep -aF -e "$needles"
+    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold_long | grep -aF -e "$needles"
 }
 
 send() {
     [ -r "$path" ] || how=denied
+    clock
+    [ "$NOW" -lt "$until_s" ] || how=later
     [ "$how" != lines ] || [ "$over" -eq 1 ] || stop_at_line_end
     before=- after=-
     case $how in
@@ -118,6 +139,8 @@ mirror() {
 }
 
 log_bytes=$5 file_bytes=$6
+clock
+until_s=$((NOW + $7))
 answer() {
     if command -v gzip >/dev/null; then mirror "$log_bytes" "$file_bytes" | gzip -1; else mirror "$log_bytes" "$file_bytes"; fi
 }

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.mirror import Mirrored, refresh
+from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
+from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 
 
 def look(
-    index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None
+    index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
 ) -> tuple[Mapping[str, Observation], Mapping[str, Mirrored]]:
     """States and files of these runs by id. Each place is asked for both at once: that costs one round trip.
 
-    `seen` are the states where these are at hand already.
+    With `visits`, places that failed to answer a moment ago are left alone.
     """
+    visits = visits or Revisit(index)
+    due = visits.due(refs)
     with ThreadPoolExecutor(1) as pool:
-        copying = pool.submit(refresh, index, refs)
-        observations = seen if seen is not None else observe(index, refs)
-        copies = copying.result()
-    return observations, copies | refresh(index, _ended_since(refs, observations, copies))
+        copying = pool.submit(refresh, index, due)
+        observations = visits.look(refs)
+        copies = kept(index, refs) | copying.result()
+    return observations, copies | refresh(index, _ended_since(due, observations, copies))
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -54,7 +57,7 @@ def judge_observed(
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
     judged = {}
     for ref in refs:
-        copy = copies[ref.run_id]
+        copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
             judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy)
     return judged
@@ -70,6 +73,13 @@ def _ended_since(
         return observations[ref.run_id].exit_code is not None and copy.end is None and copy.problem is None
 
     return [ref for ref in refs if ended(ref)]
+
+
+def _up_to_its_end(copy: Mirrored, seen: Observation) -> Mirrored:
+    """The end of a run may be known, and its host gone before the evidence of it was copied."""
+    if copy.problem is None or seen.exit_code is None or copy.end is not None:
+        return copy
+    return replace(copy, lacks="the run has ended, but its host does not answer and the copy here is from before that")
 
 
 def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: Mapping[str, Observation]) -> RunState:

@@ -45,7 +45,11 @@ incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
 trap 'exit 143' HUP INT TERM
 tar -xmf - -C "$incoming" || exit
-sh "$incoming/supervise.sh" accept "$incoming" "$root" "$leases" "$socket"
+# From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
+# does not reach another session, and the traps wait for it.
+trap - EXIT
+setsid sh -c 'sh "$1/supervise.sh" accept "$@"; code=$?; rm -rf "$1"; exit "$code"' \
+    rlx-accept "$incoming" "$root" "$leases" "$socket"
 """
 
 

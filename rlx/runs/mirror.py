@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts.errors import HostError
 from rlx.plan import Place, RunState
 from rlx.runs import mirror_store, mirror_wire
 from rlx.runs.mirror_store import Cursor
+from rlx.runs.places import DEADLINE_S, by_root
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _PLACES_AT_ONCE = 32
 _PATIENCE_S = 10.0
 """A status waits this long for logs of gigabytes; the rest comes with the next one."""
+_WHOLE_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +67,37 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
     refs = tuple(refs)
-    home, patience_s = index.path.parent / "mirror", math.inf if whole else _PATIENCE_S
+    home = index.path.parent / "mirror"
     found = {ref.run_id: Mirrored(ref.run_dir) for ref in refs if ref.place.is_local}
-    groups = _by_root(ref for ref in refs if not ref.place.is_local)
+    roots = by_root(ref for ref in refs if not ref.place.is_local)
     with ThreadPoolExecutor(_PLACES_AT_ONCE) as pool:
-        asked = [pool.submit(_refresh_root, home, *where, ids, patience_s) for where, ids in groups.items()]
+        asked = [pool.submit(_refresh_root, home, *root, ids, whole) for root, ids in roots.items()]
         for answer in asked:
             found |= answer.result()
     return found
 
 
-def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
-    groups: dict[tuple[Place, str], list[str]] = {}
-    for ref in refs:
-        groups.setdefault((ref.place, ref.root), []).append(ref.run_id)
-    return groups
+def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
+    """The files of these runs by id as they are here; nobody is asked."""
+    home = index.path.parent / "mirror"
+    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
 
 
-def _refresh_root(home: Path, place: Place, root: str, ids: Sequence[str], patience_s: float) -> dict[str, Mirrored]:
+def _unasked(home: Path, ref: RunRef) -> Mirrored:
+    return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
+
+
+def _refresh_root(home: Path, place: Place, root: str, ids: Sequence[str], whole: bool) -> dict[str, Mirrored]:
     try:
-        cursors = copy_runs(home, place, root, ids, patience_s)
+        cursors = copy_runs(home, place, root, ids, whole=whole)
     except RlxError as problem:
-        cursors = {run_id: mirror_store.read_cursor(home / run_id) for run_id in ids}
-        return {
-            run_id: replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
-            for run_id, cursor in cursors.items()
-        }
+        return {run_id: _as_it_was(home, run_id, problem) for run_id in ids}
     return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+
+def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
+    cursor = mirror_store.read_cursor(home / run_id)
+    return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
 
 
 def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
@@ -101,23 +108,25 @@ def _lacking(cursor: Cursor) -> Iterable[str]:
     for path, file in cursor.files.items():
         if file.denied:
             yield f"{path} may not be read by this user of its host"
-        elif file.left:
-            yield f"{path} is still being copied: {file.bytes >> 20} of {(file.bytes + file.left) >> 20} MB"
+    waiting = {path: file for path, file in cursor.files.items() if file.left and not file.denied}
+    if waiting:
+        what = f"{next(iter(waiting))} is" if len(waiting) == 1 else f"{len(waiting)} files are"
+        done = sum(file.bytes for file in waiting.values())
+        total = done + sum(file.left for file in waiting.values())
+        yield f"{what} still being copied: {done >> 20} of {math.ceil(total / 2**20)} MB"
 
 
-def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], patience_s: float) -> dict[str, Cursor]:
+def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole: bool) -> dict[str, Cursor]:
     """Bring the copies below `home` up to date, and say how far each goes. Raises RlxError for a host that is silent.
 
-    One call, and more where something is left: until it is not, or for about `patience_s` seconds.
+    One call, and more where something is left: until nothing is (`whole`), or while a person would wait.
     """
-    until = time.monotonic() + patience_s
-    cursors = _copy_once(home, place, root, ids)
+    until, timeout_s = (math.inf, _WHOLE_TIMEOUT_S) if whole else (time.monotonic() + _PATIENCE_S, DEADLINE_S)
+    cursors = _copy_once(home, place, root, ids, timeout_s)
     waiting = ids
-    while behind := [run_id for run_id in waiting if cursors[run_id].left]:
+    while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
         before = _reached(cursors, behind)
-        if time.monotonic() > until:
-            break
-        cursors |= _copy_once(home, place, root, behind)
+        cursors |= _copy_once(home, place, root, behind, timeout_s)
         # What may not be read, or does not come for another reason, is not asked for without end.
         waiting = behind if _reached(cursors, behind) != before else []
     return cursors
@@ -127,14 +136,14 @@ def _reached(cursors: Mapping[str, Cursor], ids: Sequence[str]) -> list[tuple[st
     return [(run_id, path, file.bytes) for run_id in ids for path, file in cursors[run_id].files.items()]
 
 
-def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str]) -> dict[str, Cursor]:
+def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_s: float) -> dict[str, Cursor]:
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
         for run_id in ids
         for path, file in mirror_store.read_cursor(home / run_id).files.items()
     }
     now = time.time()
-    frames = mirror_wire.ask(place, root, ids, known)
+    frames = mirror_wire.ask(place, root, ids, known, timeout_s)
     return {
         run_id: mirror_store.add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
         for run_id in ids

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from rlx.evidence import NEEDLES
@@ -68,7 +68,7 @@ def read_cursor(folder: Path) -> Cursor:
 
 def _is_there(path: Path, file: Copied) -> bool:
     try:
-        return file.denied or path.stat().st_size >= file.kept
+        return not file.bytes or path.stat().st_size >= file.kept
     except OSError:
         return False
 
@@ -100,17 +100,24 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
     known = cursor.files.get(path)
-    if frame.how == "denied":
-        kept = known.kept if known else 0
-        cursor.files[path] = Copied("-", 0, kept, frame.end + frame.left, denied=True)
-    elif not frame.is_whole or (frame.start and not _goes_on(known, frame)):
-        pass  # it shrank, or another rlx was faster: the next call tells
+    if frame.how in ("denied", "later") or not frame.is_whole:
+        cursor.files[path] = _untouched(known, frame)
+    elif frame.start and not _goes_on(known, frame):
+        pass  # another rlx was faster
     elif frame.start and known and known.sum != frame.sum_before:
         # Another file under the same inode: all of it again.
         cursor.files[path] = Copied("-", 0, known.kept, frame.end + frame.left)
     else:
         kept = _write(target, frame, known)
         cursor.files[path] = Copied(frame.inode, frame.end, kept, frame.left, frame.sum_after)
+
+
+def _untouched(known: Copied | None, frame: Frame) -> Copied:
+    """What is here stays; what is there is left."""
+    size, denied = frame.end + frame.left, frame.how == "denied"
+    if denied or known is None or known.inode != frame.inode:
+        return Copied("-", 0, known.kept if known else 0, size, denied=denied)
+    return replace(known, left=max(0, size - known.bytes))
 
 
 def _goes_on(known: Copied | None, frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,9 @@ from rlx.resources import payload_folder
 
 NAME = "mirror.sh"
 # A call reads no more than this of all its logs, and of all its metrics and events: an answer has to fit into memory,
-# and a person waits for it.
-_LOG_BYTES = 512 << 20
-_FILE_BYTES = 64 << 20
-_TIMEOUT_S = 120.0
+# and to come in time over a slow connection.
+_LOG_BYTES = 256 << 20
+_FILE_BYTES = 16 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -48,16 +48,18 @@ class Frame:
         return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
 
 
-def ask(place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> list[Frame]:
+def ask(
+    place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
+) -> list[Frame]:
     """What is new in the files of these runs; `known` says up to where a file is known: path -> (inode, bytes).
 
-    Raises RlxError if the host does not answer, or not to the end.
+    Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
     """
     mark = secrets.token_hex(16)
     needles = "\n".join(needle.decode() for needle in NEEDLES)
-    limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES))
+    limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
     cmd = Cmd("sh", "-s", "--", root, mark, needles, *limits)
-    done = transport_for(place).run(cmd, stdin=_request(mark, ids, known), timeout_s=_TIMEOUT_S)
+    done = transport_for(place).run(cmd, stdin=_request(mark, ids, known), timeout_s=timeout_s)
     frames = parse_frames(_unpacked(done.out), mark) if done.code == 0 else None
     if frames is None:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"

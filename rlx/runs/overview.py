@@ -14,6 +14,7 @@ from rlx.runs.observe import Observation
 if TYPE_CHECKING:
     from rlx.plan import RunState
     from rlx.runs.index import Index
+    from rlx.runs.revisit import Revisit
     from rlx.runs.run import RunRef
 
 # The last steps tell the pace of now; early ones include warm-up.
@@ -47,23 +48,24 @@ class Overview:
         return self.observation.state
 
 
-def overview(index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation] | None = None) -> list[Overview]:
-    """The rows of these runs, in their order; `seen` spares the look at runs that were just looked at.
+def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None) -> list[Overview]:
+    """The rows of these runs, in their order; one round trip, to all their places at once.
 
+    With `visits`, places that failed to answer a moment ago are left alone.
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations, copies = look(index, refs, seen)
+    observations, copies = look(index, refs, visits)
     judged = judge_observed(refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
         if ref.run_id in judged
-        else _row_without_plan(ref, observations[ref.run_id])
+        else _row_without_plan(ref, observations[ref.run_id], copies[ref.run_id].lacks)
         for ref in refs
     ]
 
 
-def _row_without_plan(ref: RunRef, observation: Observation) -> Overview:
-    why = observation.detail or "its manifest.json is gone or damaged, so nothing says what it promised"
+def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Overview:
+    why = observation.detail or lacks or "its manifest.json is gone or damaged, so nothing says what it promised"
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
     return Overview(ref, observation, Evidence(), verdict)
 

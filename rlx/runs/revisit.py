@@ -22,10 +22,14 @@ class Revisit:
         self._pauses: dict[Place, float] = {}
         self._due: dict[Place, float] = {}
 
+    def due(self, refs: Sequence[RunRef]) -> list[RunRef]:
+        """The runs whose places it is time to ask."""
+        now = time.monotonic()
+        return [ref for ref in refs if ref.run_id not in self._seen or self._due.get(ref.place, now) <= now]
+
     def look(self, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
         """Each run's observation by its id: a new one, or the last where it is not yet time to ask again."""
-        now = time.monotonic()
-        due = [ref for ref in refs if ref.run_id not in self._seen or self._due.get(ref.place, now) <= now]
+        due = self.due(refs)
         self._seen |= observe(self._index, due)
         silent = {ref.place for ref in due if self._seen[ref.run_id].state is RunState.UNREACHABLE}
         for place in {ref.place for ref in due}:
