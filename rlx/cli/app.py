@@ -10,6 +10,7 @@ import typer
 
 from rlx import __version__
 from rlx.cli import (
+    adopt,
     attach,
     compare,
     data,
@@ -73,6 +74,7 @@ _COMMANDS = (
     data.data,
     plan.plan,
     launch.launch,
+    adopt.adopt,
     status.status,
     logs.logs,
     attach.attach,
