@@ -146,7 +146,7 @@ def _locked(run_dir: Path) -> Iterator[None]:
 
 def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Copy:
     if answer is None:
-        return replace(copy, gone=True, left=0, as_of=now, silent_since=None)
+        return replace(copy, gone=True, writers=None, left=0, as_of=now, silent_since=None)
     if not answer.is_whole:
         return replace(copy, left=answer.length)
     started_anew = copy.extent.bytes > 0 and answer.start < copy.extent.bytes
