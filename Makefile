@@ -26,6 +26,7 @@ lint: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck rlx/payload/*.sh .ci/run
+	$(BIN)/shellcheck -s sh rlx/preflight/probes/*.sh
 
 format: .venv/.ready
 	$(BIN)/ruff check --fix .

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.engine", "tests.rig.fixtures"]
+
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from rlx.hosts import user_file
+
 HEAVY = {
     "paramiko", "docker", "ray", "torch", "numpy", "scipy", "matplotlib", "sqlalchemy", "fastapi", "requests", "jinja2",
 }  # fmt: skip
@@ -26,6 +28,14 @@ def imported_by(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("compare", "--help"), ("status",)], ids=" ".join)
 def test_quick_commands_import_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert sorted(imported_by(*arguments) & (HEAVY | RECIPE_ONLY)) == []
+
+
+def test_hosts_in_a_file_cost_status_nothing() -> None:
+    user_file().parent.mkdir()
+    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}")
+    imported_by("status")  # the first makes the index, and looks where this machine keeps its runs
+    assert sorted(imported_by("status") & (HEAVY | RECIPE_ONLY)) == []
+    assert "yaml" in imported_by("hosts")
 
 
 def test_version_imports_no_command() -> None:

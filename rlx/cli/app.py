@@ -14,11 +14,13 @@ from rlx.cli import (
     attach,
     compare,
     data,
+    doctor,
     hosts,
     init,
     launch,
     logs,
     plan,
+    pull,
     recipes,
     schema,
     show,
@@ -73,6 +75,7 @@ _COMMANDS = (
     schema.schema,
     data.data,
     plan.plan,
+    doctor.doctor,
     launch.launch,
     adopt.adopt,
     status.status,
@@ -81,6 +84,7 @@ _COMMANDS = (
     wait.wait,
     stop.stop,
     compare.compare,
+    pull.pull,
 )
 for command in _COMMANDS:
     app.command()(command)

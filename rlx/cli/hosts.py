@@ -83,7 +83,7 @@ def add(
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
-    """Add a host to your hosts.yaml. Nothing is asked of the host; rlx doctor NAME does that."""
+    """Add a host to your hosts.yaml. The host itself is not asked."""
     from rlx.cli.output import narrate
     from rlx.hosts.host_edit import put_host
 
@@ -136,7 +136,7 @@ def _warn_if_hidden(name: str, path: Path) -> None:
 
 def _device_entry(text: str) -> dict[str, str | int]:
     kind, colon, count = text.partition(":")
-    return {"kind": kind, "count": count} if colon else {"kind": kind}
+    return {"kind": kind, "count": int(count) if count.isdecimal() else count} if colon else {"kind": kind}
 
 
 def _pairs(option: str, texts: Sequence[str], value_of: Callable[[str], Any]) -> dict[str, Any]:

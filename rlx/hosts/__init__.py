@@ -1,5 +1,6 @@
 """Where runs go: the hosts, and how to reach them. Knows nothing of runs."""
 
+from rlx.hosts.containers import Container, inspect_container, locate
 from rlx.hosts.host import Defaults, Device, Host
 from rlx.hosts.host_places import project_file, user_file
 from rlx.hosts.inventory import (
@@ -9,14 +10,15 @@ from rlx.hosts.inventory import (
     local_site,
     site_of,
     tmux_socket,
-    transport_for,
 )
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
+from rlx.hosts.transports import transport_for
 from rlx.hosts.trees import find_tree
 
 __all__ = [
     "Completed",
+    "Container",
     "Defaults",
     "Device",
     "Host",
@@ -24,9 +26,11 @@ __all__ = [
     "Transport",
     "default_host",
     "find_tree",
+    "inspect_container",
     "known_host",
     "known_hosts",
     "local_site",
+    "locate",
     "project_file",
     "site_of",
     "tmux_socket",

@@ -8,42 +8,42 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.host import Host
+from rlx.hosts.host import HostFile
 from rlx.hosts.host_file import parse_host_file, read_text
-from rlx.hosts.host_yaml import compose, is_nothing
-
-_BY_HAND = "edit it by hand"
+from rlx.hosts.host_yaml import compose
 
 
-def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) -> Host:
+def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) -> None:
     """Write the entry of a host. Raises UsageError if it is invalid, or there already and not to be replaced."""
     host = parse_host_file(_dump({"hosts": {name: entry}}), f"host {name}", has_lines=False).hosts[name]
     with _locked(path):
         text = read_text(path)
-        hosts = dict(parse_host_file(text, str(path)).hosts)
-        if name in hosts and not replace:
-            raise UsageError(f"{hosts[name].written}: {name} is there already", "--replace writes it anew")
-        new = _inserted(_removed(text, name) if name in hosts else text, {name: entry}, path)
-        _write(path, _proven(new, path, hosts | {name: host}))
-    return host
+        before = parse_host_file(text, str(path))
+        if name in before.hosts and not replace:
+            raise UsageError(f"{before.hosts[name].written}: {name} is there already", "--replace writes it anew")
+        change = _replaced if name in before.hosts else _inserted
+        after = HostFile({**before.hosts, name: host}, before.defaults)
+        _write(path, _proven(change(text, {name: entry}), path, after))
 
 
 def remove_host(path: Path, name: str) -> None:
     """Raises UsageError if the file has no such host."""
     with _locked(path):
         text = read_text(path)
-        hosts = dict(parse_host_file(text, str(path)).hosts)
-        if hosts.pop(name, None) is None:
+        before = parse_host_file(text, str(path))
+        if name not in before.hosts:
             raise UsageError(f"{path} has no host {name!r}", "rlx hosts lists the known ones and their files")
-        _write(path, _proven(_removed(text, name), path, hosts))
+        others = {other: host for other, host in before.hosts.items() if other != name}
+        _write(path, _proven(_removed(text, name), path, HostFile(others, before.defaults)))
 
 
 def _dump(document: Mapping[str, Any]) -> str:
@@ -52,39 +52,58 @@ def _dump(document: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**6))
 
 
-def _proven(text: str, path: Path, hosts: Mapping[str, Host]) -> str:
-    """The text, if it says exactly these hosts."""
-    try:
-        if dict(parse_host_file(text, str(path)).hosts) == hosts:
+def _proven(text: str, path: Path, wanted: HostFile) -> str:
+    """The text, if it says exactly what is wanted."""
+    with suppress(UsageError):
+        if parse_host_file(text, str(path)) == wanted:
             return text
-    except UsageError:
-        pass
-    raise RlxError(f"{path} is written in a way that rlx cannot change", _BY_HAND)
+    raise RlxError(f"{path} is written in a way that rlx cannot change", "edit it by hand")
 
 
-def _inserted(text: str, entry: Mapping[str, Any], path: Path) -> str:
-    root = compose(text, str(path))
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    hosts = next((pair for pair in root.value if pair[0].value == "hosts"), None) if root else None
+def _inserted(text: str, entry: Mapping[str, Any]) -> str:
+    root = compose(text, "")
+    lines = _lines(text)
+    pairs = root.value if root else []
+    hosts = next((pair for pair in pairs if pair[0].value == "hosts"), None)
     if hosts is None:
         return "".join([*lines, "hosts:\n", _indented(entry, 2)])
     key, node = hosts
-    indent = 2 if is_nothing(node) else node.value[0][0].start_mark.column
-    after = (key.start_mark.line if is_nothing(node) else _last_line(node)) + 1
-    return "".join([*lines[:after], _indented(entry, indent), *lines[after:]])
+    has_entries = node.id == "mapping" and node.value
+    indent = node.value[0][0].start_mark.column if has_entries else 2
+    end = (_last_line(node) if has_entries else key.start_mark.line) + 1
+    return "".join([*lines[:end], _indented(entry, indent), *lines[end:]])
+
+
+def _replaced(text: str, entry: Mapping[str, Any]) -> str:
+    (name,) = entry
+    key, node = _entry(text, name)
+    lines = _lines(text)
+    before, behind = lines[: key.start_mark.line], lines[_last_line(node) + 1 :]
+    return "".join([*before, _indented(entry, key.start_mark.column), *behind])
 
 
 def _removed(text: str, name: str) -> str:
     """The text without the lines of an entry and of the comment right above it."""
-    (hosts,) = (node for key, node in compose(text, "").value if key.value == "hosts")
-    ((key, node),) = (pair for pair in hosts.value if pair[0].value == name)
-    lines = text.splitlines(keepends=True)
+    key, node = _entry(text, name)
+    lines = _lines(text)
     first = key.start_mark.line
     while first and lines[first - 1].lstrip().startswith("#"):
         first -= 1
     return "".join([*lines[:first], *lines[_last_line(node) + 1 :]])
+
+
+def _entry(text: str, name: str) -> tuple[Any, Any]:
+    """Key node and value node of a host that is there."""
+    (hosts,) = (node for key, node in compose(text, "").value if key.value == "hosts")
+    ((key, node),) = (pair for pair in hosts.value if pair[0].value == name)
+    return key, node
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    return lines
 
 
 def _last_line(node: Any) -> int:
@@ -116,13 +135,15 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """The old file or the new one, never half of it; for nobody else to read. A link stays a link."""
+    """The old file or the new one, never half of it. A link stays a link; a new file is for its user alone."""
     path = path.resolve()
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
+            if path.exists():
+                shutil.copymode(path, temporary)
             Path(temporary).replace(path)
         finally:
             Path(temporary).unlink(missing_ok=True)

@@ -35,6 +35,8 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
         reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
+    for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
+        reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
     return Host(name, **settings, written=reader.place(name_node))
 
 
@@ -56,12 +58,12 @@ read_container = _checked(container_problem)
 
 
 def _device(reader: Reader, node: Any, key: str) -> Device | None:
+    if node.id != "mapping":
+        reader.complain(node, key, "must be a map such as {kind: npu, count: 8}")
+        return None
     values = reader.section(node, key, ("kind", "count"), {"type": "kind", "number": "count"})
     if "kind" not in values:
-        if node.id == "mapping":
-            reader.complain(node, f"{key}.kind", f"required, but missing: {', '.join(DEVICE_KINDS)}")
-        elif is_nothing(node):
-            reader.complain(node, key, "must be a map such as {kind: npu, count: 8}")
+        reader.complain(node, f"{key}.kind", f"required, but missing: one of {', '.join(DEVICE_KINDS)}")
         return None
     kind = _checked(_choice(DEVICE_KINDS))(reader, values["kind"], f"{key}.kind")
     count = _count(reader, values["count"], f"{key}.count") if "count" in values else None

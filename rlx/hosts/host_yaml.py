@@ -27,9 +27,14 @@ def compose(text: str, file: str) -> Any:
         _check_events(yaml.parse(text, Loader=loader), file)
         return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        raise UsageError(f"{file}:{line}: {getattr(error, 'problem', None) or 'is no YAML text'}") from None
+        raise UsageError(f"{file}:{_explained(error)}") from None
+
+
+def _explained(error: Any) -> str:
+    """libyaml names the line at which it gave up, and where the value began that it could not end."""
+    mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    since = f" ({error.context} that begins in line {begun.line + 1})" if begun and mark else ""
+    return f"{mark.line + 1 if mark else 1}: {getattr(error, 'problem', None) or 'is no YAML text'}{since}"
 
 
 def _check_events(events: Iterator[Any], file: str) -> None:

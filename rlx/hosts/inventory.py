@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import UsageError
 from rlx.hosts.host import Defaults, Host, HostFile
 from rlx.hosts.host_places import project_file, user_file
-from rlx.hosts.local import LocalTransport
-from rlx.hosts.transport import Transport
 from rlx.plan import LOCAL, Place, Site
 
 _BARE_DESTINATION = frozenset("@.:/")
@@ -61,13 +59,6 @@ def default_host() -> Defaults:
 def local_site() -> Site:
     """This machine, with the programs next to the Python that runs rlx. `$RLX_ROOT` and `$RLX_LEASES` override."""
     return site_of(LOCAL.host)
-
-
-def transport_for(place: Place) -> Transport:
-    """Raises RlxError for a place that this rlx cannot reach."""
-    if not place.is_local:
-        raise RlxError(f"{place.host}: rlx cannot reach this host")
-    return LocalTransport()
 
 
 def tmux_socket() -> str:

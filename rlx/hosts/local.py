@@ -9,17 +9,17 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from rlx.errors import RlxError
+from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out
 from rlx.hosts.transport import Completed
 from rlx.plan import Cmd
 
-_KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM")
 _CHUNK_BYTES = 65536
+_NOT_STARTED = 127
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a command may see of the caller's environment. A token exported in a shell must not end up in tmux."""
-    kept = {name: value for name, value in environment.items() if name in _KEPT_VARIABLES or name.startswith("LC_")}
+    kept = {name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
     return kept if kept.get("HOME") else kept | _home_of_the_account()
 
 
@@ -35,20 +35,25 @@ class LocalTransport:
     """Runs commands as children of rlx, in a session of their own: Ctrl-C at the terminal is rlx's to handle."""
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
-        process = _start(cmd, subprocess.PIPE)
+        try:
+            process = _start(cmd, subprocess.PIPE)
+        except OSError as error:
+            return Completed(_NOT_STARTED, b"", f"{cmd.argv()[0]}: {error.strerror}\n".encode())
         try:
             out, err = process.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            raise RlxError(
-                f"local: no answer after {timeout_s:g} s from: {_short(cmd)}", "is the machine overloaded?"
-            ) from None
+            raise timed_out("local", cmd, timeout_s) from None
         finally:
             _end(process)
-        return Completed(process.returncode, out, err)
+        return Completed(_as_shells_say(process.returncode), out, err)
 
     @contextmanager
     def stream(self, cmd: Cmd) -> Iterator[Iterator[bytes]]:
-        process = _start(cmd, subprocess.DEVNULL)
+        try:
+            process = _start(cmd, subprocess.DEVNULL)
+        except OSError:
+            yield iter(())
+            return
         assert process.stdout is not None
         try:
             yield iter(lambda: os.read(process.stdout.fileno(), _CHUNK_BYTES), b"")  # type: ignore[union-attr]
@@ -57,18 +62,18 @@ class LocalTransport:
 
 
 def _start(cmd: Cmd, stdin: int) -> subprocess.Popen[bytes]:
-    argv = cmd.argv()
-    try:
-        return subprocess.Popen(
-            argv,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if stdin == subprocess.PIPE else subprocess.DEVNULL,
-            env=clean_environment(os.environ),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise RlxError(f"local: cannot run {argv[0]}: {error.strerror}", "is it installed and on PATH?") from None
+    return subprocess.Popen(
+        cmd.argv(),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if stdin == subprocess.PIPE else subprocess.DEVNULL,
+        env=clean_environment(os.environ),
+        start_new_session=True,
+    )
+
+
+def _as_shells_say(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -85,8 +90,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with suppress(BrokenPipeError):
                 pipe.close()
-
-
-def _short(cmd: Cmd) -> str:
-    text = " ".join(str(cmd).split())
-    return text if len(text) <= 80 else text[:77] + "..."

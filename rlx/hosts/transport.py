@@ -9,10 +9,13 @@ from typing import Protocol
 
 from rlx.plan import Cmd
 
+_SHOWN_CHARACTERS = 80
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ended. `code` is its exit status, or minus the signal that killed it."""
+    """A command that ended. `code` is its exit status as a shell says it: 128 + n for one that signal n killed, 127
+    for a program that is not there."""
 
     code: int
     out: bytes
@@ -20,12 +23,28 @@ class Completed:
 
 
 class Transport(Protocol):
-    """Runs commands on one host, in a clean environment: nothing of the caller's shell but home, path and locale."""
+    """Runs commands on one host, in a clean environment: nothing of the caller's shell but home, path and locale.
+
+    In a container the environment is the container's own. Safe to use from several threads at once.
+    """
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
-        """Run to the end. A non-zero exit is an answer; RlxError only if it cannot be started or takes too long."""
+        """Run to the end. A non-zero exit is an answer.
+
+        Raises a HostError if the host cannot be asked, TimedOut (and ends the command) if it takes too long.
+        """
         ...
 
     def stream(self, cmd: Cmd) -> AbstractContextManager[Iterator[bytes]]:
-        """The output in pieces as it comes, until the command or the `with` block ends; then the command is gone."""
+        """The output in pieces as it comes, until the command or the `with` block ends; then the command is gone.
+
+        The exit status and what goes to stderr are not told: a command that may fail says so in its output. The
+        iterator raises ConnectionLost where the connection ended instead of the command, and other HostErrors.
+        """
         ...
+
+
+def shown(cmd: Cmd) -> str:
+    """The command for a message: masked, on one line, at most 80 characters."""
+    text = " ".join(str(cmd).split())
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rlx.errors import RlxError
-from rlx.hosts.inventory import transport_for
+from rlx.hosts.transports import transport_for
 from rlx.hosts.transport import Completed
 from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, FoundTree, Look, Site
 

@@ -2,14 +2,17 @@
 # Starts a run, keeps watch over it, records how it ended, and tells what it knows. POSIX sh on Linux.
 #
 #   accept INCOMING ROOT LEASES SOCKET   put shipped runs in their place and start their holders, in order
-#   hold RUN LEASES KIND COUNT           wait in ticket order for COUNT devices, start the supervisor, show the log
+#   hold RUN LEASES KIND WANTED          wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET  the second half of hold, started while flock holds the devices
 #   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE                       end everything that belongs to the run, and check that it is gone
 #   report ROOT [ID…]                    facts about all runs, or about these; writes nothing
 #   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
+#   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
+#   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
 #
+# WANTED is a number of devices, or a list of certain ones: `=0,2,3`.
 # A process is known by pid, start tick and boot id, since pids are reused. What belongs to a run is found by RLX_RUN
 # in its environment, which also finds what left the process group. Waits go by /proc/uptime: clocks are set.
 # Functions that run often answer in a variable instead of on stdout: a $(…) would cost a process each time.
@@ -17,12 +20,17 @@ set -u
 umask 077
 
 read -r BOOT </proc/sys/kernel/random/boot_id
+# How this user's docker finds its daemon.
+DOCKER_NAMES='DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_CERT_PATH DOCKER_TLS_VERIFY XDG_RUNTIME_DIR'
 CONFLICT=99      # what flock is told to exit with when somebody else has the device
 HEARTBEAT_S=5
 KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
 TMUX_RETRY_S=3
+DOCKER_S=20  # a docker that hangs must not hang a report
+FOREIGN_S=20 # nor an npu-smi
+FOREIGN_NAP_S=10
 NEWLINE='
 '
 
@@ -102,9 +110,135 @@ record() {
 
 # In a subshell: callers ask about other runs than their own.
 run_alive() (
+    if contained "$1"; then contained_alive; else alive_here "$1"; fi
+)
+
+alive_here() {
     find_attempt "$1"
     alive "$STATE/supervisor" || alive "$STATE/leader" || [ -n "$(members "${1##*/}")" ]
-)
+}
+
+# ---- runs in a container -------------------------------------------------------------------------------------------
+# Their run directory has a file `container`: the full id, and the run directory as the container sees it. The holder is
+# a process of the host; supervisor and leader are the container's. Their pids mean something only there, so the host
+# asks inside, with the copy of this script that lies in the run directory.
+
+# contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
+contained() {
+    [ -z "$WITHIN" ] && [ -e "$1/container" ] && { read -r CONTAINER && read -r INNER; } <"$1/container"
+}
+
+# enter VERB…: as long as it takes.
+enter() {
+    verb=$1
+    shift
+    docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside "$verb" "$INNER" "$@" </dev/null
+}
+
+look_inside() {
+    timeout "$DOCKER_S" docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside look "$@" </dev/null 2>/dev/null
+}
+
+# find_statuses ID…: what docker says of these containers, in STATUSES.
+find_statuses() {
+    STATUSES=$NEWLINE$(timeout "$DOCKER_S" docker inspect --type container -f '{{.Id}} {{.State.Status}}' "$@" 2>&1)$NEWLINE
+}
+
+# status_of ID: in STATUS, docker's word for it; gone if there is none, unknown if docker does not say.
+status_of() {
+    case $STATUSES in
+        *"$NEWLINE$1 "*) STATUS=${STATUSES#*"$NEWLINE$1 "} STATUS=${STATUS%%"$NEWLINE"*} ;;
+        *[Nn]"o such "*"$1"*) STATUS=gone ;;
+        *) STATUS=unknown ;;
+    esac
+}
+
+# What docker says when it does not say how the container is.
+find_complaint() {
+    COMPLAINT=${STATUSES%"$NEWLINE"}
+    COMPLAINT=${COMPLAINT##*"$NEWLINE"}
+    COMPLAINT=${COMPLAINT:-no answer after $DOCKER_S s}
+}
+
+# Where nobody can tell, the run counts as alive: its devices must not go to another one.
+contained_alive() {
+    find_statuses "$CONTAINER"
+    status_of "$CONTAINER"
+    case $STATUS in
+        running) seen=$(look_inside "$INNER") || return 0 ;;
+        paused | unknown) return 0 ;;
+        *) return 1 ;;
+    esac
+    case $seen in *=live* | *members=[1-9]*) ;; *) return 1 ;; esac
+}
+
+# host_pid FILE: in PID, the pid on this host of the process that FILE names as its container sees it.
+host_pid() {
+    { read -r inner tick _ <"$1"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2013 # a word is a file
+    for status in $(grep -lE "^NSpid:.*[[:space:]]$inner\$" /proc/[0-9]*/status 2>/dev/null); do
+        PID=${status#/proc/} PID=${PID%/status}
+        start_tick "$PID" && [ "$TICK" = "$tick" ] && return 0
+    done
+    return 1
+}
+
+# The docker command is only a witness: the supervisor outlives it. Its session of its own keeps signals of the terminal
+# away from it.
+start_inside() {
+    setsid docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside run "$INNER" "$(positions)" \
+        </dev/null >/dev/null 7<&- 8<&- &
+    supervisor=$!
+    within "$HOLDER_START_S" named_or_over
+    if host_pid "$STATE/supervisor"; then claim "$PID"; fi
+}
+
+named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }
+
+# The docker command may have been killed, or its daemon restarted: that says nothing about the run.
+await_inside() {
+    until enter await; do
+        [ -d "$run" ] || return 0
+        find_statuses "$CONTAINER"
+        status_of "$CONTAINER"
+        case $STATUS in running | paused | unknown) sleep 2 ;; *) break ;; esac
+    done
+    # Whoever makes this folder decides whether the run has started; from here on it cannot any more.
+    if mkdir "$STATE/started" 2>/dev/null; then
+        printf 'rlx: the container could not be entered: %s\n' "$(tail -n 1 "$run/holder.log")" >>"$ATTEMPT/log"
+        record supervisor 125
+    fi
+    rm -f "$run/env" "$STATE"/reserved.*
+}
+
+# Until nothing of the run is left.
+await() {
+    run=$1
+    find_attempt "$run"
+    while alive "$STATE/supervisor" || alive "$STATE/leader"; do sleep 1; done
+    [ ! -e "$STATE/started" ] || clean_up "$run" "$SWEEP_GRACE_S"
+}
+
+# look RUN…: inside, a line a run: `in <id> <key>=<value>…`.
+look() {
+    RUNS=
+    for run in "$@"; do RUNS="$RUNS ${run##*/}"; done
+    find_marked
+    for run in "$@"; do
+        find_attempt "$run"
+        line="in ${run##*/}"
+        add_life supervisor "$STATE/supervisor"
+        add_life leader "$STATE/leader"
+        count_marked "${run##*/}"
+        printf '%s\n' "$line members=$marked$(restarted)"
+    done
+}
+
+# The container started after the run did.
+restarted() {
+    { read -r _ tick _ <"$STATE/supervisor"; } 2>/dev/null && start_tick 1 || return 0
+    [ "$TICK" -le "${tick:-$TICK}" ] || printf ' restarted=1'
+}
 
 # ---- ending processes ----------------------------------------------------------------------------------------------
 
@@ -150,26 +284,94 @@ clean_up() {
 # $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process and run, so that a run which outlives its holder
 #                                     still counts. One file a user: nobody can write another's in a sticky folder.
 
-numbers_of() {
+# find_numbers KIND: in NUMBERS, those that this host, or this container, has of it.
+find_numbers() {
+    NUMBERS=
     case $1 in
-        cpu) echo 0 && return ;;
+        cpu) NUMBERS=0 && return ;;
         cuda) set -- /dev/nvidia ;;
         npu) set -- /dev/davinci ;;
         *) return ;;
     esac
-    for node in "$1"[0-9]*; do
+    NUMBERS=$(for node in "$1"[0-9]*; do
         [ ! -e "$node" ] || printf '%s\n' "${node#"$1"}"
-    done | sort -n
+    done | sort -n | tr '\n' ' ')
+    NUMBERS=${NUMBERS% }
 }
 
-# prepare_leases LEASES KIND COUNT
+# The numbers that a run may have: its container may see some of the host's only. `devices` keeps what it sees, so that
+# a holder need not ask.
+find_own_numbers() {
+    find_numbers "$kind"
+    [ -e "$1/devices" ] || return 0
+    { read -r visible; } <"$1/devices"
+    found=
+    for number in $NUMBERS; do
+        case " $visible " in *" $number "*) found="$found $number" ;; esac
+    done
+    NUMBERS=${found# }
+}
+
+# note_visible RUN: the devices that its container sees, into `devices`. Asked once for all runs of a launch.
+note_visible() {
+    [ "$kind" != cpu ] && contained "$1" || return 0
+    case $VISIBLE in
+        "$CONTAINER $kind:"*) ;;
+        *)
+            nodes=$(timeout "$DOCKER_S" docker exec "$CONTAINER" sh -c 'cd /dev && ls' </dev/null) ||
+                fail "cannot look for $kind devices in the container"
+            prefix=davinci
+            [ "$kind" = npu ] || prefix=nvidia
+            VISIBLE="$CONTAINER $kind:$(printf '%s\n' "$nodes" | sed -n "s/^$prefix\([0-9][0-9]*\)\$/\1/p" | sort -n | tr '\n' ' ')"
+            ;;
+    esac
+    put "$1/devices" "${VISIBLE#*:}" || fail "cannot write to $1"
+}
+
+# positions: the leased devices as the run must call them, comma-separated. CANN and CUDA number the devices that a
+# process sees from 0, in the order of their nodes: in a container with davinci2 and davinci3, NPU 3 is device 1. This
+# follows their documentation; it could not be tried on an NPU.
+positions() {
+    [ -e "$run/devices" ] || { printf %s "$devices" | tr ' ' ',' && return; }
+    { read -r visible; } <"$run/devices"
+    position=0 named=
+    for number in $visible; do
+        case " $devices " in *" $number "*) named=$named,$position ;; esac
+        position=$((position + 1))
+    done
+    printf %s "${named#,}"
+}
+
+# check_wanted: enough of them, or the very ones, are there.
+check_wanted() {
+    here="this host has"
+    [ ! -e "$1/devices" ] || here="the container has"
+    case $wanted in
+        =*)
+            for number in $(printf %s "${wanted#=}" | tr ',' ' '); do
+                case " $NUMBERS " in
+                    *" $number "*) ;;
+                    *) fail "there is no $kind device $number: $here ${NUMBERS:-none}" ;;
+                esac
+            done
+            ;;
+        *)
+            # shellcheck disable=SC2086 # counting words is the point
+            set -- $NUMBERS
+            [ $# -ge "$wanted" ] || fail "the run needs $wanted $kind device(s), $here $#"
+            ;;
+    esac
+}
+
+# prepare_leases RUN
 prepare_leases() {
-    available=$(numbers_of "$2" | wc -l)
-    [ "$available" -ge "$3" ] || fail "the run needs $3 $2 device(s), this host has $((available))"
-    open_folder "$1"
-    open_folder "$1/tickets"
-    open_folder "$1/devices"
-    for number in $(numbers_of "$2"); do open_folder "$1/devices/$2.$number"; done
+    note_visible "$1"
+    find_own_numbers "$1"
+    check_wanted "$1"
+    open_folder "$leases"
+    open_folder "$leases/tickets"
+    open_folder "$leases/devices"
+    for number in $NUMBERS; do open_folder "$leases/devices/$kind.$number"; done
 }
 
 open_folder() {
@@ -230,22 +432,113 @@ busy() {
     return 1
 }
 
-# Locks $count free devices, one flock process each, and goes on as `held` inside; returns $CONFLICT if there are too
-# few. The flocks keep the locks to themselves (-o), so nothing that the run starts can inherit one.
+# Locks the wanted devices, one flock process each, and goes on as `held` inside; returns $CONFLICT if they are not
+# free. The flocks keep the locks to themselves (-o), so nothing that the run starts can inherit one.
 with_devices() {
-    needed=$count devices='' LOCKED=''
-    for number in $(numbers_of "$kind"); do
-        [ "$needed" -gt 0 ] || break
-        busy "$leases/devices/$kind.$number" && continue
-        devices="$devices $number"
-        needed=$((needed - 1))
-    done
-    [ "$needed" -eq 0 ] || return "$CONFLICT"
+    find_free
+    choose_devices || return "$CONFLICT"
+    find_foreign "$kind"
+    if [ -n "$FOREIGN" ]; then
+        drop_foreign
+        choose_devices || { tell_foreign && return "$CONFLICT"; }
+    fi
+    rm -f "$run/foreign"
     set -- sh "$0" held "$run" "$leases" "$kind" "${devices# }" "$ticket"
     for number in $devices; do
         set -- flock -n -o -E "$CONFLICT" "$leases/devices/$kind.$number" "$@"
     done
     "$@"
+}
+
+find_free() {
+    free='' LOCKED=''
+    for number in $NUMBERS; do
+        busy "$leases/devices/$kind.$number" || free="$free $number"
+    done
+}
+
+# choose_devices: in $devices, the wanted ones of the free ones; fails if they are too few.
+choose_devices() {
+    devices=
+    case $wanted in
+        =*) choose_listed ;;
+        *) choose_first "$wanted" ;;
+    esac
+}
+
+choose_listed() {
+    for number in $(printf %s "${wanted#=}" | tr ',' ' '); do
+        case "$free " in *" $number "*) devices="$devices $number" ;; *) return 1 ;; esac
+    done
+}
+
+choose_first() {
+    needed=$1
+    for number in $free; do
+        [ "$needed" -gt 0 ] || break
+        devices="$devices $number"
+        needed=$((needed - 1))
+    done
+    [ "$needed" -eq 0 ]
+}
+
+# ---- foreign processes ---------------------------------------------------------------------------------------------
+# A free device may still be in use by somebody who knows nothing of leases. Where the vendor's program is missing, fails
+# or hangs, nobody can tell, and leases alone decide.
+
+# find_foreign KIND: in FOREIGN, a line `<device> <pid>` for each process on a device.
+find_foreign() {
+    FOREIGN=
+    case $1 in
+        npu) FOREIGN=$(npu_processes) ;;
+        cuda) FOREIGN=$(cuda_processes) ;;
+    esac
+    return 0
+}
+
+# The table of processes names NPU and chip. Which device number that is, the table of chips says: in its second column
+# (`Phy-ID`, `Device`) where an NPU may have several, else it is the NPU's. Formats: 310P 22.0-25.5, 910B and A3 25.x.
+npu_processes() {
+    PATH=$PATH:/usr/local/bin:/usr/local/sbin:/usr/local/Ascend/driver/tools
+    LC_ALL=C timeout "$FOREIGN_S" npu-smi info 2>/dev/null | awk -F '|' '
+        /Process id/ { processes = 1; next }
+        { columns = split($2, word, " ") }
+        word[1] !~ /^[0-9]+$/ { next }
+        processes { print (word[1], word[2]) in number ? number[word[1], word[2]] : word[1], $3 + 0; next }
+        npu == "" { npu = word[1]; next }
+        { number[npu, word[1]] = columns > 1 ? word[2] : npu; npu = "" }'
+}
+
+# nvidia-smi names a GPU by its UUID; the driver tells which /dev/nvidia<n> that is.
+cuda_processes() {
+    set -- /proc/driver/nvidia/gpus/*/information
+    [ -e "$1" ] || return 0
+    timeout "$FOREIGN_S" nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader 2>/dev/null |
+        awk -F '[:,]' '
+            { gsub(/[ \t]/, "") }
+            FILENAME != "-" && $1 == "GPUUUID" { uuid = $2 }
+            FILENAME != "-" && $1 == "DeviceMinor" { minor[uuid] = $2 }
+            FILENAME == "-" && $1 in minor { print minor[$1], $2 }' "$@" -
+}
+
+drop_foreign() {
+    kept=
+    for number in $free; do
+        case $NEWLINE$FOREIGN in *"$NEWLINE$number "*) ;; *) kept="$kept $number" ;; esac
+    done
+    free=$kept
+}
+
+# Said once in the terminal, and in a file that status reads, until it is over.
+tell_foreign() {
+    said=$(printf '%s\n' "$FOREIGN" | tr ' \n' ':,')
+    said=${said%,}
+    before=
+    { read -r before <"$run/foreign"; } 2>/dev/null
+    [ "$said" = "$before" ] ||
+        printf 'rlx: waiting: processes that are no runs of rlx use %s devices (device:pid): %s\n' "$kind" "$said"
+    put "$run/foreign" "$said"
+    sleep "$FOREIGN_NAP_S" 7<&- 8<&-
 }
 
 # claim PID: say on every device whose it is.
@@ -256,6 +549,11 @@ claim() {
     done
 }
 
+# Only what is over for good lets go: a claim that stays makes others look whether the run lives on.
+unclaim() {
+    for number in $devices; do rm -f "$leases/devices/$kind.$number/$(id -u)"; done
+}
+
 # ---- the holder ----------------------------------------------------------------------------------------------------
 
 startable() {
@@ -264,7 +562,7 @@ startable() {
 }
 
 hold() {
-    run=$1 leases=$2 kind=$3 count=$4
+    run=$1 leases=$2 kind=$3 wanted=$4
     # The terminal may go away with tmux, and a person who watches may press Ctrl-C: neither ends the run.
     trap '' HUP INT QUIT TSTP
     cd /
@@ -273,7 +571,8 @@ hold() {
     startable "$run" || fail "this run was started or stopped before"
     take_ticket
     put "$run/holder" "$(ident $$)" || fail "cannot write to $run"
-    printf '%s\n' "rlx: waiting for $count $kind device(s)"
+    printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
+    find_own_numbers "$run"
     wait_for_turn
     while with_devices; [ $? -eq "$CONFLICT" ]; do
         # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
@@ -287,9 +586,7 @@ held() {
     find_attempt "$run"
     put "$run/holder" "$(ident $$)"
     claim $$
-    setsid sh "$0" run "$run" "$devices" </dev/null >/dev/null 7<&- 8<&- &
-    supervisor=$!
-    claim "$supervisor"
+    if contained "$run"; then start_inside; else start_here; fi
     rm -f "$ticket" "$run/ticket"
     flock -u 8
     if [ -t 1 ]; then
@@ -302,10 +599,16 @@ held() {
     fi
     wait "$supervisor"
     # Normally everything is over now. A killed supervisor leaves the rest of its work to the holder.
-    while alive "$STATE/leader"; do sleep 1; done
-    clean_up "$run" "$SWEEP_GRACE_S"
+    if contained "$run"; then await_inside; else await "$run"; fi
+    run_alive "$run" || unclaim
     [ -z "$viewer" ] || kill "$viewer" 2>/dev/null
     return 0
+}
+
+start_here() {
+    setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
+    supervisor=$!
+    claim "$supervisor"
 }
 
 # ---- the supervisor ------------------------------------------------------------------------------------------------
@@ -324,7 +627,7 @@ run() {
     fi
     beat &
     heart=$!
-    start_leader "$(printf %s "$2" | tr ' ' ',')"
+    start_leader "$2"
     await_leader
     record supervisor "$code"
     kill "$heart" 2>/dev/null
@@ -359,7 +662,7 @@ start_leader() {
     if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
-        setsid $reset sh "$0" lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
+        setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
     leader=$!
 }
 
@@ -406,6 +709,10 @@ stop() {
     grace=$2 was_alive=''
     [ -d "$run" ] || fail "there is no $run"
     find_attempt "$run"
+    if contained "$run"; then stop_contained; else stop_here; fi
+}
+
+stop_here() {
     if alive "$run/holder" || alive "$STATE/supervisor" || alive "$STATE/leader"; then was_alive=1; fi
     # The marker comes first: what has not started yet then does not start any more.
     if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
@@ -419,8 +726,54 @@ stop() {
     fi
     [ -z "$was_alive" ] || record stop 143
     clean_up "$run" 0
-    printf 'ended%s\nleft %s\n' "$ENDED" "$LEFT"
+    within 1 no_zombies
+    printf 'ended%s\nleft %s\nzombies%s\n' "$ENDED" "$LEFT" "$ZOMBIES"
     [ -z "$LEFT" ]
+}
+
+# A container whose first process reaps nothing keeps what was orphaned there as zombies, until it is restarted.
+no_zombies() {
+    ZOMBIES=
+    for file in /proc/[0-9]*/stat; do
+        { read -r stat <"$file"; } 2>/dev/null || continue
+        pid=${file#/proc/} pid=${pid%/stat}
+        # shellcheck disable=SC2086 # splitting into fields is the point
+        set -- ${stat##*) }
+        [ "$1 $2" = "Z 1" ] || continue
+        case " $ENDED $GROUP " in *" $pid "* | *" $3 "* | *" $4 "*) ZOMBIES="$ZOMBIES $pid" ;; esac
+    done
+    [ -z "$ZOMBIES" ]
+}
+
+# A run that has not started needs no docker to be stopped: what starts after all finds the marker and ends.
+stop_contained() {
+    if alive "$run/holder"; then was_alive=1; fi
+    if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
+    if [ ! -e "$STATE/started" ]; then
+        end_holder
+        [ -z "$was_alive" ] || record stop 143
+    fi
+    if [ -e "$STATE/started" ]; then stop_inside; else nothing_left; fi
+}
+
+stop_inside() {
+    find_statuses "$CONTAINER"
+    status_of "$CONTAINER"
+    case $STATUS in
+        running) ;;
+        paused) fail "its container is paused: docker unpause $CONTAINER" ;;
+        unknown) find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
+        *) nothing_left && return ;;
+    esac
+    answer=$(enter stop "$grace")
+    code=$?
+    case $answer in ended*left*) printf '%s\n' "$answer" ;; *) fail "the container did not carry out the stop" ;; esac
+    return "$code"
+}
+
+nothing_left() {
+    rm -f "$run/env" "$STATE"/reserved.*
+    printf 'ended%s\nleft\n' "$ENDED"
 }
 
 # A holder that waits is the leader of its own process group: tmux and setsid both see to that.
@@ -433,12 +786,13 @@ end_holder() {
 }
 
 # ---- report --------------------------------------------------------------------------------------------------------
-# First line: `now <epoch>`. Then a line a run that exists: `run <id> <key>=<value>…`. Last, a line a file:
-# `file <id>/<path> <bytes> <time>`.
+# First line: `now <epoch>`. For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
+# Then a line a run that exists: `run <id> <key>=<value>…`. Last, a line a file: `file <id>/<path> <bytes> <time>`.
 
 report() {
     choose_runs "$@"
     printf 'now %s\n' "$(date +%s)"
+    report_containers
     find_marked
     FILES=
     for id in $RUNS; do report_run "$root/runs/$id" "$id"; done
@@ -475,20 +829,61 @@ find_marked() {
     MARKED=$(printf 'RLX_RUN=%s\n' $RUNS | grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n')
 }
 
+# Two docker commands for all runs of a container, and the containers at the same time.
+report_containers() {
+    CONTAINERS='' INNERS=''
+    for id in $RUNS; do
+        contained "$root/runs/$id" || continue
+        INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
+        case " $CONTAINERS " in *" $CONTAINER "*) ;; *) CONTAINERS="$CONTAINERS $CONTAINER" ;; esac
+    done
+    [ -n "$CONTAINERS" ] || return 0
+    # shellcheck disable=SC2086 # one word a container
+    find_statuses $CONTAINERS
+    for CONTAINER in $CONTAINERS; do report_container & done
+    wait
+}
+
+# A line at a time: then they do not mix.
+report_container() {
+    status_of "$CONTAINER"
+    seen=
+    [ "$STATUS" != running ] || seen=$(look_at_runs) || STATUS=unknown
+    printf 'container %s %s\n' "$CONTAINER" "$STATUS"
+    [ -z "$seen" ] || printf '%s\n' "$seen" | while read -r line; do printf '%s\n' "$line"; done
+}
+
+look_at_runs() {
+    set -f
+    IFS=$NEWLINE
+    set --
+    for entry in $INNERS; do
+        case $entry in "$CONTAINER "*) INNER=${entry#* } && set -- "$@" "$INNER" ;; esac
+    done
+    unset IFS
+    look_inside "$@"
+}
+
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
 report_run() {
     [ -d "$1" ] || return
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/holder"
-    add_life supervisor "$STATE/supervisor"
-    add_life leader "$STATE/leader"
-    count_marked "$2"
+    if contained "$1"; then
+        line="$line container=$CONTAINER"
+    else
+        add_life supervisor "$STATE/supervisor"
+        add_life leader "$STATE/leader"
+        count_marked "$2"
+        line="$line members=$marked"
+    fi
     { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
     here=$2/attempts/${ATTEMPT##*/} ended=
     FILES="$FILES $2/manifest.json $2/stop $here/log $here/metrics.jsonl $here/state/started"
     { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
-    printf '%s\n' "$line members=$marked ahead=$ahead $ended"
+    { read -r foreign <"$1/foreign"; } 2>/dev/null && [ -e "$1/ticket" ] && ended="$ended foreign=$foreign"
+    printf '%s\n' "$line ahead=$ahead $ended"
 }
 
 add_life() {
@@ -522,21 +917,22 @@ count_ahead() {
 
 # ---- accept --------------------------------------------------------------------------------------------------------
 # The caller holds the lock of ROOT/runs on fd 5 and removes INCOMING afterwards. INCOMING/order has a line a run:
-# `<id> <kind> <count>`. Prints `started <id>`, `existing <id>` or `warning <text>` lines, all of them at the end: the
+# `<id> <kind> <wanted>`. Prints `started <id>`, `existing <id>` or `warning <text>` lines, all of them at the end: the
 # reader may be gone, and a broken pipe must not end a launch half way.
 
 accept() {
     incoming=$1 root=$2 leases=$3 socket=$4
     # The order comes last in the archive: it is whole only if everything before it is.
     [ "$(tail -n 1 "$incoming/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
-    while read -r id kind count; do
-        [ "$id" = end ] || prepare_leases "$leases" "$kind" "$count"
+    VISIBLE=
+    while read -r id kind wanted; do
+        [ "$id" = end ] || prepare_leases "$incoming/$id"
     done <"$incoming/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
         tmpfs | ramfs) results="warning $root lies in memory: its runs go when this machine restarts$NEWLINE" ;;
     esac
-    while read -r id kind count; do
+    while read -r id kind wanted; do
         [ "$id" = end ] || accept_run
     done <"$incoming/order"
     printf %s "$results"
@@ -558,8 +954,8 @@ accept_run() {
 
 # fd 5 is closed: the server that tmux may start here would keep the lock for ever.
 start_holder() {
-    set -- sh "$run/supervise.sh" hold "$run" "$leases" "$kind" "$count"
-    for name in HOME USER LOGNAME PATH SHELL LANG LC_ALL LC_CTYPE TMPDIR TERM; do
+    set -- sh "$run/supervise.sh" hold "$run" "$leases" "$kind" "$wanted"
+    for name in HOME USER LOGNAME PATH SHELL LANG LC_ALL LC_CTYPE TMPDIR TERM $DOCKER_NAMES; do
         eval "value=\${$name-}"
         [ -z "$value" ] || set -- "$name=$value" "$@"
     done
@@ -597,9 +993,56 @@ expand() {
     esac
 }
 
-ENDED='' LEFT='' GROUP=''
+# ---- leases --------------------------------------------------------------------------------------------------------
+# A line each: `device <kind>.<n> locked|free`, `claim <kind>.<n> live|dead <user> <time> <container> <run directory>`,
+# `ticket <number> <kind> <user> <time> <container> <run directory>`, `foreign <kind>.<n> <pid>`.
+
+leases() {
+    for device in "$1/devices/"*.*; do
+        [ -d "$device" ] || continue
+        state=free
+        if locked "$device"; then state=locked; fi
+        printf 'device %s %s\n' "${device##*/}" "$state"
+        for claim in "$device"/*; do [ ! -f "$claim" ] || tell_claim; done
+    done
+    for other in "$1/tickets/"*; do
+        if [ -f "$other" ] && locked "$other"; then tell_ticket; fi
+    done
+    for kind in npu cuda; do
+        find_foreign "$kind"
+        [ -z "$FOREIGN" ] || printf '%s\n' "$FOREIGN" | sed "s/^/foreign $kind./"
+    done
+}
+
+tell_claim() {
+    { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || return 0
+    life=dead
+    if alive "$claim" || { [ "$state" = free ] && [ -d "$claimed" ] && run_alive "$claimed"; }; then life=live; fi
+    printf 'claim %s %s %s %s %s\n' "${device##*/}" "$life" "$(stat -c '%U %Y' "$claim")" "$(container_of "$claimed")" "$claimed"
+}
+
+# A ticket has two lines: the holder's process, and its run.
+tell_ticket() {
+    { read -r _ && read -r claimed; } 2>/dev/null <"$other" || return 0
+    name=${other##*/}
+    printf 'ticket %s %s %s %s %s\n' "${name%%.*}" "${name#*.}" "$(stat -c '%U %Y' "$other")" "$(container_of "$claimed")" "$claimed"
+}
+
+container_of() {
+    CONTAINER=-
+    contained "$1" 2>/dev/null
+    printf %s "$CONTAINER"
+}
+
+ENDED='' LEFT='' GROUP='' WITHIN=''
+if [ "${1:-}" = inside ]; then
+    # The host's user is to read what the container's user writes; 0700 on the run directory keeps others out.
+    WITHIN=1
+    umask 022
+    shift
+fi
 case ${1:-} in
     # The script itself may come on stdin, so no command may read from there.
-    accept | hold | held | run | lead | stop | report | manifests) "$@" </dev/null ;;
+    accept | hold | held | run | lead | stop | await | look | report | manifests | leases) "$@" </dev/null ;;
     *) fail "usage: supervise.sh accept|hold|run|stop|report …" ;;
 esac

@@ -77,14 +77,14 @@ def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: M
     copy = copies[ref.run_id]
     if copy.problem is None:
         return observations[ref.run_id].state
-    if copy.end is None or copy.lacks:
+    if copy.final_state is None:
         raise copy.problem
-    return copy.end
+    return copy.final_state
 
 
 def _known_state(seen: Observation, copy: Mirrored) -> RunState:
     """What a silent host cannot tell, the copy of a run that is over can."""
-    return copy.end if copy.problem is not None and copy.end is not None else seen.state
+    return (copy.final_state if copy.problem else None) or seen.state
 
 
 def _manifest_of(ref: RunRef, copies: Mapping[str, Mirrored]) -> Manifest:

@@ -53,9 +53,9 @@ class Mirrored:
         return recorded_end(record, stop_asked=(self.run_dir / "stop").exists())
 
     @property
-    def is_final(self) -> bool:
-        """The run is over and all that evidence needs is here: no host can add to it."""
-        return self.end is not None and not self.lacks
+    def final_state(self) -> RunState | None:
+        """How the run ended, if all that evidence needs of it is here: no host can add to that."""
+        return None if self.lacks else self.end
 
 
 def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dict[str, Mirrored]:

@@ -15,7 +15,7 @@ from rlx.runs.adopted import is_adopted
 from rlx.runs.duration import duration
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
-from rlx.runs.state import Facts, Life, derive_state, parse_report
+from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
@@ -147,8 +147,12 @@ def _observation(run_id: str, facts: Facts | None) -> Observation:
 def _detail(facts: Facts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
+    if detail := container_detail(facts):
+        return detail
     if state is RunState.LOST:
         return _detail_of_loss(facts)
+    if state is RunState.QUEUED and facts.foreign:
+        return f"waits for devices that processes outside rlx use (device:pid {facts.foreign})"
     if state is RunState.QUEUED:
         return f"behind {facts.ahead} run{'s' * (facts.ahead != 1)}" if facts.ahead else "next in line"
     if state in (RunState.STARTING, RunState.RUNNING) and facts.supervisor is Life.DEAD:

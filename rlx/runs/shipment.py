@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rlx.errors import UsageError
-from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile
+from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
 from rlx.runs import supervisor
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
@@ -22,6 +22,9 @@ from rlx.runs.run import RunRef
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
+    "container",
+    "devices",
+    "foreign",
     "attempts",
     "latest",
     "checkpoints",
@@ -29,8 +32,10 @@ _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "hold
 _EXIT_RECORD_BYTES = 63
 # The home directory of another user (`~name`) is something that only a login shell can look up.
 _ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
+_ABSOLUTE = re.compile(r"/[^\n\0]*")
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _PLAN_AGAIN = "write it again with rlx plan RECIPE --json"
-_NO_CONTAINERS = "runs start on the host itself; set site.container to null"
+_NOT_LOCATED = "the container's shared folder is found at launch: rlx launch --plan FILE --container NAME"
 
 
 def check_plan(plan: LaunchPlan) -> None:
@@ -40,16 +45,39 @@ def check_plan(plan: LaunchPlan) -> None:
             raise UsageError(f"the plan's {label} is {name!r}", "use up to 100 letters, digits and . _ - (not first)")
     if plan.schema_version != PLAN_SCHEMA_VERSION:
         raise UsageError(f"{plan.run_name}: a plan of schema version {plan.schema_version}", _PLAN_AGAIN)
-    if plan.site.container is not None:
-        raise UsageError(f"{plan.run_name}: the plan names a container, {plan.site.container!r}", _NO_CONTAINERS)
-    for variable in plan.site.proxies:
-        if not _VARIABLE.fullmatch(variable):
-            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
-    if plan.devices < 1:
-        raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
+    _check_container(plan)
+    _check_devices(plan)
+    _check_proxies(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
     _check_files(plan)
+
+
+def _check_container(plan: LaunchPlan) -> None:
+    site = plan.site
+    if site.container is None or site.place.inside is not None:
+        return
+    if site.container_root is None or not _CONTAINER_ID.fullmatch(site.container_id or ""):
+        raise UsageError(f"{plan.run_name}: nobody has looked at the container {site.container!r} yet", _NOT_LOCATED)
+    if not _ABSOLUTE.fullmatch(site.container_root):
+        raise UsageError(f"the container's root {site.container_root!r} is no absolute path", _NOT_LOCATED)
+
+
+def _check_devices(plan: LaunchPlan) -> None:
+    listed = plan.device_list
+    if plan.devices < 1:
+        raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
+    if listed and (len(set(listed)) != plan.devices or len(listed) != plan.devices or min(listed) < 0):
+        raise UsageError(
+            f"{plan.run_name}: the plan needs {plan.devices} devices and lists {', '.join(map(str, listed))}",
+            "name each device once, and as many as the run uses",
+        )
+
+
+def _check_proxies(plan: LaunchPlan) -> None:
+    for variable in plan.site.proxies:
+        if not _VARIABLE.fullmatch(variable):
+            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
 
 
 def _check_files(plan: LaunchPlan) -> None:
@@ -110,9 +138,13 @@ def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[s
         _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
         for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
             _add_run(archive, plan, ref, position, secrets)
-        lines = [f"{ref.run_id} {plan.device_kind} {plan.devices}" for plan, ref in zip(plans, refs, strict=True)]
+        lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
         _add(archive, PlannedFile("order", "\n".join([*lines, "end\n"])))
     return buffer.getvalue()
+
+
+def _wanted(plan: LaunchPlan) -> str:
+    return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
 
 def _add_run(
@@ -137,9 +169,16 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, s
         PlannedFile("manifest.json", render_manifest(ref, position, plan)),
         PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
     ]
+    if plan.site.container_root is not None:
+        own.append(PlannedFile("container", container_file(plan.site, ref)))
     if secrets:
         own.append(PlannedFile("env", env_file(secrets)))
     return [*plan.files, *own]
+
+
+def container_file(site: Site, ref: RunRef) -> str:
+    """Says to everybody who reads the run directory where its processes are: container, and its path in there."""
+    return f"{site.container_id}\n{(site.container_root or '').rstrip('/')}/runs/{ref.run_id}\n"
 
 
 def env_file(values: Mapping[str, str]) -> str:

@@ -13,11 +13,15 @@ START_GRACE_S = 20.0
 
 
 class Life(StrEnum):
-    """A process that a file of the run directory names; `none` if there is no such file."""
+    """A process that a file of the run directory names; `none`: no such file, `unknown`: nobody can tell."""
 
     NONE = "none"
     LIVE = "live"
     DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+_NO_ANSWER = frozenset({"unknown", "paused"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,9 @@ class Facts:
     """What `supervise.sh report` says of one run. Times are seconds since 1970 by the host's clock, `now` among them.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
-    before this one or hold devices of its kind.
+    before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
+    `gone`, `unknown`, or `restarted` if it started after the run did; empty for a run that has none. `foreign` names
+    the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`.
     """
 
     run_id: str
@@ -52,27 +58,49 @@ class Facts:
     log_time: float | None
     metrics_bytes: int
     exit: Exit | None
+    container: str = ""
+    foreign: str = ""
 
     @property
     def is_alive(self) -> bool:
         return Life.LIVE in (self.supervisor, self.leader) or self.members > 0
+
+    @property
+    def may_be_alive(self) -> bool:
+        return self.is_alive or Life.UNKNOWN in (self.supervisor, self.leader)
 
 
 def parse_report(text: str) -> dict[str, Facts]:
     """The runs of a report by id. Runs that the host does not have are left out."""
     now = 0.0
     runs: dict[str, dict[str, str]] = {}
+    inside: dict[str, dict[str, str]] = {}
+    containers: dict[str, str] = {}
     files: dict[tuple[str, str], _File] = {}
     for line in text.splitlines():
         kind, *words = line.split()
         if kind == "now":
             now = float(words[0])
-        elif kind == "run":
-            runs[words[0]] = dict(word.split("=", 1) for word in words[1:])
+        elif kind == "container":
+            containers[words[0]] = words[1]
+        elif kind in ("run", "in"):
+            (runs if kind == "run" else inside)[words[0]] = dict(word.split("=", 1) for word in words[1:])
         elif kind == "file":
             path, size, time = words
             files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), float(time))
+    for run_id, values in runs.items():
+        if "container" in values:
+            values |= _contained(containers.get(values["container"], "unknown"), inside.get(run_id))
     return {run_id: _facts(run_id, now, values, files) for run_id, values in runs.items()}
+
+
+def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
+    """What is known of the processes in a container: what was seen there, that all are dead, or nothing."""
+    if status == "running" and seen is not None:
+        return {**seen, "container": "restarted" if "restarted" in seen else status}
+    life = Life.UNKNOWN if status in {"running", *_NO_ANSWER} else Life.DEAD
+    status = "unknown" if status == "running" else status
+    return {"supervisor": life, "leader": life, "members": "0", "container": status}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +128,8 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         log_time=log.time if log else None,
         metrics_bytes=metrics.size if metrics else 0,
         exit=_parse_exit(values.get("exit", "")),
+        container=values.get("container", ""),
+        foreign=values.get("foreign", ""),
     )
 
 
@@ -144,6 +174,30 @@ def _state_after(end: Exit, stop_asked: bool) -> RunState:
 
 def _state_while_started(facts: Facts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
-    if not facts.is_alive and not just_started:
+    if not facts.may_be_alive and not just_started:
         return RunState.LOST
     return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
+
+
+def container_detail(facts: Facts) -> str:
+    """What a person must know of the container of a run that has not recorded an end; empty if nothing."""
+    if facts.started is None:
+        return ""
+    if facts.container == "paused":
+        return "its container is paused"
+    if facts.container == "unknown":
+        return "docker does not say whether it still runs"
+    if facts.may_be_alive:
+        return ""
+    return _ENDS.get(facts.container, "")
+
+
+_ENDS = {
+    "restarted": "its container was restarted, which ended it",
+    "exited": "its container was stopped, which ended it",
+    "dead": "its container was stopped, which ended it",
+    "created": "its container was stopped, which ended it",
+    "restarting": "its container was restarted, which ended it",
+    "removing": "its container was removed, which ended it",
+    "gone": "its container was removed, which ended it",
+}

@@ -21,11 +21,15 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The pids that were told to end, and those that are still there after all."""
+    """The pids that were told to end, those that are still there after all, and what is left as zombies.
+
+    `zombies` remain until the container restarts: its first process does not reap what is orphaned.
+    """
 
     run_id: str
     ended: tuple[int, ...]
     left: tuple[int, ...]
+    zombies: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +94,4 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
     )
     pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
-    return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()))
+    return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()), pids.get("zombies", ()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -70,3 +72,36 @@ def test_entry_points(entrypoint: str, words: tuple[str, ...]) -> None:
 def test_what_is_no_entry_point_is_refused(entrypoint: str) -> None:
     with pytest.raises(UsageError, match=r"backend\.entrypoint"):
         program(entrypoint)
+
+
+def setup_script(*paths: str) -> str:
+    return render(Script("t", "npu", "python3", ("-m", "x"), (), None, (), {"SAID": "by the recipe"}, (), paths))
+
+
+def run_script(text: str, home: Path) -> subprocess.CompletedProcess[str]:
+    places = "RLX_RUN_DIR=/ RLX_ATTEMPT_DIR=/ RLX_RAY_TMP=/\n"
+    show = 'exec() { echo "$SAID, $ONLY"; }\npython3() { :; }\n'
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+    command = ["bash", "-c", places + show + text]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_setup_scripts_are_sourced_before_the_rest(tmp_path: Path) -> None:
+    # Like CANN's: reads what is not set, and ends with an error status.
+    (tmp_path / "set $env.sh").write_text('export SAID="by the host $NOT_SET" ONLY=here\nfalse\n')
+    done = run_script(setup_script("~/set $env.sh"), tmp_path)
+    assert (done.stdout, done.returncode) == ("by the recipe, here\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("path", ["/nowhere/set_env.sh", "~/it's here", "/tmp"])
+def test_a_setup_script_that_cannot_be_read_ends_the_run(path: str, tmp_path: Path) -> None:
+    done = run_script(setup_script(path), tmp_path)
+    assert done.returncode == 1
+    assert f"setup script {path.replace('~', str(tmp_path))} cannot be read" in done.stderr
+
+
+def test_the_script_with_setup_is_clean_for_shellcheck(tmp_path: Path) -> None:
+    (tmp_path / "launch.sh").write_text(setup_script("/a b", "~/c"))
+    checker = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

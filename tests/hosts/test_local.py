@@ -33,7 +33,7 @@ def wait_until_gone(pid: int) -> None:
 def test_a_command_is_its_output_its_complaints_and_its_exit() -> None:
     completed = MACHINE.run(Cmd("sh", "-c", "cat; echo oops >&2; exit 3"), stdin=b"a\0b\xff", timeout_s=10)
     assert (completed.code, completed.out, completed.err) == (3, b"a\0b\xff", b"oops\n")
-    assert MACHINE.run(Cmd("sh", "-c", "kill -s KILL $$"), timeout_s=10).code == -9
+    assert MACHINE.run(Cmd("sh", "-c", "kill -s KILL $$"), timeout_s=10).code == 137
 
 
 def test_input_that_nobody_reads_is_no_error() -> None:
@@ -67,8 +67,9 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) ->
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(RlxError, match="cannot run no-such-program"):
-        MACHINE.run(Cmd("no-such-program"), timeout_s=1)
+    completed = MACHINE.run(Cmd("no-such-program"), timeout_s=1)
+    assert completed.code == 127
+    assert b"no-such-program" in completed.err
 
 
 def test_a_stream_comes_as_it_is_written_and_ends_when_it_is_left() -> None:

@@ -1,0 +1,87 @@
+"""rlx pull: fetch the files of runs from their hosts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlx.errors import ExitCode
+
+if TYPE_CHECKING:
+    from rlx.runs.pull import Pulled
+
+_WORDS = {
+    "denied": "the user on the host may not read it",
+    "foreign": "another file of that name lies here and was left alone; choose another folder with --to",
+    "differs": "what came was twice not what the host has; nothing of it was kept",
+}
+
+
+def pull(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Each run becomes a folder in this one.")] = Path(),
+    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="The checkpoints, too: often many GB.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Fetch log, metrics, noise events and validation outputs of runs.
+
+    Into ./RUN_ID/, each file verified by its SHA-256 on the host. After an interruption the same command goes on where
+    it stopped; a log that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host
+    cannot be reached.
+    """
+    from rlx.cli.home import rlx_home
+    from rlx.cli.output import print_json
+    from rlx.runs import Index, resolve
+    from rlx.runs.pull import pull as pull_run
+
+    results: dict[str, Sequence[Pulled]] = {}
+    for ref in resolve(Index(rlx_home()), names):
+        with _progress(ref.run_id) as narrate:
+            results[ref.run_id] = pull_run(ref, to / ref.run_id, checkpoints=checkpoints, narrate=narrate)
+        if not as_json:
+            _print(to / ref.run_id, results[ref.run_id])
+    if as_json:
+        print_json({"runs": [_document(run_id, to / run_id, files) for run_id, files in results.items()]})
+    if not all(file.is_good for files in results.values() for file in files):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _print(folder: Path, files: Sequence[Pulled]) -> None:
+    from rlx.cli.output import narrate
+
+    good = [file for file in files if file.is_good]
+    size = sum(file.bytes for file in good)
+    print(f"{folder}  {len(good)} file{'s' * (len(good) != 1)}, {_amount(size)}, verified")
+    for file in files:
+        if not file.is_good:
+            narrate(f"rlx: {folder / file.path}: {_WORDS[file.outcome]}")
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
+
+
+def _document(run_id: str, folder: Path, files: Sequence[Pulled]) -> Mapping[str, Any]:
+    return {"run_id": run_id, "folder": str(folder.absolute()), "files": files}
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar where a person watches, nothing elsewhere."""
+    from rlx.cli.output import is_quiet
+
+    if not sys.stderr.isatty() or is_quiet():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,90 @@
+"""Hosts by the system's `ssh`: the user's ssh config in full, one shared connection a destination."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import BoundedSemaphore
+
+from rlx.errors import RlxError, UsageError
+from rlx.hosts.process import ProcessSession, process_session
+from rlx.hosts.remote_shell import Failure
+from rlx.hosts.sockets import control_path
+from rlx.hosts.ssh_errors import explain_ssh
+
+_OPTIONS = (
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "LogLevel=ERROR",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+)
+_SHARED = ("ControlMaster=auto", "ControlPersist=120")
+_OWN = ("ControlMaster=no", "ControlPath=none")
+
+# sshd lets ten sessions share a connection (MaxSessions). A command waits for its turn; a stream may last for hours,
+# so one too many gets a connection of its own.
+_MOST_COMMANDS = 4
+_MOST_STREAMS = 6
+_command_turns: defaultdict[str, BoundedSemaphore] = defaultdict(lambda: BoundedSemaphore(_MOST_COMMANDS))
+_stream_turns: defaultdict[str, BoundedSemaphore] = defaultdict(lambda: BoundedSemaphore(_MOST_STREAMS))
+
+_LOCALE = re.compile(r"LANG|LANGUAGE|LC_\w+")
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY", re.IGNORECASE)
+
+
+def check_destination(destination: str) -> str:
+    """The destination as ssh may be given it. Raises UsageError for one that ssh could read as an option."""
+    if destination.startswith("-") or not destination or re.search(r"[\s\x00-\x1f\x7f]", destination):
+        raise UsageError(
+            f"{destination!r} is not a destination for ssh", "write host, user@host, ssh://user@host:port or an alias"
+        )
+    return destination
+
+
+def ssh_config() -> str | None:
+    """Another ssh config than the user's: `$RLX_SSH_CONFIG`."""
+    chosen = os.environ.get("RLX_SSH_CONFIG")
+    return str(Path(chosen).expanduser().absolute()) if chosen else None
+
+
+def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What ssh may see of the caller's environment, since `SendEnv` would pass it on: no secrets and no locale."""
+    return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or _SECRET.search(name))}
+
+
+class OpensshLink:
+    def __init__(self, host: str, destination: str) -> None:
+        self.host = host
+        self._destination = check_destination(destination)
+        self._config = ssh_config()
+
+    @contextmanager
+    def open(self, line: str, *, streaming: bool) -> Iterator[ProcessSession]:
+        turns = (_stream_turns if streaming else _command_turns)[self._destination]
+        shares = turns.acquire(blocking=not streaming)
+        try:
+            with process_session(self._argv(line, shares), ssh_environment(os.environ)) as session:
+                yield session
+        finally:
+            if shares:
+                turns.release()
+
+    def _argv(self, line: str, shares: bool) -> list[str]:
+        connection = (*_SHARED, f"ControlPath={control_path(self._config)}") if shares else _OWN
+        options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
+        config = ["-F", self._config] if self._config else []
+        return ["ssh", "-T", *config, *options, "--", self._destination, line]
+
+    def explain(self, failure: Failure) -> RlxError | None:
+        return explain_ssh(self.host, self._destination, failure)

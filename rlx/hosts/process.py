@@ -1,0 +1,84 @@
+"""A child process as the local end of a remote shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from rlx.hosts.errors import ToolMissing
+
+_CHUNK_BYTES = 65536
+
+
+class ProcessSession:
+    """The pipes of an `ssh` or `docker` process. Stderr is a file: an ssh master inherits it and would keep a pipe open."""
+
+    def __init__(self, process: subprocess.Popen[bytes], err: tempfile._TemporaryFileWrapper[bytes]) -> None:
+        self._process = process
+        self._err = err
+
+    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+        assert self._process.stdin is not None
+        # `communicate` closes stdin when all is sent, which over there would mean: end the command.
+        held_open = os.dup(self._process.stdin.fileno())
+        try:
+            return self._process.communicate(data, timeout=timeout_s)[0]
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        finally:
+            os.close(held_open)
+
+    def chunks(self, data: bytes) -> Iterator[bytes]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+        while chunk := os.read(self._process.stdout.fileno(), _CHUNK_BYTES):
+            yield chunk
+
+    def end(self) -> tuple[int, bytes]:
+        code = self._process.wait()
+        self._err.seek(0)
+        return code, self._err.read()
+
+
+@contextmanager
+def process_session(argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[ProcessSession]:
+    """Raises ToolMissing if the program is not there."""
+    with tempfile.TemporaryFile() as err:
+        try:
+            # A session of its own: Ctrl-C at the terminal is rlx's to handle.
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolMissing(
+                f"local: cannot run {argv[0]}: {error.strerror}", f"install {argv[0]}; it must be on PATH"
+            ) from None
+        try:
+            yield ProcessSession(process, err)  # type: ignore[arg-type]
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends this process only. Its group may hold the ProxyCommand of the shared connection that it once opened."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()

@@ -1,0 +1,28 @@
+"""Where the sockets of shared ssh connections lie."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from rlx.errors import RlxError
+
+
+def control_path(config: str | None) -> str:
+    """ssh's ControlPath: one connection a destination and ssh config file (`%C` hashes user, host, port and jump).
+
+    The folder is private and its path short: a socket's path has at most 104 bytes, ssh appends 17 for a while, and
+    TMPDIR may be long. Raises RlxError if somebody else has the folder.
+    """
+    folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise RlxError(
+            f"{folder}: not a private folder of this user (it holds the sockets of ssh connections)",
+            f"if it is yours: chmod 700 {folder}; if not, ask its owner or the administrator to remove it",
+        )
+    prefix = hashlib.sha256((config or "").encode()).hexdigest()[:8]
+    return f"{folder}/{prefix}%C"

@@ -1,0 +1,19 @@
+"""The transport of a place."""
+
+from __future__ import annotations
+
+from rlx.errors import RlxError
+from rlx.hosts.local import LocalTransport
+from rlx.hosts.openssh import OpensshLink
+from rlx.hosts.remote_shell import RemoteTransport
+from rlx.hosts.transport import Transport
+from rlx.plan import Place
+
+
+def transport_for(place: Place) -> Transport:
+    """No network yet. Raises UsageError for a destination that ssh cannot be given."""
+    if place.destination is None:
+        return LocalTransport()
+    if place.via != "openssh" or place.inside:
+        raise RlxError(f"{place.host}: rlx cannot reach this host")
+    return RemoteTransport(OpensshLink(place.host, place.destination))

@@ -1,0 +1,94 @@
+"""Findings on Docker and on the container that runs would go into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from rlx.plan import Finding, Severity
+from rlx.preflight.examined import Examined
+from rlx.preflight.probe import Facts
+
+_SMALL_SHM_BYTES = 1024**3
+# What the NPU guides of verl set: Ray, HCCL and the loaders open many.
+_OPEN_FILES = 32_768
+_FIXES = {
+    "missing": "install the Docker CLI on the host, or give a host without a container",
+    "denied": "sudo usermod -aG docker {user}, on the host; then log in again",
+    "down": "sudo systemctl start docker, on the host",
+    "other": "docker version, on the host, says the rest",
+}
+
+
+def docker(examined: Examined) -> Iterator[Finding]:
+    """Only a container makes Docker matter."""
+    found = examined.host.of("docker")
+    if examined.site.container is None or not found or found["problem"] is None:
+        return
+    user = examined.host.of("machine").get("user", "you")
+    said = f": {found['said']}" if found["said"] else ""
+    message = f"Docker cannot be used ({found['problem']}){said}"
+    fix = _FIXES[found["problem"]].format(user=user)
+    yield Finding("RLX521", Severity.ERROR, message, fix, examined.site.host)
+
+
+def container(examined: Examined) -> Iterator[Finding]:
+    found = examined.host.of("container")
+    name = examined.site.container
+    if name is None or not found or examined.host.of("docker").get("problem"):
+        return
+    if "error" in found:
+        running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ())) or "none"
+        message = f"there is no container {name}: {found['error']}"
+        yield Finding("RLX522", Severity.ERROR, message, f"name one that runs: {running}", examined.site.host)
+    elif found.get("state") != "running":
+        message = f"the container {name} does not run: it is {found.get('state')}"
+        yield Finding("RLX522", Severity.ERROR, message, f"docker start {name}, on the host", examined.site.host)
+    else:
+        yield from _entry(examined)
+        yield from _limits(found, examined)
+        yield from _storage(found, examined)
+
+
+def _entry(examined: Examined) -> Iterator[Finding]:
+    if examined.inside is None:
+        message = f"the container cannot be entered: {examined.entry or 'docker exec said nothing'}"
+        fix = f"docker exec {examined.site.container} sh, on the host, says the rest"
+        yield Finding("RLX523", Severity.ERROR, message, fix, examined.where)
+
+
+def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
+    if not found["init"] and examined.inside and not _reaps(examined.inside.of("processes").get("init", "")):
+        message = "process 1 does not reap orphans, so each run leaves zombies until the container restarts"
+        yield Finding("RLX524", Severity.NOTE, message, "create the container with --init", examined.where)
+    shm = found.get("shm_bytes", 0)
+    if shm < _SMALL_SHM_BYTES and found.get("ipc") != "host":
+        message = f"/dev/shm has {shm / 1024**2:.0f} MiB; Ray and the data loaders share memory there"
+        yield Finding(
+            "RLX525", Severity.WARNING, message, "create it with --ipc=host or --shm-size=64g", examined.where
+        )
+    files = examined.inside.of("machine").get("open_files") if examined.inside else None
+    if isinstance(files, int) and files < _OPEN_FILES:
+        message = f"{files} open files are allowed; the NPU guides of verl set {_OPEN_FILES}"
+        yield Finding("RLX526", Severity.WARNING, message, "create it with --ulimit nofile=65536", examined.where)
+
+
+def _reaps(init: str) -> bool:
+    """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
+    program = PurePosixPath(init.split()[0]).name if init.split() else ""
+    return program in {"tini", "docker-init", "dumb-init", "s6-svscan", "systemd", "init", "bash", "sh", "dash"}
+
+
+def _storage(found: Facts, examined: Examined) -> Iterator[Finding]:
+    """Runs are to outlive the container."""
+    root = examined.site.root
+    home = examined.host.of("machine").get("home", "")
+    path = PurePosixPath(home + root[1:] if root.startswith("~") else root)
+    if any(mount["writable"] and path.is_relative_to(mount["source"]) for mount in found["mounts"]):
+        return
+    fate = "removed with it when it stops (--rm)" if found["auto_remove"] else "removed with it"
+    shared = [mount["source"] for mount in found["mounts"] if mount["type"] == "bind" and mount["writable"]]
+    hint = f"; it shares {', '.join(shared[:3])}" if shared else ""
+    message = f"host and container share no folder that holds {root}: runs would lie in the container and be {fate}"
+    fix = f"set a root on a shared folder: rlx hosts add … --root{hint}"
+    yield Finding("RLX527", Severity.WARNING, message, fix, examined.where)

@@ -1,0 +1,140 @@
+"""One look at a site: all probes in one round trip, and what is to be said about the answers."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from rlx.hosts import Transport
+from rlx.plan import Cmd, Finding, Severity, Site
+from rlx.preflight import (
+    composite,
+    docker_checks,
+    environment_checks,
+    machine_checks,
+    npu_checks,
+)
+from rlx.preflight.docker import CONTAINER, DOCKER
+from rlx.preflight.environment import ACCELERATOR, PACKAGES, PATHS, python_question
+from rlx.preflight.examined import Clock, Examined
+from rlx.preflight.machine import DISK, MACHINE, PROCESSES, TOOLS
+from rlx.preflight.npu import ASCEND, DEVICES, NPU_SMI
+from rlx.preflight.probe import Question, last_line
+from rlx.preflight.wanted import Wanted
+
+_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+    docker_checks.docker,
+    docker_checks.container,
+    machine_checks.tools,
+    machine_checks.disk,
+    machine_checks.clock,
+    machine_checks.memory_and_cpus,
+    machine_checks.processes,
+    npu_checks.table,
+    npu_checks.devices,
+    npu_checks.health,
+    npu_checks.holders,
+    npu_checks.image,
+    npu_checks.python,
+    environment_checks.python,
+    environment_checks.backend,
+    environment_checks.versions,
+    environment_checks.files,
+    machine_checks.silence,
+)
+_ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+# date(1) tells whole seconds.
+_CLOCK_GRAIN_S = 1.0
+
+
+def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> Examined:
+    """Asks the site everything, in one round trip. Nothing is written there. Raises HostError.
+
+    `transport` leads to the host itself, also for a site with a container.
+    """
+    wanted = wanted or Wanted()
+    return _ask(transport, site, wanted, _host_questions(site), _environment_questions(site, wanted))
+
+
+def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...]]:
+    """What can be asked in milliseconds: programs, disk, Docker, device nodes. Nothing starts Python or npu-smi."""
+    host = [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), *_docker_questions(site)]
+    examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(TOOLS), Question(DEVICES)])
+    return examined, findings_of(examined)
+
+
+def findings_of(examined: Examined) -> tuple[Finding, ...]:
+    """What is to be said, the worst first."""
+    found = [finding for check in _CHECKS for finding in check(examined)]
+    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
+
+
+def _host_questions(site: Site) -> list[Question]:
+    return [
+        Question(MACHINE),
+        Question(TOOLS),
+        Question(DISK, tuple(dict.fromkeys((site.root, "/tmp", site.leases)))),
+        Question(PROCESSES),
+        *_docker_questions(site),
+        Question(DEVICES),
+        Question(NPU_SMI),
+        Question(ASCEND),
+    ]
+
+
+def _docker_questions(site: Site) -> list[Question]:
+    return [Question(DOCKER), *([Question(CONTAINER, (site.container,))] if site.container else [])]
+
+
+def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
+    """What is asked where the run would train; in a container, what the host was asked comes again."""
+    files = [text for file in wanted.files for text in (file.role, file.path)]
+    inside = [
+        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir),
+        python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir),
+        *([python_question(PATHS, "paths.py", site, wanted.python, wanted.workdir, *files)] if files else []),
+    ]
+    if site.container is None:
+        return inside
+    folders = tuple(dict.fromkeys((site.container_root or site.root, "/tmp")))
+    again = [Question(probe) for probe in (MACHINE, TOOLS, PROCESSES, DEVICES, NPU_SMI, ASCEND)]
+    return [*again, Question(DISK, folders), *inside]
+
+
+def _ask(
+    transport: Transport, site: Site, wanted: Wanted, host: Sequence[Question], environment: Sequence[Question]
+) -> Examined:
+    if site.container is None:
+        # The same probe twice would tell the same.
+        host = [*host, *(question for question in environment if question.probe not in {q.probe for q in host})]
+        environment = []
+    mark = f"rlx-{secrets.token_hex(8)}"
+    script = composite.pack(host, site.container, environment)
+    limit = composite.total_limit_s([*host, *environment])
+    before = time.time()
+    done = transport.run(Cmd("sh", "-s", mark), stdin=script.encode(), timeout_s=limit)
+    after = time.time()
+    output = done.out.decode(errors="replace")
+    answers = composite.frames(output, mark)
+    within = composite.frames(output, f"{mark}-inside")
+    entered = answers.get("enter")
+    return Examined(
+        site,
+        wanted,
+        host=composite.read_side(host, answers),
+        inside=composite.read_side(environment, within) if within else None,
+        clock=_clock(composite.times(output, mark), before, after),
+        entry=last_line(entered.text) if entered else None,
+    )
+
+
+def _clock(times: Sequence[int], before: float, after: float) -> Clock | None:
+    """The host's clock lies between both ends of the round trip: its first reading came after `before`."""
+    if not times:
+        return None
+    return Clock(least=times[-1] - after, most=times[0] + _CLOCK_GRAIN_S - before)
+
+
+def has_errors(findings: Sequence[Finding]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in findings)

@@ -1,0 +1,61 @@
+"""Everything that one look at a site found: what the checks judge and `rlx doctor` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.plan import Site
+from rlx.preflight.probe import Facts, Side
+from rlx.preflight.wanted import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far the host's clock is ahead of this one's, in seconds: somewhere from `least` to `most`."""
+
+    least: float
+    most: float
+
+    @property
+    def off_s(self) -> float:
+        """What it is off for certain, 0 if both may agree; negative where the host is behind."""
+        return self.least if self.least > 0 else min(self.most, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """`inside` is the container's side: None where no container was asked for or none could be entered.
+
+    `entry` is why the container could not be entered.
+    """
+
+    site: Site
+    wanted: Wanted
+    host: Side
+    inside: Side | None = None
+    clock: Clock | None = None
+    entry: str | None = None
+
+    @property
+    def environment(self) -> Side | None:
+        """The side on which the run would train; None if nobody could look."""
+        return self.host if self.site.container is None else self.inside
+
+    @property
+    def where(self) -> str:
+        """How that side is called in messages."""
+        return f"container {self.site.container}" if self.site.container else self.site.host
+
+    def sides(self) -> list[tuple[str, Side]]:
+        """(name, side) of all that were looked at."""
+        found = [(self.site.host, self.host)]
+        return [*found, (self.where, self.inside)] if self.inside else found
+
+
+def folders(side: Side) -> list[Facts]:
+    return side.of("disk").get("paths") or []
+
+
+def chips(side: Side | None) -> list[dict[str, Any]]:
+    return (side.of("npu_smi").get("chips") or []) if side else []

@@ -1,0 +1,35 @@
+# The head of the composite script: `sh -s MARK`, on stdin. The probes follow, each as a call with a here-document.
+# Lines that begin with MARK frame the answers; MARK is random, so that no output can forge a frame.
+# shellcheck shell=sh disable=SC2034,SC2209  # what follows uses them; `sh` is meant as a word
+mark=$1
+shell=sh
+printf '%s time %s\n' "$mark" "$(date +%s)"
+
+if timeout -k 1 5 true 2>/dev/null; then limit() { timeout -k 2 "$@"; }
+elif timeout 5 true 2>/dev/null; then limit() { timeout "$@"; }
+elif timeout -t 5 true 2>/dev/null; then limit() { timeout -t "$@"; }
+else limit() { shift && "$@"; }
+fi
+
+# probe NAME SECONDS ARGUMENT...: runs the script on stdin and frames what it says.
+# The work is in the background and a reader with a limit of its own waits for it: a process that hangs in a driver
+# ignores every signal, and must hold up neither the next probe nor the connection.
+probe() {
+    body=$(cat)
+    name=$1 seconds=$2
+    shift 2
+    printf '\n%s begin %s\n' "$mark" "$name"
+    {
+        {
+            limit "$seconds" "$shell" -c "$body" "rlx-$name" "$@"
+            printf '\n%s end %s %d\n' "$mark" "$name" "$?"
+        } </dev/null 2>&1 &
+    } | limit $((seconds + 3)) cat
+}
+
+# enter CONTAINER SECONDS: runs the composite script on stdin in the container.
+enter() {
+    printf '\n%s begin enter\n' "$mark"
+    limit "$2" docker exec -i "$1" sh -s "$mark-inside" 2>&1
+    printf '\n%s end enter %d\n' "$mark" "$?"
+}

@@ -1,0 +1,4 @@
+# What of CONTAINER concerns a run. Named fields only: its environment may hold secrets.
+docker inspect --type container --format '{"id":{{json .Id}},"name":{{json .Name}},"image_id":{{json .Image}},"image":{{json .Config.Image}},"state":{{json .State.Status}},"started":{{json .State.StartedAt}},"mounts":{{json .Mounts}},"shm_bytes":{{json .HostConfig.ShmSize}},"ipc":{{json .HostConfig.IpcMode}},"init":{{json .HostConfig.Init}},"restart":{{json .HostConfig.RestartPolicy.Name}},"ulimits":{{json .HostConfig.Ulimits}},"privileged":{{json .HostConfig.Privileged}},"network":{{json .HostConfig.NetworkMode}},"pid":{{json .HostConfig.PidMode}},"auto_remove":{{json .HostConfig.AutoRemove}},"memory_bytes":{{json .HostConfig.Memory}}}' "$1" 2>&1 || exit
+docker image inspect --format '{{json .RepoDigests}}' "$(docker inspect --type container --format '{{.Image}}' "$1")" 2>/dev/null
+exit 0

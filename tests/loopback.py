@@ -1,0 +1,207 @@
+"""A real sshd on 127.0.0.1, and the ssh config with which rlx finds it: a host for tests.
+
+    from tests.loopback import Loopback, loopback  # the import of the fixture makes it known to the module
+
+    def test_something(loopback: Loopback) -> None:
+        transport_for(loopback.place).run(Cmd("true"), timeout_s=30)
+
+- `loopback.place` is the host for rlx, `loopback.destination` ("loop") its alias in `loopback.config`, which the
+  fixture puts into RLX_SSH_CONFIG. `loopback.port`, `.user`, `.known_hosts` and `.identity` are what the alias means.
+- Commands find a private `loopback.home` as HOME, with a `.bashrc` that a test may write (`loopback.write_bashrc`), and
+  a plain PATH; nothing of the real account's shell start-up is read.
+- `stop()`, `start()`: the listener; connections that are open stay. `cut()`: end the open connections at once.
+- `change_host_key()`, `forget_host_key()`, `deny_user()`: what then fails to connect (new connections only).
+- `add_config(text)`: more lines for the ssh config, before the alias; first match wins.
+
+Each test has its own sshd on its own port, so they run in parallel. It needs `sshd`, and root or a user of its own.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import Place
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Loopback:
+    destination = "loop"
+    user = getpass.getuser()
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+        """`environment`: more variables for the sessions, such as DOCKER_HOST."""
+        self._folder = folder
+        self._environment = environment or {}
+        self._listener: subprocess.Popen[bytes] | None = None
+        self._denied = False
+        self.home = folder / "home"
+        self.identity = folder / "identity"
+        self.config = folder / "ssh_config"
+        self.known_hosts = folder / "known_hosts"
+        self.port = _free_port()
+        self.home.mkdir(parents=True)
+        _make_key(self.identity)
+        self.change_host_key()
+        self._learn_host_key()
+        self.config.write_text(self._client_config())
+
+    @property
+    def place(self) -> Place:
+        return Place("loop", self.destination)
+
+    def place_via(self, via: str) -> Place:
+        return Place("loop", self.destination, via=via)
+
+    def _client_config(self) -> str:
+        return (
+            f"Host {self.destination}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n"
+            f"  IdentityFile {self.identity}\n  IdentitiesOnly yes\n  IdentityAgent none\n"
+            f"  UserKnownHostsFile {self.known_hosts}\n  GlobalKnownHostsFile /dev/null\n"
+        )
+
+    def add_config(self, text: str) -> None:
+        self.config.write_text(text + "\n" + self.config.read_text())
+
+    def write_bashrc(self, text: str) -> None:
+        (self.home / ".bashrc").write_text(text)
+
+    def _learn_host_key(self) -> None:
+        key = (self._folder / "host_key.pub").read_text()
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {key}")
+
+    def change_host_key(self) -> None:
+        for path in (self._folder / "host_key", self._folder / "host_key.pub"):
+            path.unlink(missing_ok=True)
+        _make_key(self._folder / "host_key")
+        self._restart_if_running()
+
+    def forget_host_key(self) -> None:
+        self.known_hosts.write_text("")
+
+    def deny_user(self) -> None:
+        self._denied = True
+        self._restart_if_running()
+
+    def _restart_if_running(self) -> None:
+        if self._listener is not None:
+            self.stop()
+            self.start()
+
+    def start(self) -> None:
+        config = self._folder / "sshd_config"
+        config.write_text(self._server_config())
+        Path("/run/sshd").mkdir(exist_ok=True)
+        log = (self._folder / "sshd.log").open("ab")
+        with log:
+            # In its own session: connections are its children, and `cut` finds them by that.
+            self._listener = subprocess.Popen(
+                [_sshd(), "-D", "-e", "-f", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self._await_listener()
+
+    def _server_config(self) -> str:
+        session = {"HOME": str(self.home), "PATH": _PATH, **self._environment}
+        keys = self._folder / "authorized_keys"
+        keys.write_text(self.identity.with_suffix(".pub").read_text())
+        lines = [
+            f"Port {self.port}",
+            "ListenAddress 127.0.0.1",
+            f"HostKey {self._folder / 'host_key'}",
+            f"AuthorizedKeysFile {keys}",
+            "StrictModes no",
+            "UsePAM no",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin prohibit-password",
+            "PermitUserRC no",
+            f"PidFile {self._folder / 'sshd.pid'}",
+            "SetEnv " + " ".join(f'"{name}={text}"' for name, text in session.items()),
+        ]
+        return "\n".join([*lines, *([f"DenyUsers {self.user}"] if self._denied else [])]) + "\n"
+
+    def _await_listener(self) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            assert self._listener is not None and self._listener.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+
+    def log(self) -> str:
+        return (self._folder / "sshd.log").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Nothing listens any more. Open connections stay, as those of a real sshd do."""
+        if self._listener is not None:
+            self._sessions_kept = self.sessions()
+            self._listener.terminate()
+            self._listener.wait()
+            self._listener = None
+
+    def sessions(self) -> list[int]:
+        """The processes of the open connections."""
+        listener = [self._listener.pid] if self._listener is not None else []
+        return [
+            *_alive(getattr(self, "_sessions_kept", [])),
+            *(pid for parent in listener for pid in _children(parent)),
+        ]
+
+    def cut(self) -> None:
+        for pid in self.sessions():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if b"sshd" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _children(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def _sshd() -> str:
+    found = shutil.which("sshd", path=_PATH)
+    if found is None:
+        pytest.skip("needs sshd: make rig")
+    return found
+
+
+def _make_key(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(path)], check=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    host = Loopback(tmp_path / "loopback")
+    monkeypatch.setenv("RLX_SSH_CONFIG", str(host.config))
+    host.start()
+    yield host
+    host.cut()
+    host.stop()

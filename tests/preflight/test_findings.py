@@ -1,0 +1,278 @@
+"""What is said about a host, given what its probes said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlx.plan import Finding, Severity, Site
+from rlx.preflight import Wanted, examine, findings_of, has_errors
+from rlx.preflight.wanted import DataFile
+from tests.preflight.recorded import MACHINE, RecordedHost, recorded
+from tests.preflight.test_cases import FOLDERS, PROBES
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+NPUS = Wanted(backend="verl", version="0.7.1", device="npu", devices=8)
+IN_CONTAINER = Site(container="verl-a3", root="/data/rlx", container_root="/data/rlx")
+DOCKER = {"machine": MACHINE, "docker": recorded("docker", "running"), "container": recorded("container", "running")}
+
+
+def look(
+    answers: Mapping[str, str | None],
+    inside: Mapping[str, str | None] | None = None,
+    site: Site | None = None,
+    wanted: Wanted | None = None,
+    ahead_s: int = 0,
+) -> tuple[Finding, ...]:
+    """Where a test says nothing of npu-smi there is none; all else that it leaves out gave no answer."""
+    none: Mapping[str, str | None] = {"npu_smi": recorded("npu_smi", "none")}
+    host = RecordedHost({**none, **answers}, None if inside is None else {**none, **inside}, ahead_s)
+    return findings_of(examine(host, site or Site(), wanted))
+
+
+def said(findings: tuple[Finding, ...]) -> dict[str, Severity]:
+    """Id -> severity, without the complaint about probes that the test did not record."""
+    return {finding.id: finding.severity for finding in findings if finding.id != "RLX520"}
+
+
+def message(findings: tuple[Finding, ...], id_: str) -> str:
+    return next(finding.message for finding in findings if finding.id == id_)
+
+
+def packages(**versions: str) -> str:
+    return json.dumps({"python": "3.11.9", "executable": "/usr/bin/python3", "packages": versions, "locations": {}})
+
+
+def test_a_host_that_is_idle_and_healthy() -> None:
+    found = look({"machine": MACHINE, "npu_smi": recorded("npu_smi", "a3-25.2-idle")})
+    assert said(found) == {}
+
+
+def test_who_holds_which_npu() -> None:
+    found = look({"npu_smi": recorded("npu_smi", "a3-24.1-shared")})
+    # Device 0 has two processes; 2 and 3 are NPU 1.
+    assert "0: ? (3325989), ? (3330598); 1: ? (3328327); 2: ? (3330598); 3: ? (3333165)" in message(found, "RLX535")
+    assert said(found) == {"RLX535": NOTE}
+
+
+def test_memory_that_nobody_seems_to_hold() -> None:
+    text = recorded("npu_smi", "a2-910b3-24.1").replace(
+        "| 2       0                 | 1333928 ", "| 9       0                 | 1333928 "
+    )
+    assert "2 (41222 of 65536 MiB)" in message(look({"npu_smi": text}), "RLX536")
+
+
+def test_sick_npus_are_an_error_if_the_recipe_needs_them_all() -> None:
+    sick = {"npu_smi": recorded("npu_smi", "a2-26.0-alarm")}
+    assert said(look(sick))["RLX534"] is WARNING
+    found = look(sick, wanted=NPUS)
+    assert said(found)["RLX534"] is ERROR
+    assert "2 of 8 NPUs are not healthy: 3 (Warning), 6 (Alarm)" in message(found, "RLX534")
+
+
+@pytest.mark.parametrize("name", ["dcmi-8005", "dcmi-8020", "denied"])
+def test_npu_smi_without_the_driver(name: str) -> None:
+    assert said(look({"npu_smi": recorded("npu_smi", name)})) == {"RLX531": WARNING}
+    assert said(look({"npu_smi": recorded("npu_smi", name)}, wanted=NPUS))["RLX531"] is ERROR
+
+
+def test_a_host_without_npus_needs_no_npu_smi() -> None:
+    assert said(look({"npu_smi": recorded("npu_smi", "none"), "devices": ""})) == {}
+
+
+def test_npu_smi_that_hangs() -> None:
+    found = look({"npu_smi": None})
+    assert said(found)["RLX530"] is WARNING
+    assert not any(finding.id == "RLX531" for finding in found)
+
+
+def test_fewer_nodes_than_the_recipe_wants() -> None:
+    nodes = recorded("devices", "a3")
+    inside = {"devices": "/dev/davinci0 yes\n"}
+    found = look(DOCKER | {"devices": nodes}, inside, IN_CONTAINER, NPUS)
+    assert said(found)["RLX533"] is ERROR
+    fix = next(finding.fix for finding in found if finding.id == "RLX533")
+    assert "--device /dev/davinciN" in fix
+    assert "/dev/hisi_hdc" in message(look({"devices": nodes}), "RLX532")
+
+
+def test_an_image_for_another_chip() -> None:
+    on_a2 = look(DOCKER | {"npu_smi": recorded("npu_smi", "a2-910b3-24.1")}, {}, IN_CONTAINER)
+    on_a3 = look(DOCKER | {"npu_smi": recorded("npu_smi", "a3-25.2-idle")}, {}, IN_CONTAINER)
+    assert said(on_a2)["RLX537"] is WARNING and "RLX537" not in said(on_a3)
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"), [("denied", "usermod -aG docker ada"), ("down", "start docker"), ("missing", "install")]
+)
+def test_docker_that_cannot_be_used(name: str, fix: str) -> None:
+    answers = {"machine": MACHINE, "docker": recorded("docker", name), "container": "permission denied\n"}
+    found = look(answers, None, IN_CONTAINER)
+    assert said(found)["RLX521"] is ERROR and "RLX522" not in said(found)
+    assert fix in next(finding.fix for finding in found if finding.id == "RLX521")
+    # A host on which runs go without a container needs no Docker.
+    assert "RLX521" not in said(look(answers))
+
+
+def test_a_container_that_is_not_there_or_does_not_run() -> None:
+    gone = look(DOCKER | {"container": recorded("container", "none")}, None, IN_CONTAINER)
+    assert "verl-a3" in next(finding.fix for finding in gone if finding.id == "RLX522")
+    stopped = look(DOCKER | {"container": recorded("container", "no-digest")}, None, IN_CONTAINER)
+    assert "it is exited" in message(stopped, "RLX522")
+
+
+def test_how_a_container_was_created() -> None:
+    inside = {"machine": "open_files=1024\n", "processes": recorded("processes", "zombies")}
+    found = look(DOCKER, inside, IN_CONTAINER)
+    assert said(found) == {"RLX516": WARNING, "RLX518": NOTE, "RLX524": NOTE, "RLX525": WARNING, "RLX526": WARNING}
+    assert message(found, "RLX516").startswith("2283 zombie processes: 2280 of sleep (1)")
+    elsewhere = look(DOCKER, inside, Site(container="verl-a3", root="/home/ada/rlx"))
+    assert "share no folder that holds /home/ada/rlx" in message(elsewhere, "RLX527")
+
+
+def test_disk_that_is_full_closed_or_memory() -> None:
+    def folder(**changes: str) -> str:
+        values = {"path": "/data", "existing": "/data", "writable": "yes", "type": "ext2/ext3"}
+        values |= {"space": "/dev/sda 1 1 99999999 1% /", "inodes": "/dev/sda 100000 1 99999 1% /"} | changes
+        return "".join(f"{key}={value}\n" for key, value in values.items())
+
+    assert said(look({"disk": folder()})) == {}
+    assert said(look({"disk": folder(space="/dev/sda 9 9 5242880 50% /")})) == {"RLX512": WARNING}
+    assert said(look({"disk": folder(space="/dev/sda 9 9 1000 99% /")})) == {"RLX512": ERROR}
+    assert said(look({"disk": folder(inodes="/dev/sda 100000 99990 10 99% /")})) == {"RLX512": WARNING}
+    assert said(look({"disk": folder(inodes="/dev/sda 0 0 0 - /")})) == {}
+    assert said(look({"disk": folder(writable="no")})) == {"RLX513": ERROR}
+    assert said(look({"disk": folder(type="tmpfs")})) == {"RLX514": WARNING}
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(86_400, "ahead of"), (-86_400, "behind")])
+def test_a_clock_that_is_a_day_off(ahead_s: int, words: str) -> None:
+    assert words in message(look({}, ahead_s=ahead_s), "RLX515")
+    assert "RLX515" not in said(look({}, ahead_s=ahead_s // 10_000))
+
+
+def test_programs_that_are_missing() -> None:
+    tools = "".join(
+        f"{tool}=/usr/bin/{tool}\n" for tool in ("tar", "mktemp", "setsid", "stat", "tail", "xargs", "grep", "awk")
+    )
+    found = look({"tools": tools + "stat_format=yes\nsed=/bin/sed\n"})
+    assert message(found, "RLX510") == "missing: flock, bash"
+    assert said(found) == {"RLX510": ERROR, "RLX511": NOTE}
+    busybox = look({"tools": tools + "flock=/bin/flock\nsed=/bin/sed\nbash=/bin/bash\ntmux=/usr/bin/tmux\n"})
+    assert "flock of util-linux" in message(busybox, "RLX510") and "stat of coreutils" in message(busybox, "RLX510")
+
+
+def test_versions_that_are_documented_together() -> None:
+    known = packages(
+        verl="0.7.1",
+        torch="2.8.0+cpu",
+        torch_npu="2.8.0.post1",
+        vllm="0.13.0+empty",
+        vllm_ascend="0.13.0rc1",
+        numpy="1.26.4",
+    )
+    assert said(look({"packages": known, "ascend": recorded("ascend", "container-cann-8.5"), "accelerator": ""})) == {}
+
+
+@pytest.mark.parametrize(
+    ("versions", "id_", "severity", "words"),
+    [
+        ({"torch": "2.7.1", "torch_npu": "2.5.1"}, "RLX541", ERROR, "not built for each other"),
+        ({"vllm": "0.11.0", "vllm_ascend": "0.9.1"}, "RLX541", WARNING, "not built for each other"),
+        ({"vllm": "0.13.0", "verl": "0.6.1"}, "RLX541", WARNING, "vllm.lora.models"),
+        ({"ray": "2.55.1", "torch_npu": "2.8.0"}, "RLX541", WARNING, "ASCEND_RT_VISIBLE_DEVICES"),
+        ({"triton": "3.2.0", "triton_ascend": "3.2.0"}, "RLX541", WARNING, "overwrites"),
+        ({"numpy": "2.1.0", "torch_npu": "2.8.0"}, "RLX541", WARNING, "numpy below 2"),
+        (
+            {"verl": "0.7.1", "torch_npu": "2.8.0", "transformers": "5.9.0"},
+            "RLX541",
+            WARNING,
+            "5.9.0 instead of 4.57.6",
+        ),
+        ({"verl": "0.7.1", "torch_npu": "2.7.1"}, "RLX540", NOTE, "torch_npu 2.7.1 instead of 2.8.0"),
+        ({"verl": "0.5.0.dev0", "torch_npu": "2.7.1"}, "RLX540", NOTE, "in no table"),
+    ],
+)
+def test_versions_that_are_not(versions: dict[str, str], id_: str, severity: Severity, words: str) -> None:
+    found = look({"packages": packages(**versions)})
+    assert said(found) == {id_: severity}
+    assert words in message(found, id_)
+
+
+def test_other_versions_of_the_back_end_than_the_recipe_says() -> None:
+    wanted = Wanted(backend="verl", version="0.7.1")
+    assert said(look({"packages": packages(verl="0.9.1")}, wanted=wanted)) == {"RLX544": WARNING}
+    assert said(look({"packages": packages(verl="0.7.1+fork")}, wanted=wanted)) == {}
+    assert said(look({"packages": packages()}, wanted=wanted)) == {"RLX543": ERROR}
+    missing = {"packages": recorded("packages", "python-missing")}
+    assert said(look(missing, wanted=wanted)) == {"RLX542": ERROR}
+    assert said(look(missing)) == {"RLX542": NOTE}
+
+
+def test_python_that_does_not_reach_the_npus() -> None:
+    no_acl = '{"acl": {"error": "ModuleNotFoundError: No module named \'acl\'"}}\n'
+    assert "No module named 'acl'" in message(look({"accelerator": no_acl}, wanted=NPUS), "RLX538")
+    assert "RLX538" not in said(look({"accelerator": no_acl}))
+    blind = look({"accelerator": recorded("accelerator", "no-devices"), "packages": packages(torch_npu="2.7.1")})
+    assert said(blind)["RLX539"] is ERROR
+
+
+def test_cpus_that_mindspeed_rl_would_wait_for() -> None:
+    wanted = Wanted(backend="mindspeed-rl", devices=16)
+    assert "RLX519" not in said(look({"machine": MACHINE}, wanted=wanted))
+    found = look({"machine": MACHINE.replace("cpus=192", "cpus=64")}, wanted=wanted)
+    assert "64 CPUs; MindSpeed-RL asks Ray for 128" in message(found, "RLX519")
+
+
+def test_model_and_data() -> None:
+    files = (DataFile("model", "/m"), DataFile("train", "/t.parquet", 7473, "prompt"), DataFile("val", "/v.parquet"))
+    wanted = Wanted(backend="verl", files=files)
+
+    def asked(*rows: dict[str, Any]) -> dict[str, Severity]:
+        lines = "\n".join(json.dumps(row) for row in rows)
+        return said(look({"paths": lines, "packages": packages(verl="0.7.1")}, wanted=wanted))
+
+    model = {"role": "model", "path": "/m", "kind": "folder", "config": True, "weight_files": 2}
+    train = {"role": "train", "path": "/t.parquet", "kind": "file", "rows": 7473, "columns": ["prompt", "answer"]}
+    assert asked(model, train) == {}
+    assert asked({**model, "kind": None}) == {"RLX550": ERROR}
+    assert asked({**model, "weight_files": 0}) == {"RLX550": ERROR}
+    assert asked({**train, "kind": None}) == {"RLX550": ERROR}
+    assert asked({**train, "rows": 7000}) == {"RLX551": WARNING}
+    assert asked({**train, "columns": ["question"]}) == {"RLX552": ERROR}
+    assert asked({**train, "unread": "there is no pyarrow"}) == {"RLX553": NOTE}
+
+
+def test_the_worst_comes_first() -> None:
+    found = look({"tools": "tmux=/usr/bin/tmux\n", "npu_smi": recorded("npu_smi", "a3-24.1-shared"), "machine": None})
+    severities = [finding.severity for finding in found]
+    assert severities == sorted(severities, key=[ERROR, WARNING, NOTE].index) and has_errors(found)
+
+
+SEEDS = [(folder.parent.name, (folder / "input.txt").read_text(encoding="utf-8")) for folder in FOLDERS]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[str, str]:
+    """A recorded output with a part cut out and something else in its place."""
+    probe, text = draw(st.sampled_from(SEEDS))
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(len(text), start + 200)))
+    return probe, text[:start] + draw(st.text(max_size=20)) + text[end:]
+
+
+@given(damaged() | st.tuples(st.sampled_from(sorted(PROBES)), st.text()))
+@settings(max_examples=300, deadline=None)
+def test_no_output_is_an_error_of_rlx(output: tuple[str, str]) -> None:
+    probe, text = output
+    json.dumps(PROBES[probe].parse(text))
+    wanted = Wanted("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
+    answers = {"docker": recorded("docker", "running"), "container": recorded("container", "running"), probe: text}
+    for site in (Site(), IN_CONTAINER):
+        for finding in look(answers, {probe: text}, site, wanted):
+            assert finding.message and finding.fix

@@ -1,0 +1,194 @@
+"""A host: a machine with processes, an sshd on port 22, users and, on request, a Docker Engine of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from tests.rig.docker import Engine
+from tests.rig.machine import Machine
+from tests.rig.switch import Switch
+
+_SSHD_CONFIG = """\
+Port 22
+AddressFamily inet
+HostKey /etc/ssh/ssh_host_ed25519_key
+PidFile /run/sshd.pid
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+Subsystem sftp internal-sftp
+"""
+_PATIENCE_S = 30
+NPU_SMI = Path(__file__).with_name("npu_smi")
+
+
+class Host(Machine):
+    kind = "host"
+    new_namespaces = ("--mount", "--uts", "--pid", "--fork", "--kill-child")
+    entered = ("--mount", "--uts", "--net", "--pid")
+
+    def __init__(self, number: int, switch: Switch, folder: Path, user_key: str) -> None:
+        super().__init__(f"h{number}", f"10.77.0.{number}", switch.namespace(number), folder)
+        self._number, self._switch, self._user_key = number, switch, user_key
+
+    # ---- its network ----
+
+    def delay(self, round_trip_ms: float) -> None:
+        """What every round trip to this host takes longer, half of it each way."""
+        self._switch.tell("delay", self._number, int(round_trip_ms * 500))
+
+    def cut(self) -> None:
+        """Pull the cable: nothing arrives, nobody is told."""
+        self._switch.tell("cut", self._number, 1)
+
+    def heal(self) -> None:
+        self._switch.tell("cut", self._number, 0)
+
+    def rate(self, bytes_per_s: int) -> None:
+        """How much the line carries, each way; 0: no limit."""
+        self._switch.tell("rate", self._number, bytes_per_s)
+
+    # ---- its life ----
+
+    def prepare(self, hosts_file: str) -> None:
+        super().prepare(hosts_file)
+        for key in (self.folder / "etc/ssh").glob("ssh_host_*"):
+            key.unlink()
+        (self.folder / "etc/ssh/sshd_config").write_text(_SSHD_CONFIG)
+        self._authorize("root")
+        self._new_key()
+
+    def reboot(self) -> None:
+        """Power off without a farewell to anybody, then on: all processes and /run, /dev are gone, the disk stays."""
+        self.cut()
+        self.power_off()
+        self.__dict__.pop("docker", None)
+        self.start_boot()
+        self.wait_for_boot()
+        self.heal()
+
+    def processes(self) -> dict[int, str]:
+        """Names of its processes by the pid that they have on this host; its containers' count too."""
+        entries = [entry for entry in self.path("/proc").iterdir() if entry.name.isdigit()]
+        found = {int(entry.name): _text(entry / "comm") for entry in entries}
+        return {pid: name for pid, name in found.items() if name}
+
+    def kill(self, name: str, how: str = "KILL") -> int:
+        """Send a signal to all of its processes of that name, those in containers left out; returns to how many."""
+        pids = [pid for pid, found in self.processes().items() if found == name and not self._is_contained(pid)]
+        if pids:
+            self.run("kill", "-s", how, *map(str, pids), check=False)
+        return len(pids)
+
+    def _is_contained(self, pid: int) -> bool:
+        try:
+            return self.path(f"/proc/{pid}/ns/pid").stat().st_ino != self.path("/proc/1/ns/pid").stat().st_ino
+        except OSError:  # gone
+            return True
+
+    # ---- its sshd ----
+
+    def stop_sshd(self) -> None:
+        """The port is closed, connections that are there break."""
+        self.kill("sshd")
+        self.kill("sshd-session")
+        self.path("/run/sshd.pid").unlink(missing_ok=True)
+
+    def start_sshd(self) -> None:
+        self.run("/usr/sbin/sshd", "-E", "/run/sshd.log")
+        _wait_until(self.path("/run/sshd.pid").exists, f"sshd of {self.name}")
+
+    def restart_sshd(self) -> None:
+        """As an administrator does: new connections see the new configuration, those that are there live on."""
+        pid = self.path("/run/sshd.pid").read_text().strip()
+        self.run("sh", "-c", f"kill {pid}; while [ -e /run/sshd.pid ]; do sleep 0.01; done")
+        self.start_sshd()
+
+    def configure_sshd(self, line: str) -> None:
+        """For example `DenyUsers ada` or `AllowUsers *@10.77.0.1`. Holds for new connections."""
+        with (self.folder / "etc/ssh/sshd_config").open("a") as config:
+            config.write(f"{line}\n")
+        self.restart_sshd()
+
+    def change_host_key(self) -> None:
+        """As after a new installation: the client still knows the old key."""
+        self._new_key()
+        self.restart_sshd()
+
+    def host_key(self) -> str:
+        return (self.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().rsplit(" ", 1)[0]
+
+    def _new_key(self) -> None:
+        key = self.folder / "etc/ssh/ssh_host_ed25519_key"
+        key.unlink(missing_ok=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", key], check=True)
+
+    # ---- its users ----
+
+    def add_user(self, name: str, uid: int, *, docker: bool = False) -> None:
+        """Somebody without rights of their own, let in by the same key; `docker`: a member of that group."""
+        etc = self.folder / "etc"
+        _append(etc / "passwd", f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash")
+        _append(etc / "shadow", f"{name}:*:19000:0:99999:7:::")
+        _append(etc / "group", f"{name}:x:{uid}:")
+        (self.folder / "home" / name).mkdir(mode=0o700)
+        self._authorize(name)
+        self.run("chown", "-R", f"{uid}:{uid}", f"/home/{name}")
+        if docker:
+            self.run("sed", "-i", f"s/^docker:.*[^:]$/&,{name}/; s/^docker:.*:$/&{name}/", "/etc/group")
+
+    def _authorize(self, name: str) -> None:
+        folder = self.folder / ("root" if name == "root" else f"home/{name}") / ".ssh"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / "authorized_keys").write_text(self._user_key)
+
+    # ---- its devices and containers ----
+
+    def add_devices(self, *names: str) -> None:
+        """Device nodes like `davinci0`; they open and read as empty. Gone after a reboot."""
+        for name in names:
+            os.mknod(self.path(f"/dev/{name}"), 0o666 | 0o020000, os.makedev(1, 3))
+
+    def play_npu_smi(self, recording: str, replace: Mapping[str, str] | None = None) -> None:
+        """Give it an `npu-smi` that plays `npu_smi/<recording>.txt`, with real pids in place of recorded ones.
+
+        Containers that mount the host's /usr see it too. Its calls are noted in /tmp/npu-smi.calls.
+        """
+        text = (NPU_SMI / f"{recording}.txt").read_text()
+        for old, new in (replace or {}).items():
+            assert len(new) <= len(old.ljust(14)), "the columns have fixed widths"
+            text = text.replace(f"| {old:<14}|", f"| {new:<14}|")
+        folder = self.folder / "usr/local/sbin"
+        (folder / "npu-smi.recording").write_text(text)
+        shutil.copy(NPU_SMI / "npu-smi", folder)
+
+    @cached_property
+    def docker(self) -> Engine:
+        """Its Docker Engine, started when first asked for."""
+        return Engine(self)
+
+
+def _append(file: Path, line: str) -> None:
+    with file.open("a") as opened:
+        opened.write(f"{line}\n")
+
+
+def _wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} after {_PATIENCE_S} s"
+        time.sleep(0.01)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

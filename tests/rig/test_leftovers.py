@@ -1,0 +1,65 @@
+"""A rig leaves nothing behind, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.rig import Rig
+from tests.rig.machine import REPOSITORY
+
+
+def traces(folder: Path) -> list[str]:
+    """All that a rig may leave: files, control groups, mounts, and processes that name its folder or see its mounts."""
+    found = [str(path) for path in (folder, *Path("/sys/fs/cgroup").glob(f"**/{folder.name}")) if path.exists()]
+    found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if folder.name in line]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.name in f"{(process / 'cmdline').read_text()} {(process / 'mounts').read_text()}":
+                found.append(f"{process.name}: {(process / 'comm').read_text()}")
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def busy_rig(docker_rig: Rig) -> Rig:
+    docker_rig.hosts[0].docker.container("rl").run("sh", "-c", "sleep 1000 >/dev/null 2>&1 &")
+    master = ("-o", "ControlPath=/run/%h", "-o", "ControlMaster=auto", "-o", "ControlPersist=yes")
+    docker_rig.client.run("ssh", *master, "h1", "true")
+    return docker_rig
+
+
+def test_nothing_is_left_behind(busy_rig: Rig) -> None:
+    assert traces(busy_rig.folder)
+    interfaces = Path("/proc/net/dev").read_text().count(":")
+    busy_rig.close()
+    assert traces(busy_rig.folder) == []
+    assert Path("/proc/net/dev").read_text().count(":") == interfaces
+
+
+def test_nothing_is_left_behind_when_the_owner_is_killed(rig: Rig) -> None:
+    script = """
+import sys, time
+from tests.rig import Rig
+rig = Rig(1)
+rig.client.popen("ssh", "-N", "h1")
+print(rig.folder, flush=True)
+time.sleep(1000)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout
+    folder = Path(owner.stdout.readline().strip())
+    assert traces(folder)
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.communicate()
+    deadline = time.monotonic() + 30
+    while left := traces(folder):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
