@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rlx.errors import RlxError
-from rlx.hosts.transports import transport_for
 from rlx.hosts.transport import Completed
+from rlx.hosts.transports import transport_for
 from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, FoundTree, Look, Site
 
 _TIMEOUT_S = 60.0

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from rlx.cli.adopt import parse_log
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.payload import __file__ as payload
 from rlx.plan import LOCAL
+from rlx.runs import Index
 from rlx.runs.foreign_log import Extent, ask_log
+from rlx.runs.session import attach_command
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 
@@ -231,12 +233,14 @@ def test_logs(log: Path, writer: Writer) -> None:
     assert following.returncode == 0
 
 
-def test_nothing_of_it_is_stopped(log: Path, writer: Writer) -> None:
+def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> None:
     writer.write(b"one\n")
     run = adopt(log)
     assert "rlx did not start it" in rlx("stop", run, code=2).stderr
     assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr
-    assert "adopted" in rlx("attach", run, code=1).stderr
+    (ref,) = Index(tmp_path / "home").runs()
+    with pytest.raises(RlxError, match="it is adopted"):
+        attach_command(ref, read_only=True)
     assert writer.process.poll() is None
     assert row(run)["state"] == "running"
 
