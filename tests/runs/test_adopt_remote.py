@@ -29,7 +29,7 @@ def test_a_log_over_ssh(loopback: Loopback, tmp_path: Path) -> None:
         assert "unreachable since" in seen["detail"]
         # What is here can be read all the same, and it is said that it is a copy.
         read = rlx("logs", run, "--grep", "step:7 ")
-    XX
+        assert len(read.stdout.splitlines()) == 1
         assert "from the copy made before" in read.stderr
         loopback.start()
         assert (row(run)["state"], row(run)["steps_done"]) == ("running", 20)
