@@ -10,6 +10,7 @@ import typer
 
 from rlx import __version__
 from rlx.cli import (
+    adopt,
     attach,
     compare,
     data,
@@ -76,6 +77,7 @@ _COMMANDS = (
     plan.plan,
     doctor.doctor,
     launch.launch,
+    adopt.adopt,
     status.status,
     logs.logs,
     attach.attach,

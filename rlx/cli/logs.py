@@ -53,6 +53,7 @@ def logs(
     query.check()
     index = open_index()
     refs = runs_or_latest(index, names)
+    _copy_adopted(refs)
     try:
         failures = _follow_all(index, refs, query) if follow else _read_all(refs, query)
     except KeyboardInterrupt:
@@ -61,6 +62,16 @@ def logs(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if failures:
         raise _joined(failures)
+
+
+def _copy_adopted(refs: Sequence[RunRef]) -> None:
+    """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
+    from rlx.cli.output import narrate
+    from rlx.runs.adopted import is_adopted, refresh_all
+
+    for _, problem in refresh_all([ref for ref in refs if is_adopted(ref)]).values():
+        if problem is not None:
+            narrate(f"rlx: {problem.message}; from the copy made before")
 
 
 def _joined(failures: Sequence[RlxError]) -> RlxError:

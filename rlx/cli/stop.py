@@ -60,6 +60,7 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
 
 def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
     from rlx.runs import observe, resolve
+    from rlx.runs.adopted import is_adopted
 
     if bool(names) == everything:
         raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
@@ -67,7 +68,8 @@ def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[Ru
         return resolve(index, names)
     refs = index.runs()
     seen = observe(index, refs)
-    return [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
+    # --all means what rlx started; of an adopted run it knows the log, not the processes.
+    return [ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)]
 
 
 def _confirm(refs: Sequence[RunRef]) -> None:

@@ -52,6 +52,10 @@ class Index:
         if found:
             self._guarded(lambda db: tables.add(db, found))
 
+    def add(self, ref: RunRef) -> None:
+        """List a run that is there."""
+        self._guarded(lambda db: tables.add(db, [(ref, 0)]))
+
     def pending(self, digest: str) -> PendingLaunch | None:
         """The unresolved launch of exactly these plans."""
         return self._guarded(lambda db: tables.find_pending(db, digest))
@@ -91,7 +95,9 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        refs = _find_runs(local_site())
+        from rlx.runs.adopt import adopted_refs
+
+        refs = _find_runs(local_site()) + [(ref, 0) for ref in adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:

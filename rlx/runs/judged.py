@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
+from rlx.runs.adopted import lacks
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
@@ -117,7 +118,7 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
-    evidence = replace(read_evidence(paths.attempts), missing=copy.lacks)
+    evidence = replace(read_evidence(paths.attempts), missing=copy.lacks or lacks(copy.run_dir))
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,

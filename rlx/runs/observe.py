@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
+from rlx.runs.adopted import is_adopted
 from rlx.runs.duration import duration
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
@@ -54,6 +55,17 @@ class Observation:
 
 def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing."""
+    adopted = [ref for ref in refs if is_adopted(ref)]
+    if not adopted:
+        return _observe_own(index, refs)
+    from rlx.runs.adopted_state import observe_adopted
+
+    seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
+    return {ref.run_id: seen[ref.run_id] for ref in refs}
+
+
+def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
+    """Of runs that rlx started itself."""
     looked = look(refs)
     silent = looked.failures
     facts = {run_id: found for answer in looked.answers for run_id, found in answer.items()}

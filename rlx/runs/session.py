@@ -5,11 +5,16 @@ from __future__ import annotations
 from rlx.errors import RlxError
 from rlx.hosts import tmux_socket, transport_for
 from rlx.plan import Cmd
+from rlx.runs.adopted import is_adopted
 from rlx.runs.run import RunRef
 
 
 def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
     """What shows the session in this terminal. Raises RlxError if the run has none."""
+    if is_adopted(ref):
+        raise RlxError(
+            f"{ref.run_id} has no terminal session: it is adopted", f"follow its log: rlx logs -f {ref.run_id}"
+        )
     # "=" asks for exactly this name; tmux would also take a session that begins like it.
     target = f"={ref.session}"
     probe = Cmd("sh", "-c", 'command -v tmux >/dev/null && exec tmux -L "$1" has-session -t "$2"', "rlx-attach")

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from rlx.errors import RlxError
+from rlx.errors import RlxError, UsageError
 from rlx.hosts.errors import HostError
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
+from rlx.runs.adopted import is_adopted
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 
@@ -83,8 +84,11 @@ def _stop_there(
 def stop(ref: RunRef, grace_s: float) -> Stopped:
     """SIGTERM to all processes of the run, SIGKILL after `grace_s` seconds. A run that waits never starts.
 
-    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone.
+    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone,
+    or if rlx did not start it: then it knows neither its processes nor whose they are.
     """
+    if is_adopted(ref):
+        raise UsageError(f"{ref.run_id} is adopted: rlx did not start it and stops nothing of it", "end it on its host")
     grace = math.ceil(grace_s)
     text = supervisor.call(
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rlx.backends.verl.yaml_keys import HINT, flat, read_key_file, read_yaml
 from rlx.errors import UsageError
 
-_MOST_KEYS = 100_000
 _MOST_INCLUDES = 2_000
 _HEADER = re.compile(r"\s*#\s*@")
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
@@ -36,34 +36,11 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
     generated = found / f"_generated_{trainer}.yaml"
     sources = [name for name in names if _is_file(found / f"{name}.yaml")]
     if not generated.is_file() and not sources:
-        raise UsageError(f"{found}: there is neither {generated.name} nor {trainer}.yaml", _HINT)
+        raise UsageError(f"{found}: there is neither {generated.name} nor {trainer}.yaml", HINT)
     keys = read_key_file(generated) if generated.is_file() else {}
     for name in sources:
         keys = _composed(found, name, trainer) | keys
     return keys
-
-
-def read_key_file(path: Path) -> dict[str, Any]:
-    """Key → default of one YAML file, flat or nested."""
-    return _flat(read_yaml(path), path)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise UsageError(f"{path}: {problem.strerror}", _HINT) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise UsageError(f"{path} is not YAML: {problem}") from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{path} holds no mapping of configuration keys")
-    return document
-
-
-_HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
 
 
 def _files(place: Path, names: tuple[str, ...]) -> Iterator[Path]:
@@ -76,25 +53,6 @@ def _is_file(path: Path) -> bool:
     except OSError:
         # No file can have a name of this length.
         return False
-
-
-def _flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:
-    """Leaves by dotted key. YAML's aliases make few lines into very many keys, or into endless ones."""
-    try:
-        leaves = dict(islice(_leaves(tree, ""), _MOST_KEYS + 1))
-    except RecursionError:
-        raise UsageError(f"{where}: its sections contain themselves") from None
-    if len(leaves) > _MOST_KEYS:
-        raise UsageError(f"{where}: more than {_MOST_KEYS:,} keys")
-    return leaves
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 @dataclass
@@ -120,7 +78,7 @@ class _Composition:
         for default in _defaults(document):
             self._follow(default, config.parent, here)
         body: dict[str, Any] = {name: value for name, value in document.items() if name != "defaults"}
-        _flat(body, path)
+        flat(body, path)
         for part in reversed(here):
             body = {part: body}
         self.tree = _merged(self.tree, body)
@@ -158,7 +116,7 @@ def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
     config = PurePosixPath(name)
     own = _header(folder / f"{name}.yaml")
     composition.include(config, (), own or ".".join(config.parent.parts))
-    return _flat(composition.tree, folder) | composition.groups
+    return flat(composition.tree, folder) | composition.groups
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

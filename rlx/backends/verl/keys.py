@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlx.backends.verl.config_folder import read_config_folder, read_key_file
+from rlx.backends.verl.config_folder import read_config_folder
+from rlx.backends.verl.yaml_keys import read_key_file
 from rlx.errors import UsageError
 
 KEYS_FOLDER = Path(__file__).parent / "keys"

@@ -1,0 +1,185 @@
+"""Runs that somebody started by hand, taken in by their log.
+
+Such a run is a run directory below `RLX_HOME/adopted` on this machine: a copy of the log, which grows at each look, as
+`attempts/<k>/log`, so that all that reads runs reads it too. Nothing is written where the log is. A log that starts
+anew, because the next run went to the same file, becomes the next attempt: what was copied before stays.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlx.errors import RlxError, UsageError
+from rlx.plan import Place, from_jsonable, to_jsonable
+from rlx.runs.foreign_log import Extent, LogAnswer, ask_log
+from rlx.runs.run import RunPaths, RunRef
+
+_SOURCE = "source.json"
+_CURSOR = "cursor.json"
+_PATIENCE_S = 10.0
+_AT_ONCE = 16
+_NOTHING = Extent()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the log is; `planned`: a recipe says what it is to show."""
+
+    place: Place
+    path: str
+    planned: bool
+
+    def __str__(self) -> str:
+        inside = f":{self.place.inside}" if self.place.inside else ""
+        return f"{self.place.host}{inside}:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """How far the copy goes: `extent` of attempt `attempt`, with `left` bytes yet to come.
+
+    `changed` is when the log was last written and `now` when that was asked, by the clock of its host; `as_of` the same
+    moment by this machine's; `silent_since` the first question in vain after it. `writers` as in LogAnswer; `gone`:
+    there is no such file any more. `final`: nobody writes it, and all of it is here, so that nobody is asked again.
+    """
+
+    attempt: int = 1
+    extent: Extent = _NOTHING
+    left: int = 0
+    changed: float = 0.0
+    now: float = 0.0
+    as_of: float | None = None
+    silent_since: float | None = None
+    writers: int | None = None
+    gone: bool = False
+
+    @property
+    def final(self) -> bool:
+        return self.left == 0 and (self.gone or self.writers == 0)
+
+    @property
+    def quiet_s(self) -> float:
+        """How long the log had not been written when it was last looked at."""
+        return max(0.0, self.now - self.changed)
+
+
+def adopted_root(home: Path) -> Path:
+    """Where these runs are on this machine, laid out like any root of runs."""
+    return home / "adopted"
+
+
+def is_adopted(ref: RunRef) -> bool:
+    return ref.place.is_local and (ref.run_dir / _SOURCE).is_file()
+
+
+def lacks(run_dir: Path) -> str:
+    """Why a run directory says too little for a verdict, in words; empty unless it is of an adopted run."""
+    if not (run_dir / _SOURCE).is_file():
+        return ""
+    source, copy = read_source(run_dir), read_copy(run_dir)
+    if not source.planned:
+        return "adopted without a recipe: nothing says what it promised"
+    return f"{copy.left >> 20} MB of its log are still to be copied" if copy.left else ""
+
+
+def read_source(run_dir: Path) -> Source:
+    """Raises RlxError if somebody damaged it."""
+    try:
+        return from_jsonable(Source, json.loads((run_dir / _SOURCE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, UsageError) as problem:
+        raise RlxError(f"{run_dir / _SOURCE}: {problem}", "adopt the log again, under another name") from None
+
+
+def write_source(run_dir: Path, source: Source) -> None:
+    _write(run_dir / _SOURCE, source)
+
+
+def read_copy(run_dir: Path) -> Copy:
+    """Nothing copied yet where the file is missing or damaged: then all is copied again, as another attempt."""
+    try:
+        return from_jsonable(Copy, json.loads((run_dir / _CURSOR).read_text(encoding="utf-8")))
+    except (OSError, ValueError, UsageError):
+        attempts = len(RunPaths(run_dir).attempts)
+        return Copy(attempt=attempts + 1 if attempts and RunPaths(run_dir).log.stat().st_size else max(attempts, 1))
+
+
+def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[Copy, RlxError | None]]:
+    """The copies of these runs after a look at their logs, by id; and why the look was in vain, where it was."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip([ref.run_id for ref in refs], pool.map(lambda ref: refresh(ref.run_dir), refs), strict=True))
+
+
+def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
+    """Copy what is new in the log, for some seconds at most: of a log of gigabytes the rest comes next time."""
+    with _locked(run_dir):
+        source, copy = read_source(run_dir), read_copy(run_dir)
+        until, problem = time.monotonic() + _PATIENCE_S, None
+        try:
+            while not copy.final:
+                copy = _take(run_dir, copy, ask_log(source.place, source.path, copy.extent), time.time())
+                if not copy.left or time.monotonic() > until:
+                    break
+        except RlxError as failure:
+            problem, copy = failure, replace(copy, silent_since=copy.silent_since or time.time())
+        _write(run_dir / _CURSOR, copy)
+        return copy, problem
+
+
+@contextmanager
+def _locked(run_dir: Path) -> Iterator[None]:
+    """Several rlx may look at once; each adds where the one before it ended."""
+    descriptor = os.open(run_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Copy:
+    if answer is None:
+        return replace(copy, gone=True, writers=None, left=0, as_of=now, silent_since=None)
+    if not answer.is_whole:
+        return replace(copy, left=answer.length)
+    started_anew = copy.extent.bytes > 0 and answer.start < copy.extent.bytes
+    attempt = copy.attempt + started_anew
+    _append(run_dir, attempt, answer)
+    return Copy(
+        attempt=attempt,
+        extent=answer.extent,
+        left=answer.length - answer.extent.bytes,
+        changed=answer.changed,
+        now=answer.now,
+        as_of=now,
+        writers=answer.writers,
+    )
+
+
+def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
+    """What a killed rlx wrote beyond its cursor is written again."""
+    folder = run_dir / "attempts" / str(attempt)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("ab") as log:
+        log.truncate(answer.start)
+        log.write(answer.data)
+    # As the supervisor notes it: it dates the lines for `rlx logs --since`.
+    with (folder / "state" / "clock").open("a") as clock:
+        clock.write(f"{int(time.time())} {answer.extent.bytes}\n")
+    link = run_dir / f".latest-{attempt}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(f"attempts/{attempt}")
+    link.replace(run_dir / "latest")
+
+
+def _write(path: Path, value: Source | Copy) -> None:
+    aside = path.with_name(f".{path.name}-{os.getpid()}")
+    aside.write_text(json.dumps(to_jsonable(value)) + "\n", encoding="utf-8")
+    aside.replace(path)

@@ -1,0 +1,318 @@
+"""Runs that somebody started by hand: taken in by their log, while it grows, and never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.cli.adopt import parse_log
+from rlx.errors import RlxError, UsageError
+from rlx.payload import __file__ as payload
+from rlx.plan import LOCAL
+from rlx.runs import Index
+from rlx.runs.foreign_log import Extent, ask_log
+from rlx.runs.session import attach_command
+from tests.cli.support import rlx
+from tests.conftest import CASES, REPOSITORY
+
+BASELINE = (CASES / "logs/tiny-baseline/log").read_bytes()
+AQN = (CASES / "logs/tiny-aqn/log").read_bytes()
+SCRIPT = Path(payload).with_name("adopted.sh")
+
+
+class Writer:
+    """A process that writes a log as a training would: it keeps the file open, and writes when told to."""
+
+    def __init__(self, log: Path) -> None:
+        with log.open("ab") as stdout:
+            self.process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=stdout)
+        self.log = log
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        due = self.log.stat().st_size + len(data)
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+        until(lambda: self.log.stat().st_size >= due)
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def until(happened: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if happened():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within a minute")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A path as people choose it."""
+    path = tmp_path / "my run: try 2.log"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def writer(log: Path) -> Iterator[Writer]:
+    writer = Writer(log)
+    yield writer
+    writer.end()
+
+
+def adopt(log: Path, *options: str, name: str = "hand") -> str:
+    return rlx("adopt", f"local:{log}", "--name", name, *options).stdout.strip()
+
+
+def row(name: str) -> dict[str, Any]:
+    (found,) = json.loads(rlx("status", name, "--json").stdout)["runs"]
+    return dict(found)
+
+
+def cut(data: bytes, after: bytes) -> int:
+    return data.index(b"\n", data.index(after)) + 1
+
+
+def test_a_run_that_grows(log: Path, writer: Writer) -> None:
+    middle = cut(BASELINE, b"step:7 ")
+    writer.write(BASELINE[:middle])
+    run = adopt(log)
+    before = log.stat()
+    seen = row(run)
+    assert (seen["state"], seen["steps_done"], seen["steps_total"]) == ("running", 7, 20)
+    assert seen["verdict"]["status"] == "unverified"
+    assert "nothing says what it promised" in seen["verdict"]["sentence"]
+    assert f"local:{log}" in seen["detail"]
+    assert (log.stat().st_mtime_ns, log.stat().st_ino, log.stat().st_size) == (
+        before.st_mtime_ns,
+        before.st_ino,
+        before.st_size,
+    )
+    writer.write(BASELINE[middle:])
+    assert row(run)["steps_done"] == 20
+    assert row(run)["state"] == "running"
+    writer.end()
+    seen = row(run)
+    assert seen["state"] == "finished"
+    assert "nobody recorded how the command ended" in seen["detail"]
+    assert seen["last_validation"] is not None
+    assert seen["verdict"]["status"] == "unverified"
+    assert (Path(seen["run_dir"]) / "latest/log").read_bytes() == BASELINE
+    rlx("wait", run)
+
+
+def test_a_run_that_was_killed_is_lost(log: Path) -> None:
+    log.write_bytes(BASELINE[: cut(BASELINE, b"step:7 ")])
+    run = adopt(log)
+    seen = row(run)
+    assert seen["state"] == "lost"
+    assert "does not show its end" in seen["detail"]
+    rlx("wait", run, code=10)
+
+
+def test_with_a_recipe_the_log_is_held_against_it(log: Path) -> None:
+    recipe = str(REPOSITORY / "recipes/tiny-cpu.yaml")
+    log.write_bytes(BASELINE[: cut(BASELINE, b"step:7 ")])
+    run = adopt(log, "--recipe", recipe, "--arm", "baseline")
+    verdict = row(run)["verdict"]
+    assert verdict["status"] == "incomplete"
+    assert {"RLX803", "RLX701"} <= {finding["id"] for finding in verdict["findings"]}
+
+
+def test_an_arm_without_its_noise_is_no_arm(log: Path) -> None:
+    log.write_bytes(BASELINE)
+    run = adopt(log, "--recipe", str(REPOSITORY / "recipes/tiny-cpu.yaml"), "--arm", "aqn")
+    verdict = row(run)["verdict"]
+    assert verdict["status"] == "invalid"
+    assert "RLX601" in {finding["id"] for finding in verdict["findings"]}
+
+
+def test_two_logs_compare(tmp_path: Path) -> None:
+    recipe = str(REPOSITORY / "recipes/tiny-cpu.yaml")
+    for arm, data in (("baseline", BASELINE), ("aqn", AQN)):
+        (tmp_path / arm).write_bytes(data)
+        adopt(tmp_path / arm, "--recipe", recipe, "--arm", arm)
+    done = subprocess.run(
+        [sys.executable, "-m", "rlx", "compare", "baseline", "aqn", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 14), done.stderr
+    assert "val-core" in done.stdout
+
+
+def test_two_logs_without_a_recipe_compare_as_unverified(tmp_path: Path) -> None:
+    for arm, data in (("before", BASELINE), ("after", AQN)):
+        (tmp_path / arm).write_bytes(data)
+        adopt(tmp_path / arm, "--arm", arm)
+    done = subprocess.run(
+        [sys.executable, "-m", "rlx", "compare", "before", "after"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 14), done.stderr
+    assert "unverified" in done.stdout
+    rlx("compare", "before", "after", "--strict", code=14)
+
+
+def test_an_overwritten_log_loses_nothing(log: Path, writer: Writer) -> None:
+    first = BASELINE[: cut(BASELINE, b"step:7 ")]
+    writer.write(first)
+    run = adopt(log)
+    # The same file, emptied, as `> x.log` does; then longer than what was copied.
+    os.truncate(log, 0)
+    writer.write(AQN)
+    seen = row(run)
+    assert seen["attempt"] == 2
+    assert "overwritten" in seen["detail"]
+    folder = Path(seen["run_dir"])
+    assert (folder / "attempts/1/log").read_bytes() == first
+    assert (folder / "attempts/2/log").read_bytes() == AQN
+    assert (folder / "latest").resolve() == folder / "attempts/2"
+
+
+def test_a_replaced_log_loses_nothing(log: Path, writer: Writer) -> None:
+    writer.write(b"the first\n")
+    run = adopt(log)
+    log.rename(log.with_suffix(".old"))
+    log.write_bytes(b"the first\nand the second\n")
+    folder = Path(row(run)["run_dir"])
+    assert (folder / "attempts/1/log").read_bytes() == b"the first\n"
+    assert (folder / "attempts/2/log").read_bytes() == b"the first\nand the second\n"
+
+
+def test_a_log_that_is_gone_is_kept(log: Path, writer: Writer) -> None:
+    writer.write(BASELINE)
+    run = adopt(log)
+    log.unlink()
+    seen = row(run)
+    assert seen["state"] == "finished"
+    assert "the log is gone" in seen["detail"]
+    assert seen["steps_done"] == 20
+
+
+def test_once_is_enough(log: Path) -> None:
+    log.write_bytes(BASELINE)
+    run = adopt(log)
+    assert f"adopted already, as {run}" in rlx("adopt", f"local:{log}", "--name", "again", code=2).stderr
+    # The next run has gone to the same file: that is another one, and the first stays what it was.
+    log.write_bytes(AQN)
+    other = adopt(log, name="again")
+    assert (Path(row(run)["run_dir"]) / "latest/log").read_bytes() == BASELINE
+    assert (Path(row(other)["run_dir"]) / "latest/log").read_bytes() == AQN
+
+
+def test_logs(log: Path, writer: Writer) -> None:
+    writer.write(b"one\n\x1b[31mtwo\x1b[0m\nthree\n")
+    run = adopt(log)
+    writer.write(b"four\n")
+    assert rlx("logs", run, "-n", "2").stdout.split() == ["three", "four"]
+    assert "two" in rlx("logs", run, "--grep", "^.*two").stdout
+    assert "\x1b" not in rlx("logs", run).stdout
+    following = subprocess.Popen(
+        [sys.executable, "-m", "rlx", "logs", run, "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert following.stdout is not None
+    assert [following.stdout.readline().strip() for _ in range(4)] == ["one", "two", "three", "four"]
+    writer.write(b"five\n")
+    assert following.stdout.readline().strip() == "five"
+    writer.end()
+    assert following.communicate(timeout=120) == ("", "")
+    assert following.returncode == 0
+
+
+def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> None:
+    writer.write(b"one\n")
+    run = adopt(log)
+    assert "rlx did not start it" in rlx("stop", run, code=2).stderr
+    assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr
+    (ref,) = Index(tmp_path / "home").runs()
+    with pytest.raises(RlxError, match="it is adopted"):
+        attach_command(ref, read_only=True)
+    assert writer.process.poll() is None
+    assert row(run)["state"] == "running"
+
+
+def test_a_lost_index_finds_them_again(log: Path, tmp_path: Path) -> None:
+    log.write_bytes(BASELINE)
+    run = adopt(log)
+    (tmp_path / "home/index.db").unlink()
+    assert row(run)["steps_done"] == 20
+
+
+def test_a_large_log_arrives_whole(log: Path) -> None:
+    with log.open("wb") as file:
+        file.write(b"\0" * 5)
+        file.truncate(150 * 1024**2)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nthe end\n")
+    folder = Path(row(adopt(log))["run_dir"])
+    until(lambda: rlx("logs", "hand", "-n", "1").stdout == "the end\n")
+    assert (folder / "latest/log").stat().st_size == log.stat().st_size
+
+
+@pytest.mark.parametrize("text", ["a3", "a3:", "a3:x.log", ":/x.log", "/tmp/x.log", "a3:b:c:/x.log", "a3:/x\0.log"])
+def test_what_names_no_log_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no log"):
+        parse_log(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "destination", "container", "path"),
+    [
+        ("local:/tmp/x.log", None, None, "/tmp/x.log"),
+        ("local:~/x y:z/a.log", None, None, "~/x y:z/a.log"),
+        ("me@a3:/tmp/a:/b.log", "me@a3", None, "/tmp/a:/b.log"),
+        ("me@a3:verl_npu:/tmp/x.log", "me@a3", "verl_npu", "/tmp/x.log"),
+        ("ssh://me@192.0.2.7:2222:/x.log", "ssh://me@192.0.2.7:2222", None, "/x.log"),
+        ("ssh://me@192.0.2.7:2222:verl:/x.log", "ssh://me@192.0.2.7:2222", "verl", "/x.log"),
+        ("ssh://me@192.0.2.7:verl:/x.log", "ssh://me@192.0.2.7", "verl", "/x.log"),
+    ],
+)
+def test_where_a_log_is(text: str, destination: str | None, container: str | None, path: str) -> None:
+    place, found = parse_log(text)
+    assert (place.destination, place.inside, found) == (destination, container, path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["local:/nowhere/x.log", "--name", "a"], 1, "there is no such file"),
+        (["local:/tmp", "--name", "a"], 1, "it is no file"),
+        (["nowhere", "--name", "a"], 2, "names no log"),
+        (["local:/etc/hostname", "--name", "../a"], 2, "--name"),
+        (["local:/etc/hostname", "--name", "a", "--arm", "a b"], 2, "--arm"),
+        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu"], 2, "several arms"),
+        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu", "--arm", "b"], 2, "b"),
+    ],
+)
+def test_what_cannot_be_adopted(arguments: list[str], code: int, reason: str, tmp_path: Path) -> None:
+    assert reason in rlx("adopt", *arguments, code=code).stderr
+    assert [path for path in (tmp_path / "home/adopted/runs").glob("*")] == []
+
+
+@pytest.mark.parametrize("shell", [["dash"], ["busybox", "sh"], ["bash"]], ids=" ".join)
+def test_every_shell_tells_the_same(shell: list[str], log: Path, writer: Writer) -> None:
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"there is no {shell[0]}")
+    writer.write(b"x" * 5000 + b"\n")
+    whole = ask_log(LOCAL, str(log), Extent())
+    assert whole is not None
+    assert (whole.writers, whole.length, whole.data) == (1, 5001, b"x" * 5000 + b"\n")
+    writer.write(b"more\n")
+    arguments = [str(log), whole.extent.inode, str(whole.extent.bytes), whole.extent.sum, "3", "MARK"]
+    done = subprocess.run([*shell, str(SCRIPT), *arguments], capture_output=True, check=True)
+    words = done.stdout.split(b"\n")[0].decode().split()
+    assert (words[3:5], words[6], words[9]) == (["5001", "5004"], "5006", "1")
