@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +44,14 @@ class Far:
         self.loopback.cut()
         self.loopback.stop()
         self.loopback.cut()
+
+    def kill_clients(self) -> None:
+        """Ends every ssh of this machine that talks to the host, as a laptop's memory or its user may."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"ssh") and str(self.loopback.config).encode() in words:
+                    os.kill(int(folder.name), signal.SIGKILL)
 
     def settle(self) -> None:
         """Wait until a launch that lost its sender has come to its end."""

@@ -159,6 +159,9 @@ class Follow:
         until(lambda: len(self.lines) > before or self.problem, "the next line comes", seconds=60)
         assert self.problem is None
 
+    def outages(self) -> int:
+        return sum("trying again" in text for text in self.told)
+
     def ends(self) -> list[bytes]:
         self._thread.join(timeout=90)
         assert not self._thread.is_alive(), self.told[-3:]
@@ -180,14 +183,18 @@ def test_a_follow_through_cuts_has_every_line_once(
 ) -> None:
     (ref,) = start(far.plan(CHATTER))
     follow = Follow(ref, query)
-    for _ in range(cuts):
+    for n in range(cuts):
         follow.grows()
-        far.loopback.cut()
+        if n % 3:
+            far.loopback.cut()
+        else:
+            far.kill_clients()
+        until(lambda n=n: follow.outages() > n, "the cut is noticed")
     follow.grows()
     (far.folder(ref) / "enough").touch()
     lines = follow.ends()
     assert lines == [line for line in far.log(ref).encode().split(b"\n") if wanted(line)]
-    assert sum("trying again" in text for text in follow.told) == cuts
+    assert follow.outages() == cuts
 
 
 def test_a_follow_goes_on_after_the_sshd_was_away(far: Far) -> None:
