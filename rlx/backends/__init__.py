@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Protocol, cast
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding, LaunchPlan, Site
+    from rlx.plan import Finding, FoundTree, LaunchPlan, Look, Site
     from rlx.recipe import ResolvedRecipe
 
 _BACKENDS = {"verl": "rlx.backends.verl"}
 
 
 class Backend(Protocol):
-    """A module with two pure functions: no clock, no randomness, no look at a host."""
+    """A module with three pure functions: no clock, no randomness, no look at a host.
 
-    def check(self, resolved: ResolvedRecipe) -> tuple[Finding, ...]:
+    `found` is what a look at the host told of the back-end that is there; None if nobody looked.
+    """
+
+    def check(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
         """What is wrong with the recipe for this back-end, errors included."""
 
-    def plan(self, resolved: ResolvedRecipe, site: Site) -> LaunchPlan:
+    def look(self, resolved: ResolvedRecipe, site: Site) -> Look:
+        """What to ask the host for `found`."""
+
+    def plan(self, resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
         """The launch, findings included. Raises UsageError for what cannot be written down at all."""
 
 

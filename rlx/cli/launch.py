@@ -75,11 +75,13 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], target: Target
 ) -> Sequence[LaunchPlan]:
-    from rlx.cli.planning import draft_plans, launchable
+    from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
-    return launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site)))
+    plans = launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site, launch=True)))
+    narrate_warnings(plans)
+    return plans
 
 
 def _read(plan: str, *others: object) -> Sequence[LaunchPlan]:

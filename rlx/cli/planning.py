@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlx.cli.output import narrate
 from rlx.errors import UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
 
@@ -15,19 +16,23 @@ ALL_ARMS = "all"
 
 
 def draft_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site, *, launch: bool = False
 ) -> list[LaunchPlan]:
     """One plan for each arm and seed; `launchable` tells whether they can be launched.
 
-    No arm, or `all`, means every arm; no seed means the recipe's own. Raises UsageError for what cannot be planned.
+    No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
+    site has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
+    Raises UsageError for what cannot be planned.
     """
     from rlx.backends import load_backend
+    from rlx.cli.backend_tree import BackendTrees
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    return [load_backend(one.recipe.backend.kind).plan(one, site) for one in resolved]
+    trees = BackendTrees(site, launch)
+    return [load_backend(one.recipe.backend.kind).plan(one, site, trees.of(one)) for one in resolved]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:
@@ -48,6 +53,13 @@ def launchable(plans: list[LaunchPlan]) -> list[LaunchPlan]:
     if errors:
         raise UsageError("\n".join(finding_text(finding) for finding in errors), "rlx plan RECIPE shows the whole plan")
     return plans
+
+
+def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
+    """What does not keep the plans from being launched, but deserves a look first."""
+    for finding in dict.fromkeys(finding for plan in plans for finding in plan.findings):
+        if finding.severity is Severity.WARNING:
+            narrate(f"rlx: {finding_text(finding)}")
 
 
 def errors_of(plan: LaunchPlan) -> tuple[Finding, ...]:

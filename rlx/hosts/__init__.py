@@ -14,6 +14,7 @@ from rlx.hosts.inventory import (
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
 from rlx.hosts.transports import transport_for
+from rlx.hosts.trees import find_tree
 
 __all__ = [
     "Completed",
@@ -24,6 +25,7 @@ __all__ = [
     "LocalTransport",
     "Transport",
     "default_host",
+    "find_tree",
     "inspect_container",
     "known_host",
     "known_hosts",

@@ -2,6 +2,7 @@
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
+from rlx.plan.found import NO_FOLDER, NO_PYTHON, FoundTree, Look
 from rlx.plan.jsonable import from_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
     DEFAULT_LEASES,
@@ -20,12 +21,16 @@ __all__ = [
     "DEFAULT_LEASES",
     "LOCAL",
     "MASK",
+    "NO_FOLDER",
+    "NO_PYTHON",
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "Cmd",
     "Expectations",
     "Finding",
+    "FoundTree",
     "LaunchPlan",
+    "Look",
     "NoiseSchedule",
     "Place",
     "PlannedFile",

@@ -7,44 +7,55 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.backends.verl.expectations import expectations, run_length, settings_of
+from rlx.backends.verl.found import found_findings, table_of
 from rlx.backends.verl.key_checks import own_key_findings, rendered_key_findings
-from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source
+from rlx.backends.verl.keys import TRAINERS, KeyTable, find_table, read_key_source, shipped_versions
 from rlx.backends.verl.overrides import Rendering, chosen, cpu
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.plan import Finding, FoundTree, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Backend as BackendSection
 
 
-def check(resolved: ResolvedRecipe) -> tuple[Finding, ...]:
-    """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
+def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+    """Every finding about the recipe, errors first. Never raises for what a recipe may say.
+
+    `found` is the verl that the run would import, where somebody looked: its keys count, and no table's.
+    """
+    findings = [*found_findings(resolved, found)] if found else []
     try:
-        rendering = rendering_of(resolved)
+        rendering = rendering_of(resolved, found)
     except UsageError as problem:
-        return (_error("RLX012", problem.message, problem.hint),)
-    found = [finding for rule in _RULES for finding in rule(rendering)]
-    return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
+        findings.append(_error("RLX012", problem.message, problem.hint))
+    else:
+        findings += [finding for rule in _RULES for finding in rule(rendering)]
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def rendering_of(resolved: ResolvedRecipe) -> Rendering:
+def rendering_of(resolved: ResolvedRecipe, found: FoundTree | None = None) -> Rendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
-    backend = resolved.recipe.backend
+    recipe = resolved.recipe
+    table = (found and table_of(resolved, found)) or _listed_table(recipe.backend)
+    version = (found.version if found else "") or recipe.backend.version
+    return Rendering(resolved, recipe, table, version)
+
+
+def _listed_table(backend: BackendSection) -> KeyTable:
     trainer = TRAINERS[backend.engine == "megatron"]
     if backend.key_source:
-        table = read_key_source(Path(backend.key_source), trainer)
-    else:
-        table = find_table(backend.version, trainer)
-    return Rendering(resolved, resolved.recipe, table)
+        return read_key_source(Path(backend.key_source), trainer, backend.config_name)
+    return find_table(backend.version, trainer)
 
 
 def _version(rendering: Rendering) -> Iterator[Finding]:
-    backend = rendering.recipe.backend
-    if not backend.key_source and rendering.table.version != backend.version:
+    said, taken = rendering.recipe.backend.version, rendering.table.version
+    if taken != said and taken in shipped_versions():
         yield Finding(
             "RLX012",
             Severity.NOTE,
-            f"backend.version {backend.version}: its keys are checked against those of verl {rendering.table.version}",
+            f"backend.version {said}: its keys are checked against those of verl {taken}",
             "name your verl's configuration folder in backend.key_source if it differs",
         )
 
@@ -94,7 +105,7 @@ def _rollout(rendering: Rendering) -> Iterator[Finding]:
         message = f"rollout.ep {rollout.ep}: verl splits experts over whole groups of rollout.tp {rollout.tp}"
         yield _error("RLX204", message, "make rollout.ep a multiple of rollout.tp")
     if rollout.engine == "cpu" and cpu.NEEDED_KEY not in rendering.table:
-        message = f"rollout.engine cpu: verl {rendering.recipe.backend.version} cannot be steered from outside"
+        message = f"rollout.engine cpu: verl {rendering.version} cannot be steered from outside"
         yield _error("RLX401", message, "use verl 0.9")
 
 

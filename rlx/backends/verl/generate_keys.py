@@ -12,7 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS, read_config_folder
+from rlx.backends.verl.config_folder import read_config_folder
+from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS
 
 
 def generate(version: str, folder: Path) -> list[Path]:

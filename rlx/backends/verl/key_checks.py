@@ -41,7 +41,7 @@ def rendered_key_findings(rendering: Rendering) -> Iterator[Finding]:
 
 
 def _key_findings(override: Override, rendering: Rendering) -> Iterator[Finding]:
-    version, where = rendering.recipe.backend.version, _origin(rendering, override)
+    version, where = rendering.version, _origin(rendering, override)
     if rename := find_rename(override.key, rendering.table, version):
         severity = Severity.ERROR if rename.ignored else Severity.WARNING
         message = f"{override.source}: verl {version} reads {rename.new} instead"

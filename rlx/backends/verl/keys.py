@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlx.backends.verl.config_folder import read_config_folder, read_key_file
 from rlx.errors import UsageError
 
 KEYS_FOLDER = Path(__file__).parent / "keys"
@@ -54,7 +55,7 @@ class KeyTable:
 
 
 def shipped_versions() -> tuple[str, ...]:
-    return tuple(sorted((folder.name for folder in KEYS_FOLDER.iterdir() if folder.is_dir()), key=_numbers))
+    return tuple(sorted((folder.name for folder in KEYS_FOLDER.iterdir() if folder.is_dir()), key=numbers))
 
 
 def find_table(version: str, trainer: str) -> KeyTable:
@@ -72,21 +73,13 @@ def find_table(version: str, trainer: str) -> KeyTable:
     return _shipped(version if version in same_minor else same_minor[-1], trainer)
 
 
-def read_key_source(source: Path, trainer: str) -> KeyTable:
+def read_key_source(source: Path, trainer: str, config_name: str | None = None, version: str = "") -> KeyTable:
     """The table of a fork: its configuration folder, or one YAML file, flat or nested.
 
-    Raises UsageError if there is neither.
+    `version` is what to call it, the path unless given. Raises UsageError if there is neither.
     """
-    if source.is_dir():
-        return KeyTable.of(str(source), read_config_folder(source, trainer))
-    return KeyTable.of(str(source), dict(_flat(_yaml(source))))
-
-
-def read_config_folder(folder: Path, trainer: str) -> dict[str, Any]:
-    """Key → default from the composed configuration that verl generates and keeps beside its sources."""
-    places = (folder, folder / "verl/trainer/config", folder / "trainer/config")
-    found = next((place for place in places if (place / f"_generated_{trainer}.yaml").is_file()), folder)
-    return dict(_flat(_yaml(found / f"_generated_{trainer}.yaml"))) | dict(_groups(found, trainer))
+    keys = read_config_folder(source, trainer, config_name) if source.is_dir() else read_key_file(source)
+    return KeyTable.of(version or str(source), keys)
 
 
 @cache
@@ -97,10 +90,11 @@ def _shipped(version: str, trainer: str) -> KeyTable:
 
 def release(version: str) -> tuple[int, ...]:
     """Major and minor number: within these verl keeps its keys."""
-    return _numbers(version)[:2]
+    return numbers(version)[:2]
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """Up to three: of `v0.7.1+aqn`, 0, 7 and 1."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
@@ -108,37 +102,3 @@ def _inner_nodes(keys: Mapping[str, Any]) -> Iterator[str]:
     for key in keys:
         parts = key.split(".")
         yield from (".".join(parts[:depth]) for depth in range(1, len(parts)))
-
-
-def _groups(folder: Path, name: str) -> Iterator[tuple[str, Any]]:
-    """Configuration groups, which are chosen like keys: `model_engine=megatron`."""
-    path = folder / f"{name}.yaml"
-    for choice in _yaml(path).get("defaults", ()) if path.is_file() else ():
-        if isinstance(choice, dict):
-            yield from ((group.removeprefix("override "), option) for group, option in choice.items())
-        elif choice != "_self_":
-            yield from _groups(folder, choice)
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise UsageError(
-            f"{path}: {problem.strerror}", "a verl configuration folder holds _generated_ppo_trainer.yaml"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise UsageError(f"{path} is not YAML: {problem}") from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{path} holds no mapping of configuration keys")
-    return document

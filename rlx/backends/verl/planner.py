@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.backends.verl.checks import check, rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of
+from rlx.backends.verl.keys import KeyTable
 from rlx.backends.verl.noise import payload_settings
 from rlx.backends.verl.overrides import Rendering, chosen, cpu
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.backends.verl.script import Script, program, render
+from rlx.backends.verl.script import Quoted, Script, program, render
 from rlx.errors import UsageError
-from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan import START_VARIABLES, Expectations, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 ENTRYPOINT = "verl.trainer.main_ppo"
 
 
-def plan(resolved: ResolvedRecipe, site: Site) -> LaunchPlan:
+def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
-    recipe, rendering = resolved.recipe, rendering_of(resolved)
+    recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)
     promised = expectations(rendering, settings_of(overrides))
     script = _script(rendering, site, tuple(override.argument() for override in overrides))
@@ -34,7 +36,7 @@ def plan(resolved: ResolvedRecipe, site: Site) -> LaunchPlan:
         control=resolved.control,
         seed=recipe.seed,
         backend=recipe.backend.kind,
-        backend_version=recipe.backend.version,
+        backend_version=rendering.version,
         site=site,
         command=(script.python, "-u", *script.program, *script.arguments),
         env=script.env,
@@ -45,8 +47,22 @@ def plan(resolved: ResolvedRecipe, site: Site) -> LaunchPlan:
         recipe=resolved.document,
         device_kind=recipe.layout.device,
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
-        findings=check(resolved),
+        findings=check(resolved, found),
     )
+
+
+def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
+    """bash that runs a Python program as launch.sh would run the training: its place, environment and interpreter.
+
+    The script's own arguments come before `arguments`.
+    """
+    # Neither the environment nor the place depends on the keys.
+    recipe = resolved.recipe
+    rendering = Rendering(resolved, recipe, KeyTable.of("", {}), recipe.backend.version)
+    script = replace(
+        _script(rendering, site, ()), title="nothing: it only looks", arguments=arguments, look=Quoted(question)
+    )
+    return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
 
 
 def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Script:

@@ -26,7 +26,10 @@ class Quoted(str):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What launch.sh is made of. Paths are paths on the host and may start with `~/`."""
+    """What launch.sh is made of. Paths are paths on the host and may start with `~/`.
+
+    With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
+    """
 
     title: str
     device: str
@@ -38,6 +41,7 @@ class Script:
     env: Mapping[str, str]
     path_prefix: Sequence[str]
     setup: Sequence[str] = ()
+    look: Quoted | None = None
 
 
 def render(script: Script) -> str:

@@ -49,11 +49,12 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A resolved recipe and the keys of the verl it is written for."""
+    """A resolved recipe and the keys of the verl it is written for. `version` is the one found, else the recipe's."""
 
     resolved: ResolvedRecipe
     recipe: Recipe
     table: KeyTable
+    version: str
 
     @property
     def is_megatron(self) -> bool:

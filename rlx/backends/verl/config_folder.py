@@ -1,0 +1,212 @@
+"""The keys of a Hydra configuration folder: what verl accepts when it starts from one of the files in it.
+
+Only YAML is read, nothing is executed. The folder may come from another machine, so nothing in it is believed: not its
+types, not its size, not that its files do not name each other in a circle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rlx.errors import UsageError
+
+_MOST_KEYS = 100_000
+_MOST_INCLUDES = 2_000
+_HEADER = re.compile(r"\s*#\s*@")
+_PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
+_CHOICE_OF_GROUP = re.compile(r"\$\{([\w/]+)\}")
+
+Package = tuple[str, ...]
+
+
+def read_config_folder(folder: Path, trainer: str, config_name: str | None = None) -> dict[str, Any]:
+    """Key → default for a start from `config_name`, which is `trainer` itself unless given.
+
+    verl keeps the composed configuration of its own trainers beside the sources; a fork may have added to the sources
+    only, so both count. Raises UsageError for a folder that has neither.
+    """
+    names = tuple(dict.fromkeys((trainer, config_name or trainer)))
+    places = (folder, folder / "verl/trainer/config", folder / "trainer/config")
+    found = next((place for place in places if any(map(_is_file, _files(place, names)))), folder)
+    generated = found / f"_generated_{trainer}.yaml"
+    sources = [name for name in names if _is_file(found / f"{name}.yaml")]
+    if not generated.is_file() and not sources:
+        raise UsageError(f"{found}: there is neither {generated.name} nor {trainer}.yaml", _HINT)
+    keys = read_key_file(generated) if generated.is_file() else {}
+    for name in sources:
+        keys = _composed(found, name, trainer) | keys
+    return keys
+
+
+def read_key_file(path: Path) -> dict[str, Any]:
+    """Key → default of one YAML file, flat or nested."""
+    return _flat(read_yaml(path), path)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UsageError(f"{path}: {problem.strerror}", _HINT) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise UsageError(f"{path} is not YAML: {problem}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} holds no mapping of configuration keys")
+    return document
+
+
+_HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
+
+
+def _files(place: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    return (place / f"{prefix}{name}.yaml" for name in names for prefix in ("_generated_", ""))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # No file can have a name of this length.
+        return False
+
+
+def _flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:
+    """Leaves by dotted key. YAML's aliases make few lines into very many keys, or into endless ones."""
+    try:
+        leaves = dict(islice(_leaves(tree, ""), _MOST_KEYS + 1))
+    except RecursionError:
+        raise UsageError(f"{where}: its sections contain themselves") from None
+    if len(leaves) > _MOST_KEYS:
+        raise UsageError(f"{where}: more than {_MOST_KEYS:,} keys")
+    return leaves
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@dataclass
+class _Composition:
+    """What Hydra's defaults lists bring together. `choices` are the options taken of each group so far."""
+
+    folder: Path
+    choices: dict[str, str]
+    groups: dict[str, Any] = field(default_factory=dict)
+    tree: dict[str, Any] = field(default_factory=dict)
+    includes: int = 0
+
+    def include(self, config: PurePosixPath, parent: Package, package: str | None = None) -> None:
+        """Add one file, and first those that it names. A file that is not there adds nothing."""
+        path = self.folder / f"{config}.yaml"
+        self.includes += 1
+        if self.includes > _MOST_INCLUDES:
+            raise UsageError(f"{path}: the configuration files include each other without end")
+        if ".." in config.parts or not _is_file(path):
+            return
+        document = read_yaml(path)
+        here = _package(parent, package if package is not None else _header(path))
+        for default in _defaults(document):
+            self._follow(default, config.parent, here)
+        body: dict[str, Any] = {name: value for name, value in document.items() if name != "defaults"}
+        _flat(body, path)
+        for part in reversed(here):
+            body = {part: body}
+        self.tree = _merged(self.tree, body)
+
+    def _follow(self, default: Any, folder: PurePosixPath, here: Package) -> None:
+        if isinstance(default, str):
+            if default != "_self_":
+                written = PurePosixPath(default)
+                self.include(_within(folder, default), (*here, *_relative(written.parent)), "")
+        elif isinstance(default, dict):
+            for group, option in default.items():
+                self._follow_group(str(group), option, folder, here)
+
+    def _follow_group(self, written: str, option: Any, folder: PurePosixPath, here: Package) -> None:
+        name = written.removeprefix("optional ").removeprefix("override ")
+        if not here:
+            self.groups[name] = option
+        if written.startswith("override ") or option is None:
+            return
+        group, _, package = name.partition("@")
+        taken = option if isinstance(option, list) else [self.choices.setdefault(name, str(option))]
+        for one in taken:
+            known = _CHOICE_OF_GROUP.sub(lambda match: self.choices.get(match[1], ""), str(one))
+            where = _within(folder, group) / known
+            self.include(where, here, package or self._package_of(where, group))
+
+    def _package_of(self, config: PurePosixPath, group: str) -> str:
+        path = self.folder / f"{config}.yaml"
+        return (_header(path) if _is_file(path) else None) or ".".join(_relative(PurePosixPath(group)))
+
+
+def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
+    engine = {"model_engine": "megatron"} if trainer == "ppo_megatron_trainer" else {}
+    composition = _Composition(folder, {**_overridden(folder / f"{name}.yaml"), **engine})
+    config = PurePosixPath(name)
+    own = _header(folder / f"{name}.yaml")
+    composition.include(config, (), own or ".".join(config.parent.parts))
+    return _flat(composition.tree, folder) | composition.groups
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """As OmegaConf merges: sections join, anything else is replaced."""
+    both = {
+        key: _merged(below[key], above[key])
+        for key in below.keys() & above.keys()
+        if isinstance(below[key], dict) and isinstance(above[key], dict)
+    }
+    return {**below, **above, **both}
+
+
+def _overridden(path: Path) -> dict[str, str]:
+    """The choices that a file makes for the files it includes: they hold there already."""
+    groups = (default for default in _defaults(read_yaml(path)) if isinstance(default, dict))
+    pairs = ((str(group), str(option)) for default in groups for group, option in default.items())
+    return {group.removeprefix("override "): option for group, option in pairs if group.startswith("override ")}
+
+
+def _defaults(document: Mapping[str, Any]) -> list[Any]:
+    found = document.get("defaults")
+    return found if isinstance(found, list) else []
+
+
+def _header(path: Path) -> str | None:
+    """What `# @package` says; Hydra reads such lines at the very top only."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    top = takewhile(_HEADER.match, filter(str.strip, lines))
+    return next((match[1] for line in top if (match := _PACKAGE_HEADER.match(line))), None)
+
+
+def _package(parent: Package, written: str | None) -> Package:
+    first, *others = (written or "").split(".")
+    if first == "_global_":
+        return tuple(others)
+    return (*parent, *(part for part in (first, *others) if part and part != "_here_"))
+
+
+def _within(folder: PurePosixPath, written: str) -> PurePosixPath:
+    """A group or file as a defaults list writes it: absolute, or relative to the folder of the list."""
+    parts: list[str] = [] if written.startswith("/") else [part for part in folder.parts if part != "."]
+    for part in PurePosixPath(written.lstrip("/")).parts:
+        parts = parts[:-1] if part == ".." else [*parts, part]
+    return PurePosixPath(*parts)
+
+
+def _relative(written: PurePosixPath) -> Package:
+    return tuple(part for part in written.parts if part not in ("/", ".", ".."))

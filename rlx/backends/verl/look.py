@@ -1,0 +1,30 @@
+"""The question which verl a run would import on its host, asked from where launch.sh would start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlx.plan import Look, Site
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+_PACKAGE = "verl"
+_FOLDER = "trainer/config"
+
+
+def look(resolved: ResolvedRecipe, site: Site) -> Look:
+    """The same place, environment and interpreter as the run's. Asks for nothing that takes verl to be imported."""
+    from rlx.backends.verl.planner import ENTRYPOINT, question_script
+
+    backend = resolved.recipe.backend
+    entrypoint = backend.entrypoint or ENTRYPOINT
+    ask = (payload_folder() / "config_tree.py").read_text(encoding="utf-8")
+    return Look(
+        script=question_script(resolved, site, ask, (_PACKAGE, _FOLDER, entrypoint)),
+        package=_PACKAGE,
+        entrypoint=entrypoint,
+        python=backend.python,
+        folder=backend.workdir,
+    )

@@ -1,0 +1,45 @@
+"""The back-end that is really there, for planning: one look for all arms and seeds that would import the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree, Look, Site
+    from rlx.recipe import ResolvedRecipe
+
+
+class BackendTrees:
+    """What each recipe would import on `site`. Remembers the answers; their files are kept in rlx's home."""
+
+    def __init__(self, site: Site, launch: bool) -> None:
+        self._site = site
+        self._launch = launch
+        self._found: dict[Look, FoundTree] = {}
+
+    def of(self, resolved: ResolvedRecipe) -> FoundTree | None:
+        """None where nobody needs to know: this machine, without a launch.
+
+        Raises HostError before a launch to a host that cannot be reached; otherwise that is only told.
+        """
+        if not (self._launch or self._site.container or not self._site.place.is_local):
+            return None
+        from rlx.backends import load_backend
+
+        look = load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
+        if look not in self._found:
+            self._found[look] = self._find(look)
+        return self._found[look]
+
+    def _find(self, look: Look) -> FoundTree:
+        from rlx.cli.home import rlx_home
+        from rlx.hosts import find_tree
+        from rlx.hosts.errors import HostError
+        from rlx.plan import FoundTree
+
+        try:
+            return find_tree(self._site, look, rlx_home() / "trees")
+        except HostError as error:
+            if self._launch:
+                raise
+            return FoundTree(self._site.host, problem=error.message)

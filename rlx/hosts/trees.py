@@ -1,0 +1,156 @@
+"""Reads which back-end a run would import on a host. Its configuration files come once and are kept by their digest.
+
+What comes is another machine's word: names and sizes are checked before anything is written, and the digest after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rlx.errors import RlxError
+from rlx.hosts.transport import Completed
+from rlx.hosts.transports import transport_for
+from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, FoundTree, Look, Site
+
+_TIMEOUT_S = 60.0
+_MARK = b"rlx-tree\n"
+_MOST_FILES = 2000
+_MOST_BYTES = 8 * 1024**2
+
+
+class _Unreadable(Exception):
+    """The answer cannot be used; the message says why, and stays inside this module."""
+
+
+def find_tree(site: Site, look: Look, cache: Path) -> FoundTree:
+    """One command there, and a second one if `cache` does not hold these files yet.
+
+    Raises HostError if the host or container cannot be reached.
+    """
+    found = FoundTree(f"container {site.container} of {site.host}" if site.container else site.host)
+    completed = _ask(site, look, "look")
+    if missing := _missing_start(completed, look):
+        return replace(found, missing=missing)
+    try:
+        answer = _parse(completed)
+        if not answer["entrypoint"]:
+            return replace(found, missing=_missing_code(answer, look), version=str(answer["version"]))
+        found = replace(found, version=str(answer["version"]))
+        return replace(found, folder=_folder(site, look, answer, cache))
+    except _Unreadable as problem:
+        return replace(found, problem=str(problem))
+
+
+def _ask(site: Site, look: Look, task: str) -> Completed:
+    place = replace(site.place, inside=site.container) if site.container else site.place
+    return transport_for(place).run(Cmd("bash", "-s", "--", task), stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
+
+
+def _missing_start(completed: Completed, look: Look) -> str:
+    reasons = {
+        NO_FOLDER: f"there is no folder {look.folder}",
+        NO_PYTHON: f"there is no interpreter {look.python}",
+        126: "bash cannot be started",
+        127: "there is no bash",
+    }
+    # What stands before the question in the script is what stands before the training in launch.sh.
+    complaint = _last_line(completed.err)
+    return reasons.get(completed.code, complaint.removeprefix("rlx: ") if complaint.startswith("rlx: ") else "")
+
+
+def _last_line(text: bytes) -> str:
+    return "".join(text.decode(errors="replace").strip().splitlines()[-1:])
+
+
+def _missing_code(answer: Mapping[str, Any], look: Look) -> str:
+    if answer["package"] is None:
+        return f"{look.python} finds no {look.package}"
+    version = f" {answer['version']}" if answer["version"] else ""
+    return f"{look.package}{version} in {answer['package']} has no {look.entrypoint}"
+
+
+def _parse(completed: Completed) -> Mapping[str, Any]:
+    try:
+        answer = json.loads(_payload(completed))
+        return {name: answer[name] for name in ("package", "version", "entrypoint", "files", "digest")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _Unreadable("it did not say which back-end it has") from None
+
+
+def _payload(completed: Completed) -> bytes:
+    _, mark, payload = completed.out.partition(_MARK)
+    if completed.code != 0 or not mark:
+        complaint = _last_line(completed.err) or f"exit {completed.code}"
+        raise _Unreadable(f"asking for its back-end failed: {complaint}")
+    return payload
+
+
+def _folder(site: Site, look: Look, answer: Mapping[str, Any], cache: Path) -> Path:
+    if answer["package"] is None:
+        raise _Unreadable(f"{look.python} finds no {look.package}")
+    digest = answer["digest"]
+    if not answer["files"] or not isinstance(digest, str) or not _is_digest(digest):
+        raise _Unreadable(f"{answer['files']} configuration files in {answer['package']} are no number that rlx reads")
+    folder = cache / digest
+    if not folder.is_dir():
+        _keep(_unpack(_payload(_ask(site, look, "pack"))), digest, folder)
+    return folder
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def _unpack(archive: bytes) -> dict[str, bytes]:
+    """Path → content of regular YAML files below one folder, and nothing else."""
+    files: dict[str, bytes] = {}
+    room = _MOST_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r|gz") as entries:
+            for entry in entries:
+                room -= entry.size
+                if not _is_harmless(entry) or room < 0 or len(files) == _MOST_FILES:
+                    raise _Unreadable(f"it sent {entry.name[:100]!r} as a configuration file")
+                content = entries.extractfile(entry)
+                files[entry.name] = content.read() if content else b""
+    except (tarfile.TarError, OSError, EOFError, ValueError) as problem:
+        raise _Unreadable(f"its configuration files did not arrive: {problem}") from None
+    return files
+
+
+def _is_harmless(entry: tarfile.TarInfo) -> bool:
+    path = PurePosixPath(entry.name)
+    plain = entry.name.isprintable() and "\\" not in entry.name and str(path) == entry.name
+    return entry.isreg() and plain and path.suffix == ".yaml" and not path.is_absolute() and ".." not in path.parts
+
+
+def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
+    """Written aside and renamed: a folder that is there is complete, also with several rlx at once."""
+    if _digest(files) != digest:
+        raise _Unreadable("its configuration files changed while they were read")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as scratch:
+            for name, content in files.items():
+                path = Path(scratch, "tree", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            with suppress(FileExistsError):
+                Path(scratch, "tree").replace(folder)
+    except OSError as problem:
+        raise RlxError(f"{folder}: {problem.strerror}", "check that the folder is writable and not full") from None
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """As config_tree.py computes it."""
+    lines = (f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()

@@ -1,0 +1,39 @@
+"""What a host was found to have of a back-end: the back-end writes the question and reads the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+NO_FOLDER = 90
+NO_PYTHON = 91
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A bash script that goes where a run would start and answers there as `rlx/payload/config_tree.py` does.
+
+    Its argument is `look` or `pack`. It exits with NO_FOLDER or NO_PYTHON where the run could not start for want of
+    `folder` or `python`. `package` and `entrypoint` are what the run would import and execute.
+    """
+
+    script: str
+    package: str
+    entrypoint: str
+    python: str
+    folder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTree:
+    """The back-end as one look found it. `where` is what people call the place: a host, or a container of it.
+
+    `folder` is a local copy of its configuration files; None if they cannot be had, and `problem` says why. `missing`
+    is what a run would fail at once for. `version` is "" where the back-end does not say.
+    """
+
+    where: str
+    version: str = ""
+    folder: Path | None = None
+    missing: str = ""
+    problem: str = ""

@@ -1,0 +1,88 @@
+"""The keys of a configuration folder are those that Hydra itself finds in it, and a hostile folder does no harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from rlx.backends.verl.config_folder import read_config_folder
+from rlx.backends.verl.keys import TRAINERS
+from tests.backends.conftest import VERSIONS, config_tree
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def keys_of_hydra(folder: Path, name: str) -> set[str]:
+    with initialize_config_dir(str(folder), version_base=None):
+        return set(leaves(OmegaConf.to_container(compose(name)), ""))
+
+
+def leaves(tree: Any, prefix: str) -> list[str]:
+    if not isinstance(tree, dict) or not tree:
+        return [prefix[:-1]]
+    return [leaf for key, value in tree.items() for leaf in leaves(value, f"{prefix}{key}.")]
+
+
+def keys_of_rlx(folder: Path, name: str) -> set[str]:
+    return {key for key in read_config_folder(folder, name) if "@" not in key}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sources_alone_give_the_keys_that_hydra_composes(version: str, trainer: str, tmp_path: Path) -> None:
+    sources = tmp_path / "config"
+    sources.mkdir()
+    for path in config_tree(version).iterdir():
+        if not path.name.startswith("_generated"):
+            (sources / path.name).symlink_to(path)
+    ours = keys_of_rlx(sources, trainer)
+    assert ours - {"model_engine"} == keys_of_hydra(sources, trainer) - {"model_engine"}
+
+
+COMPOSITIONS: dict[str, dict[str, str]] = {
+    "relative-groups": {
+        "main": "defaults: [{server: apache}, _self_]\na: 1",
+        "server/apache": "defaults: [{/db: mysql}, {sub: x}, _self_]\np: 1",
+        "db/mysql": "q: {deep: 1, none: {}}",
+        "server/sub/x": "r: 1",
+    },
+    "packages": {
+        "main": "defaults: [{server@w.v: apache}, _self_]\na: 1",
+        "server/apache": "defaults: [{/db@k: mysql}, {/db@_global_.m: mysql}, {/db@_here_: mysql}, base, /other]\n",
+        "db/mysql": "q: 1",
+        "server/base": "b: 1",
+        "other": "o: 1",
+    },
+    "headers": {
+        "main": "defaults: [{server: [a, b]}, {optional gone: x}, {n: null}, {where/deep: c}, x/y, _self_]\na: 1",
+        "server/a": "# @package foo.bar\np: 1",
+        "server/b": "# by somebody\n# @package _global_\np2: 1",
+        "where/deep/c": "z: 1",
+        "x/y": "y: 1",
+    },
+    "choices": {
+        "main": "defaults: [base, {override engine: big}, _self_]\na: 1",
+        "base": "defaults: [{engine: small}, {part@p: '${engine}_part'}]\n",
+        "engine/small": "# @package _global_\ne: 1",
+        "engine/big": "# @package _global_\ne: 1\nbig: 1",
+        "part/small_part": "s: 1",
+        "part/big_part": "l: 1",
+    },
+}
+
+
+@pytest.mark.parametrize("case", COMPOSITIONS)
+def test_defaults_lists(case: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, COMPOSITIONS[case])
+    groups = {"server", "server@w.v", "where/deep", "engine", "n", "gone"}
+    assert keys_of_rlx(folder, "main") - groups == keys_of_hydra(folder, "main")

@@ -1,0 +1,272 @@
+"""The back-end that is really there counts: found as the run would import it, read once, and nothing believed of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.hosts import find_tree, local_site
+from rlx.payload import config_tree
+from rlx.plan import FoundTree, Look
+from tests.backends.conftest import BASE, INSTALLED, merge
+from tests.backends.conftest import config_tree as released
+
+PLAIN = {"backend": {"version": INSTALLED}}
+
+
+def launch(folder: Path, *changes: dict[str, Any], code: int = 0) -> tuple[dict[str, dict[str, str]], str]:
+    """The findings of `rlx launch --dry-run`, by id, and what it said on stderr."""
+    document = json.loads(json.dumps(BASE))
+    for change in changes:
+        merge(document, change)
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
+    command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    plans = json.loads(done.stdout)["plans"] if code == 0 else [{"findings": []}]
+    return {finding["id"]: finding for finding in plans[0]["findings"]}, done.stderr
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Path:
+    """A checkout of verl with keys of its own, in its sources only, as its authors write them."""
+    config = tmp_path / "checkout/verl/trainer/config"
+    shutil.copytree(released(INSTALLED), config)
+    trainer = yaml.safe_load((config / "ppo_trainer.yaml").read_text())
+    trainer["trainer"]["noise_injection"] = {"enabled": False, "sigma_start": 0.01, "layer_types": ["rmsnorm"]}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(trainer, sort_keys=False))
+    for name in ("verl/__init__.py", "verl/trainer/__init__.py"):
+        (tmp_path / "checkout" / name).write_text("raise SystemExit('imported')\n")
+    for entry in ("main_ppo.py", "nla_main.py"):
+        (config.parent / entry).touch()
+    (tmp_path / "checkout/verl/version").mkdir()
+    (tmp_path / "checkout/verl/version/version").write_text("0.7.1+aqn\n")
+    return tmp_path / "checkout"
+
+
+def in_fork(fork: Path, **backend: Any) -> dict[str, Any]:
+    return {"backend": {"version": "0.7.1", "workdir": str(fork), **backend}}
+
+
+def counting_python(folder: Path, answer: str = "") -> tuple[Path, Path]:
+    """An interpreter that notes each call, and that answers something else if told to."""
+    calls, python = folder / "calls", folder / "counting-python"
+    python.write_text(f'#!/bin/sh\necho "$2" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o700)
+    return python, calls
+
+
+def test_the_installed_verl_is_found_where_the_recipe_is_right(tmp_path: Path) -> None:
+    assert launch(tmp_path, PLAIN) == ({}, "")
+
+
+def test_the_version_that_is_there_counts(tmp_path: Path) -> None:
+    # This key is one of 0.9; a table of 0.7 has none of that name.
+    new = {"overrides": {"algorithm.filter_groups.max_inflight_gen_batches": 2}}
+    findings, narration = launch(tmp_path, {"backend": {"version": "0.7.1"}}, new)
+    assert set(findings) == {"RLX402"}
+    assert "0.7.1" in findings["RLX402"]["message"]
+    assert f"local has verl {INSTALLED}" in findings["RLX402"]["message"]
+    assert "RLX402" in narration
+
+
+def test_a_key_that_the_installed_verl_lacks_is_refused(tmp_path: Path) -> None:
+    old = {"overrides": {"actor_rollout_ref.rollout.layer_name_map": {}}}
+    _, complaint = launch(tmp_path, {"backend": {"version": "0.6.1"}}, old, code=2)
+    assert f"verl {INSTALLED} on local has no key" in complaint
+
+
+def test_keys_of_a_fork_pass_and_others_do_not(tmp_path: Path, fork: Path) -> None:
+    mine = {"overrides": {"trainer.noise_injection.enabled": True}}
+    assert launch(tmp_path, in_fork(fork), mine)[0] == {}
+    _, complaint = launch(tmp_path, in_fork(fork), {"overrides": {"trainer.noise_injection.sgima": 1}}, code=2)
+    assert "RLX010" in complaint
+    assert "trainer.noise_injection.sigma_start" in complaint
+    assert "RLX010" in launch(tmp_path, PLAIN, mine, code=2)[1]
+
+
+@pytest.mark.parametrize("entrypoint", ["verl.trainer.nla_main", "verl/trainer/nla_main.py"])
+def test_a_fork_may_start_elsewhere(entrypoint: str, tmp_path: Path, fork: Path) -> None:
+    # A script's own folder comes first in Python's path, so that verl is then the installed one.
+    findings, _ = launch(tmp_path, in_fork(fork, entrypoint=entrypoint))
+    assert set(findings) <= {"RLX402"}
+
+
+def test_a_configuration_of_its_own_has_keys_of_its_own(tmp_path: Path, fork: Path) -> None:
+    path = fork / "verl/trainer/config/runs/small/rl.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package _global_\ndefaults: [/ppo_trainer, _self_]\nnla: {injection: {mode: add}}\n")
+    own = {"overrides": {"nla.injection.mode": "replace", "trainer.noise_injection.enabled": True}}
+    assert launch(tmp_path, in_fork(fork, config_name="runs/small/rl"), own)[0] == {}
+    assert "nla.injection.mode" in launch(tmp_path, in_fork(fork), own, code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        ({"python": "/nowhere/python3"}, "there is no interpreter /nowhere/python3"),
+        ({"workdir": "/nowhere"}, "there is no folder /nowhere"),
+        ({"entrypoint": "verl.trainer.main_nobody"}, "has no verl.trainer.main_nobody"),
+        ({"entrypoint": "nobody.py"}, "has no nobody.py"),
+    ],
+)
+def test_what_would_fail_at_once_is_refused(backend: dict[str, str], reason: str, tmp_path: Path) -> None:
+    complaint = launch(tmp_path, PLAIN, {"backend": backend}, code=2)[1]
+    assert "RLX403" in complaint
+    assert reason in complaint
+
+
+def test_an_interpreter_without_verl_is_refused_unless_something_else_starts(tmp_path: Path) -> None:
+    python, _ = counting_python(tmp_path, f'exec "{sys.executable}" -S "$@"')
+    alone = {"backend": {"version": "0.7.1", "python": str(python)}}
+    assert "finds no verl" in launch(tmp_path, alone, code=2)[1]
+    (tmp_path / "train.py").touch()
+    findings, _ = launch(tmp_path, alone, {"backend": {"entrypoint": "train.py", "workdir": str(tmp_path)}})
+    assert "rlx's own list for verl 0.7.1 only" in findings["RLX404"]["message"]
+
+
+def test_a_tree_is_fetched_once(tmp_path: Path) -> None:
+    python, calls = counting_python(tmp_path)
+    here = {"backend": {"version": INSTALLED, "python": str(python)}}
+    arms = {"arms": {"one": {}, "two": {"train": {"lr": 1.0e-6}}}, "control": "one"}
+    launch(tmp_path, here, arms)
+    assert calls.read_text().split() == ["look", "pack"]
+    launch(tmp_path, here)
+    assert calls.read_text().split() == ["look", "pack", "look"]
+
+
+def test_planning_for_this_machine_looks_at_nothing(tmp_path: Path) -> None:
+    python, calls = counting_python(tmp_path)
+    launch(tmp_path, {"backend": {"version": "0.7.1", "python": str(python)}})
+    calls.unlink()
+    command = [sys.executable, "-m", "rlx", "plan", str(tmp_path / "recipe.yaml")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert not calls.exists()
+
+
+def test_nothing_of_the_fork_is_executed(tmp_path: Path, fork: Path) -> None:
+    evil = fork / "verl/trainer/config/ppo_trainer.yaml"
+    evil.write_text(evil.read_text() + f"bad: !!python/object/apply:os.system ['touch {tmp_path}/executed']\n")
+    findings, _ = launch(tmp_path, in_fork(fork))
+    assert "RLX404" in findings
+    assert not (tmp_path / "executed").exists()
+
+
+BOMB = "a: &a {x: 1, y: 2, z: 3, v: 4, w: 5, u: 6, t: 7, s: 8, r: 9, q: 0}\n" + "".join(
+    f"{name}: &{name} {{{', '.join(f'{key}: *{before}' for key in 'xyzvwutsrq')}}}\n"
+    for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["trainer: [", "- a list\n", "\x00", "a: 2024-99-99\n", "a: &a {b: *a}\n", "[" * 5000, BOMB],
+    ids=["torn", "list", "nul", "date", "circle", "deep", "bomb"],
+)
+def test_a_broken_tree_is_no_table(text: str, tmp_path: Path, fork: Path) -> None:
+    (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text(text)
+    findings, _ = launch(tmp_path, in_fork(fork))
+    assert "rlx's own list for verl 0.7.1 only" in findings["RLX404"]["message"]
+
+
+@pytest.mark.parametrize(
+    "defaults",
+    ["5", "[3, null, [a]]", "[ppo_trainer]", "[../../../../etc/passwd]", f"[{'a' * 300}]", "[{a: {b: c}}]", "['\\0']"],
+)
+def test_strange_defaults_lists_do_no_harm(defaults: str, tmp_path: Path, fork: Path) -> None:
+    path = fork / "verl/trainer/config/ppo_trainer.yaml"
+    path.write_text(f"defaults: {defaults}\n")
+    assert set(launch(tmp_path, in_fork(fork))[0]) <= {"RLX404"}
+
+
+def archive(*entries: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for entry in entries:
+            tar.addfile(entry, io.BytesIO(b"x" * entry.size))
+    return buffer.getvalue()
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, size: int = 1) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.size = kind, size if kind == tarfile.REGTYPE else 0
+    made.linkname = "/etc/passwd" if kind != tarfile.REGTYPE else ""
+    return made
+
+
+HOSTILE = {
+    "absolute": archive(entry("/tmp/rlx-escaped.yaml")),
+    "parent": archive(entry("../escaped.yaml")),
+    "inner-parent": archive(entry("a/../../../escaped.yaml")),
+    "symlink": archive(entry("a.yaml", tarfile.SYMTYPE)),
+    "hardlink": archive(entry("a.yaml", tarfile.LNKTYPE)),
+    "device": archive(entry("a.yaml", tarfile.CHRTYPE)),
+    "fifo": archive(entry("a.yaml", tarfile.FIFOTYPE)),
+    "no-yaml": archive(entry("a.py")),
+    "control-character": archive(entry("a\x1b[31m.yaml")),
+    "huge": archive(entry("a.yaml", size=9 * 1024**2)),
+    "many": archive(*(entry(f"{number}.yaml") for number in range(2001))),
+    "other-content": archive(entry("ppo_trainer.yaml")),
+    "torn": archive(entry("a.yaml"))[:40],
+    "no-tar": b"nonsense",
+    "nothing": b"",
+}
+
+
+def looked(folder: Path, answer: str, packed: bytes = b"") -> FoundTree:
+    """What rlx makes of a host that answers like that."""
+    (folder / "look").write_text(answer)
+    (folder / "pack").write_bytes(packed)
+    look = Look(f'cat "{folder}/$1"', "verl", "verl.trainer.main_ppo", "python3", None)
+    return find_tree(local_site(), look, folder / "home/trees")
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_archive_is_refused(case: str, tmp_path: Path) -> None:
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": "0" * 64}
+    found = looked(tmp_path, "rlx-tree\n" + json.dumps(answer), config_tree.MARK + HOSTILE[case])
+    assert found.folder is None
+    assert found.problem
+    assert found.problem.isprintable()
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+    assert not (tmp_path / "home/escaped.yaml").exists()
+    assert not Path("/tmp/rlx-escaped.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "rlx-tree\n", "rlx-tree\n[]", "rlx-tree\n{}", "noise", "rlx-tree\n" + "[" * 9999, "rlx-tree\n5"]
+)
+def test_a_senseless_answer_is_no_tree(answer: str, tmp_path: Path) -> None:
+    found = looked(tmp_path, answer)
+    assert found.problem
+    assert found.folder is None
+
+
+@pytest.mark.parametrize("digest", ["../../x", None, 5, "A" * 64, ["0"]])
+def test_a_senseless_digest_names_no_folder(digest: Any, tmp_path: Path) -> None:
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": digest}
+    assert looked(tmp_path, "rlx-tree\n" + json.dumps(answer)).problem
+
+
+def test_noise_before_the_answer_is_no_harm(tmp_path: Path) -> None:
+    python, _ = counting_python(tmp_path, "echo welcome; printf '\\377\\n'")
+    assert launch(tmp_path, {"backend": {"version": INSTALLED, "python": str(python)}})[0] == {}
+
+
+def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    document = tmp_path / "x"
+    document.mkdir()
+    complaint = launch(document, PLAIN, code=1)[1]
+    assert "check that the folder is writable" in complaint
