@@ -23,6 +23,7 @@ def attach(
     closing it ends nothing.
     """
     from rlx.cli.selection import open_index, runs_or_latest
+    from rlx.hosts.openssh import ssh_environment
     from rlx.runs import observe
     from rlx.runs.session import attach_command
 
@@ -39,4 +40,5 @@ def attach(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RlxError("attach needs a terminal", f"follow the log instead: rlx logs -f {alive[0].run_id}")
     command = attach_command(alive[0], read_only=not write)
-    os.execvp(command.argv()[0], command.argv())
+    environment = os.environ if alive[0].place.is_local else ssh_environment(os.environ)
+    os.execvpe(command.argv()[0], command.argv(), environment)

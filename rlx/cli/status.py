@@ -68,13 +68,13 @@ def status(
 def _read_again(index: Index, host: str | None, everything: bool) -> None:
     """The index is a cache: what lies on the host is the truth, also about what others launched."""
     from rlx.cli.output import narrate
-    from rlx.hosts import local_site, site_of
+    from rlx.hosts import local_site, locate, site_of
     from rlx.hosts.errors import HostError
 
     if host is None and not everything:
         return
     try:
-        index.rebuild(site_of(host) if host else local_site())
+        index.rebuild(locate(site_of(host))[0] if host else local_site())
     except HostError as error:
         narrate(f"rlx: {error.message}; what was known of it before:")
 
@@ -154,7 +154,8 @@ def _table(rows: Sequence[Overview]) -> Any:
     from rich.text import Text
 
     first = rows[0].ref
-    title = Text(f"{first.name} · launch {first.launch_id} · {first.host}")
+    container = f":{rows[0].container}" if rows[0].container else ""
+    title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("ARM", "STATE", "PROGRESS", "S/STEP", "LEFT", "VAL-CORE", "NOISE", "VERDICT"):
         table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
@@ -187,9 +188,14 @@ def _details(rows: Sequence[Overview]) -> list[Any]:
     lines = []
     for row in rows:
         lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.host}:{row.ref.shown_dir}"]
+        lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]
+
+
+def _submitter(row: Overview) -> str:
+    return f"{row.submitted_by.get('user', '?')}@{row.submitted_by.get('machine', '?')}"
 
 
 def row_document(row: Overview) -> Mapping[str, Any]:
@@ -203,6 +209,8 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "seed": row.ref.seed,
         "host": row.ref.host,
         "destination": row.ref.place.destination,
+        "container": row.container,
+        "submitted_by": row.submitted_by,
         "run_dir": row.ref.shown_dir,
         "created": row.ref.created,
         "state": row.state,

@@ -14,6 +14,7 @@ from rlx.hosts.process import ProcessSession, process_session
 from rlx.hosts.sockets import control_path
 from rlx.hosts.ssh_errors import explain_ssh
 from rlx.hosts.turns import turn
+from rlx.plan import Cmd
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -55,6 +56,19 @@ def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or _SECRET.search(name))}
 
 
+def interactive(destination: str, cmd: Cmd) -> Cmd:
+    """The ssh command that shows a command of that host in this terminal. No secrets: the login shell there sees it."""
+    return Cmd(*_ssh("-t", check_destination(destination), ssh_config(), shared=True), cmd)
+
+
+def _ssh(terminal: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
+    """`terminal` is ssh's option to ask for one, or for none."""
+    connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
+    options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
+    chosen = ["-F", config] if config else []
+    return ["ssh", terminal, *chosen, *options, "--", destination]
+
+
 class OpensshLink:
     def __init__(self, host: str, destination: str) -> None:
         self.host = host
@@ -70,10 +84,7 @@ class OpensshLink:
             yield session
 
     def _argv(self, line: str, shares: bool) -> list[str]:
-        connection = (*_SHARED, f"ControlPath={control_path(self._config)}") if shares else _OWN
-        options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
-        config = ["-F", self._config] if self._config else []
-        return ["ssh", "-T", *config, *options, "--", self._destination, line]
+        return [*_ssh("-T", self._destination, self._config, shared=shares), line]
 
     def explain(self, failure: Failure) -> RlxError | None:
         return explain_ssh(self.host, self._destination, failure)

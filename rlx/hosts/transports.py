@@ -12,10 +12,20 @@ from rlx.hosts.docker_exec import ContainerTransport
 from rlx.hosts.errors import ToolMissing
 from rlx.hosts.link import Link
 from rlx.hosts.local import LocalTransport
-from rlx.hosts.openssh import OpensshLink
+from rlx.hosts.openssh import OpensshLink, interactive
 from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.transport import Transport
-from rlx.plan import Place
+from rlx.plan import Cmd, Place
+
+
+def terminal_command(place: Place, cmd: Cmd) -> Cmd:
+    """What runs a command there in this terminal. Raises RlxError where only output can be had."""
+    if place.is_local:
+        return cmd
+    if place.destination is None or place.inside or place.via != "openssh":
+        raise RlxError(f"{place.host}: no terminal can be had there", "follow the log: rlx logs -f")
+    return interactive(place.destination, cmd)
+
 
 _log = logging.getLogger(__name__)
 

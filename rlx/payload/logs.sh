@@ -125,6 +125,7 @@ open_log() {
         attempt=${attempt##*/}
         [ -n "$attempt" ] || { say gone && exit; }
         begin_log
+        see_end
         if [ -n "$lines" ] && size "$log"; then begin_near_the_end; fi
     fi
     say log "$attempt" "${inode:-0}" "$at" "$skip"
@@ -135,9 +136,15 @@ begin_log() {
     inode=$(stat -L -c %i "$log" 2>/dev/null)
 }
 
+# see_end: in over, whether the attempt has ended.
+see_end() {
+    over='' later=$run/attempts/$((attempt + 1))
+    if [ -e "$run/attempts/$attempt/state/exit" ] || [ -d "$later" ]; then over=1; fi
+}
+
 begin_near_the_end() {
     END=$SIZE
-    [ "$kind" = all ] || line_end 0 "$SIZE"
+    [ "$kind" = all ] || [ -n "$over" ] || line_end 0 "$SIZE"
     find_last "$END" "$lines"
     at=$FROM
     skip=$(($(selection "$at" "$END" | wc -c) - $(selection "$at" "$END" | tail -n "$lines" | wc -c)))
@@ -177,8 +184,7 @@ follow_log() {
     quiet=0
     while :; do
         # The end is looked at before the size: whoever has recorded it has written everything.
-        over='' later=$run/attempts/$((attempt + 1))
-        if [ -e "$run/attempts/$attempt/state/exit" ] || [ -d "$later" ]; then over=1; fi
+        see_end
         size "$log" || SIZE=$at
         find_block
         if [ "$END" -gt "$at" ]; then

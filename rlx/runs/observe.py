@@ -117,8 +117,8 @@ def _unreachable(then: Observation, seen: float | None, failure: RlxError, since
 
 
 def _reason(failure: RlxError) -> str:
-    """The first line of the complaint; the host it begins with is told elsewhere."""
-    first = (failure.message.splitlines() or [""])[0]
+    """The first line of the complaint; the host it begins with and the command at its end are told elsewhere."""
+    first = (failure.message.splitlines() or [""])[0].partition("; command: ")[0]
     return first.partition(": ")[2] or first
 
 

@@ -26,7 +26,8 @@ _STEP_TIME = "timing_s/step"
 class Overview:
     """`steps_done` of `steps_total`; times in seconds; `validation` is the last (step, value) of `metric`.
 
-    `steps_total` is what the log says, else what the plan promised. `submitted_by`: user, machine and version of rlx.
+    `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
+    `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now.
     """
 
@@ -40,6 +41,7 @@ class Overview:
     seconds_left: float | None = None
     metric: str | None = None
     validation: tuple[int, float] | None = None
+    container: str | None = None
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
 
@@ -89,6 +91,7 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
+        container=judged.plan.site.container,
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
     )

@@ -1,0 +1,66 @@
+"""Small real runs on the loopback host: another home, another root, reached by ssh."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import LaunchPlan, Site
+from rlx.runs import RunPaths, RunRef
+from tests.conftest import stop_runs_below
+from tests.loopback import Loopback
+from tests.runs.toys import toy_plan
+
+
+class Far:
+    """The host as seen from within: its files are this machine's."""
+
+    def __init__(self, loopback: Loopback) -> None:
+        self.loopback = loopback
+        self.runs = loopback.home / "rlx" / "runs"
+        # Named so that `--host` finds it without any file of hosts.
+        place = replace(loopback.place, host="ssh://loop", destination="ssh://loop")
+        self.site = Site(place, leases=str(loopback.home / "leases"))
+
+    def plan(self, script: str, arm: str = "main") -> LaunchPlan:
+        return replace(toy_plan(script, arm=arm), site=self.site)
+
+    def folder(self, ref: RunRef) -> Path:
+        return self.runs / ref.run_id
+
+    def log(self, ref: RunRef) -> str:
+        path = RunPaths(self.folder(ref)).log
+        return path.read_text() if path.exists() else ""
+
+    def go_down(self) -> None:
+        """Nothing listens and no connection is left."""
+        self.loopback.cut()
+        self.loopback.stop()
+        self.loopback.cut()
+
+    def kill_clients(self) -> None:
+        """Ends every ssh of this machine that talks to the host, as a laptop's memory or its user may."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"ssh") and str(self.loopback.config).encode() in words:
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+    def settle(self) -> None:
+        """Wait until a launch that lost its sender has come to its end."""
+        if self.runs.exists():
+            subprocess.run(["flock", str(self.runs), "true"], check=True, timeout=60)
+
+
+@pytest.fixture
+def far(loopback: Loopback) -> Iterator[Far]:
+    host = Far(loopback)
+    yield host
+    stop_runs_below(host.runs)
