@@ -7,7 +7,7 @@ import shutil
 from functools import cache
 from importlib.util import find_spec
 
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.hosts.docker_exec import ContainerTransport
 from rlx.hosts.errors import ToolMissing
 from rlx.hosts.link import Link
