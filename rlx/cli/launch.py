@@ -73,7 +73,7 @@ def _planned(
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = chosen_target(*where)
     with checked_host(target.site):
-        plans = launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site, launch=True)))
+        plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True))
     narrate_warnings(plans)
     return plans
 
