@@ -107,7 +107,7 @@ def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
 def _lacking(cursor: Cursor) -> Iterable[str]:
     for path, file in cursor.files.items():
         if file.denied:
-            yield f"{path} may not be read by this user of its host"
+            yield f"{'the run directory' if path == '.' else path} may not be read by this user of its host"
     waiting = {path: file for path, file in cursor.files.items() if file.left and not file.denied}
     if waiting:
         what = f"{next(iter(waiting))} is" if len(waiting) == 1 else f"{len(waiting)} files are"

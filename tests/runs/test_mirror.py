@@ -239,6 +239,18 @@ def test_what_may_not_be_read_is_said_to_be_lacking(as_nobody: Run) -> None:
     run.assert_same_evidence()
 
 
+@pytest.mark.parametrize(("folder", "name"), [("events", "attempts/1/events"), ("..", "attempts"), ("../..", ".")])
+def test_a_closed_folder_hides_nothing_without_a_word(as_nobody: Run, folder: str, name: str) -> None:
+    """A training whose umask is 077 makes such ones; without events, a run would be said to have had no noise."""
+    run = as_nobody
+    fill(run)
+    (run.attempt / folder).chmod(0o700)
+    assert run.refresh().files[name].denied
+    (run.attempt / folder).chmod(0o755)
+    assert name not in run.refresh().files
+    run.assert_same_evidence()
+
+
 def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run)
     with monkeypatch.context() as older:
