@@ -14,10 +14,6 @@ from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunPaths, RunRef
 
-_QUIET_S = 900.0
-"""Where nobody can be seen writing, and somebody may: a log that is older than this is not being written. A step with
-a long rollout takes minutes."""
-
 
 def observe_adopted(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     """The observations by id, after a look at each log. A host that does not answer raises nothing."""
@@ -45,13 +41,12 @@ def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observati
 def _state(ref: RunRef, copy: Copy) -> tuple[RunState, str]:
     """Running takes somebody who writes. Finished takes a log that shows its last step, since nothing recorded how the
     command ended; otherwise the run is lost, as any run that nobody lives of and that recorded no end."""
-    if copy.writers:
-        return RunState.RUNNING, "being written"
-    if copy.writers is None and not copy.gone and copy.quiet_s < _QUIET_S:
-        return RunState.RUNNING, f"last written {duration(copy.quiet_s)} ago, by whom this user may not see"
-    why = "the log is gone" if copy.gone else "nobody writes the log any more"
+    if copy.is_written:
+        ago = f"last written {duration(copy.quiet_s)} ago"
+        return RunState.RUNNING, "a process has it open for writing" if copy.writers else f"{ago}, by whom is not seen"
+    why = "the log is gone or another run's" if copy.gone else "nobody writes the log any more"
     if copy.writers is None and not copy.gone:
-        why = f"last written {duration(copy.quiet_s)} ago; this user may not see who would write it"
+        why = f"last written {duration(copy.quiet_s)} ago; who would write it is not seen from there"
     if _shows_its_end(ref):
         return RunState.FINISHED, f"{why}, and it shows the last step; nobody recorded how the command ended"
     return RunState.LOST, f"{why}, and it does not show its end"
