@@ -48,6 +48,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
     observations = observe(index, asked)
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
+    copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
     return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
 
@@ -77,10 +78,11 @@ def _ended_since(
 
 
 def _up_to_its_end(copy: Mirrored, seen: Observation) -> Mirrored:
-    """The end of a run may be known, and its host gone before the evidence of it was copied."""
-    if copy.problem is None or seen.exit_code is None or copy.end is not None:
+    """The end of a run may be known, and its host or its files gone before the evidence of it was copied."""
+    if seen.exit_code is None or copy.end is not None:
         return copy
-    return replace(copy, lacks="the run has ended, but its host does not answer and the copy here is from before that")
+    why = "its host does not answer" if copy.problem else seen.detail or "its files cannot be read"
+    return replace(copy, lacks=f"the run has ended, but {why}, and the copy here is from before that")
 
 
 def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: Mapping[str, Observation]) -> RunState:

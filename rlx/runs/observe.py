@@ -75,7 +75,7 @@ def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observati
     seen = {
         ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
         if ref.place in silent and ref.run_id not in facts
-        else _observation(ref.run_id, facts.get(ref.run_id))
+        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id))
         for ref in refs
     }
     if distant:
@@ -122,9 +122,9 @@ def _reason(failure: RlxError) -> str:
     return first.partition(": ")[2] or first
 
 
-def _observation(run_id: str, facts: Facts | None) -> Observation:
+def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Observation:
     if facts is None:
-        return Observation(run_id, RunState.LOST, detail="its run directory is gone")
+        return _without_folder(run_id, known)
     state = derive_state(facts)
     return Observation(
         run_id=run_id,
@@ -142,6 +142,13 @@ def _observation(run_id: str, facts: Facts | None) -> Observation:
         queued_behind=facts.ahead if state is RunState.QUEUED else 0,
         detail=_detail(facts, state),
     )
+
+
+def _without_folder(run_id: str, known: Sighting | None) -> Observation:
+    """Removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
+    if known is not None and known.observation.state.is_terminal:
+        return replace(known.observation, detail="its run directory is gone")
+    return Observation(run_id, RunState.LOST, detail="its run directory is gone")
 
 
 def _detail(facts: Facts, state: RunState) -> str:
