@@ -11,7 +11,7 @@ from rlx.plan import RunState
 from rlx.runs.adopted import Copy, read_source, refresh_all
 from rlx.runs.duration import duration
 from rlx.runs.manifest import read_manifest
-from rlx.runs.observe import Observation
+from rlx.runs.observe import Observation, unreachable
 from rlx.runs.run import RunPaths, RunRef
 
 
@@ -35,7 +35,9 @@ def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observati
         seconds_since_log=copy.quiet_s + time.time() - (copy.as_of or time.time()),
         detail=f"adopted from {source}: {detail}",
     )
-    return _unanswered(seen, copy, problem) if problem and not copy.final else seen
+    if problem is None or copy.final:
+        return seen
+    return unreachable(seen, copy.as_of, problem, copy.silent_since or time.time())
 
 
 def _state(ref: RunRef, copy: Copy) -> tuple[RunState, str]:
@@ -56,20 +58,3 @@ def _shows_its_end(ref: RunRef) -> bool:
     evidence, manifest = read_evidence(RunPaths(ref.run_dir).attempts), read_manifest(ref.run_dir)
     total = evidence.total_steps or (manifest.plan.expectations.total_steps if manifest else None)
     return total is not None and evidence.last_step >= total
-
-
-def _unanswered(seen: Observation, copy: Copy, problem: RlxError) -> Observation:
-    now = time.time()
-    since = copy.silent_since or now
-    reason = (problem.message.splitlines() or [""])[0]
-    known = f"last known: {seen.state}, {duration(now - copy.as_of)} ago" if copy.as_of else "never seen"
-    return Observation(
-        run_id=seen.run_id,
-        state=RunState.UNREACHABLE,
-        attempt=seen.attempt,
-        log_bytes=seen.log_bytes,
-        detail=f"unreachable since {duration(now - since)} ({reason}); {known}",
-        last_known=seen.state if copy.as_of else None,
-        last_seen_epoch=copy.as_of,
-        unreachable_since=since,
-    )

@@ -97,13 +97,18 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[s
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
     """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
     if known is None:
-        return _unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now, now)
+        return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
     if known.observation.state.is_terminal:
         return known.observation
-    return _unreachable(known.observation, known.seen, failure, known.silent_since or now, now)
+    return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
 
-def _unreachable(then: Observation, seen: float | None, failure: RlxError, since: float, now: float) -> Observation:
+def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:
+    """The run as it was `then`, now that its host does not answer.
+
+    It was `seen` the last time, None if never; the first look in vain was at `since`, both by this machine's clock.
+    """
+    now = time.time()
     last_known = then.state if seen is not None else None
     known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
     return replace(
