@@ -8,6 +8,7 @@ removes it gets it again at the next look. Runs on this machine are read where t
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +69,7 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
     """
     refs = tuple(refs)
     home = index.path.parent / "mirror"
-    found = {ref.run_id: Mirrored(ref.run_dir) for ref in refs if ref.place.is_local}
+    found = {ref.run_id: _near(ref) for ref in refs if ref.place.is_local}
     roots = by_root(ref for ref in refs if not ref.place.is_local)
     with ThreadPoolExecutor(_PLACES_AT_ONCE) as pool:
         asked = [pool.submit(_refresh_root, home, *root, ids, whole) for root, ids in roots.items()]
@@ -80,7 +81,20 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
 def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
     """The files of these runs by id as they are here; nobody is asked."""
     home = index.path.parent / "mirror"
-    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+    return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+
+
+def _near(ref: RunRef) -> Mirrored:
+    """Read where it is. Root in a container may have written what this user cannot read."""
+    closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
+    first = next(closed, None)
+    return Mirrored(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
+
+
+def _evidence_of(run_dir: Path) -> Iterable[Path]:
+    for attempt in RunPaths(run_dir).attempts:
+        yield from (attempt / name for name in ("log", "metrics.jsonl", "events", "validation"))
+        yield from (path for name in ("events", "validation") for path in attempt.glob(f"{name}/*.jsonl"))
 
 
 def _unasked(home: Path, ref: RunRef) -> Mirrored:
