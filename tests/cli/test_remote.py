@@ -78,6 +78,12 @@ def test_status_of_a_dead_host_is_an_answer_with_what_was_last_known(far: Far) -
     assert "what was known of it before" in asked.stderr and "unreachable" in asked.stdout
 
 
+def test_of_a_dead_host_that_nobody_knows_it_is_not_said_that_it_has_no_runs(far: Far) -> None:
+    far.go_down()
+    done = rlx("status", "--host", "ssh://loop", code=4)
+    assert "no runs" not in done.stderr and "nothing answers there" in done.stderr
+
+
 def test_what_needs_the_host_is_exit_4_and_does_the_rest(far: Far) -> None:
     away = started(far, FOREVER, "away")
     near = start_one(FOREVER)
