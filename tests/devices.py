@@ -35,13 +35,15 @@ exec sleep infinity
 @contextmanager
 def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> Iterator[Path]:
     """While it lasts, the local host has these nodes in its /dev. Yields a folder for programs, first on its PATH."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
+    if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("device nodes of our own need root and a mount namespace")
     programs, dev = folder / "programs", folder / "dev"
     programs.mkdir()
     dev.mkdir()
     keeper = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", _SETUP, "devices", str(dev), *nodes], stdout=subprocess.PIPE, text=True
+        ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", _SETUP, "devices", str(dev), *nodes],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert keeper.stdout is not None

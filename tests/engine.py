@@ -36,7 +36,17 @@ class Engine:
         self._docker_in("import", "-", _IMAGE, stdin=_image())
 
     def start(self) -> None:
-        command = ["dockerd", "-H", self.environment["DOCKER_HOST"], "--data-root", f"{self.folder}/data"]
+        # It ends, and its containers with it, when a test process is killed that could not end it.
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "dockerd",
+            "-H",
+            self.environment["DOCKER_HOST"],
+            "--data-root",
+            f"{self.folder}/data",
+        ]
         command += ["--exec-root", f"{self.folder}/exec", "--pidfile", f"{self.folder}/pid", "--bridge", "none"]
         command += ["--iptables=false", "--ip-masq=false", "--storage-driver", "vfs"]
         with (self.folder / "log").open("ab") as log:
@@ -127,7 +137,7 @@ def why_not() -> str:
     """What is missing for an engine; empty if nothing."""
     if os.geteuid() != 0:
         return "a Docker Engine of our own needs root"
-    missing = [tool for tool in ("dockerd", "containerd", "docker") if shutil.which(tool) is None]
+    missing = [tool for tool in ("dockerd", "containerd", "docker", "setpriv") if shutil.which(tool) is None]
     return f"{', '.join(missing)} is not installed" if missing else ""
 
 

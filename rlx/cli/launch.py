@@ -66,12 +66,14 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
 ) -> Sequence[LaunchPlan]:
+    from rlx.cli.host_check import checked_host
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = chosen_target(*where)
-    plans = launchable(target.placed(draft_plans(recipe, arms, seeds, sets, target.site, launch=True)))
+    with checked_host(target.site):
+        plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True))
     narrate_warnings(plans)
     return plans
 

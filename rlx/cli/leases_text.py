@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rlx.runs.duration import duration
+
 if TYPE_CHECKING:
     from rlx.runs.leases import Leases
 
@@ -29,12 +31,7 @@ def lease_lines(leases: Leases, now: float) -> list[str]:
 
 def _owner(user: str, container: str | None, seconds: float) -> str:
     where = f" in {container[:12]}" if container else ""
-    return f"{user}{where}, for {_duration(seconds)}"
-
-
-def _duration(seconds: float) -> str:
-    minutes = max(0, int(seconds)) // 60
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return f"{user}{where}, for {duration(max(0.0, seconds))}"
 
 
 def _by_device(leases: Leases) -> Iterable[tuple[str, int, str]]:

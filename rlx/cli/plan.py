@@ -34,7 +34,7 @@ def plan(
     from rlx.cli.planning import draft_plans, errors_of
 
     target = chosen_target(host, container, devices)
-    plans = target.placed(draft_plans(recipe, arm or (), seed or (), set_ or (), target.site))
+    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
     print_plans(plans, as_json, files)
     if any(errors_of(one) for one in plans):
         narrate("rlx: this cannot be launched; see the findings")

@@ -6,33 +6,46 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx.cli.output import narrate
 from rlx.errors import UsageError
-from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
+from rlx.plan import Finding, FoundTree, LaunchPlan, Severity, from_jsonable
+
+if TYPE_CHECKING:
+    from rlx.cli.site import Target
+    from rlx.recipe import ResolvedRecipe
 
 ALL_ARMS = "all"
 
 
 def draft_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], site: Site, *, launch: bool = False
+    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], target: Target, *, launch: bool = False
 ) -> list[LaunchPlan]:
     """One plan for each arm and seed; `launchable` tells whether they can be launched.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
-    site has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
+    target has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
+    A host that is known to lack the devices is not asked at all.
     Raises UsageError for what cannot be planned.
     """
     from rlx.backends import load_backend
     from rlx.cli.backend_tree import BackendTrees
+    from rlx.hosts.devices import is_misplaced
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    trees = BackendTrees(site, launch)
-    return [load_backend(one.recipe.backend.kind).plan(one, site, trees.of(one)) for one in resolved]
+    trees = BackendTrees(target.site, launch)
+
+    def plan(one: ResolvedRecipe, found: FoundTree | None = None) -> LaunchPlan:
+        return target.placed(load_backend(one.recipe.backend.kind).plan(one, target.site, found))
+
+    unasked = [plan(one) for one in resolved]
+    if any(is_misplaced(one) for one in unasked):
+        return unasked
+    return [plan(one, trees.of(one)) for one in resolved]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:

@@ -5,26 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rlx.errors import UsageError
-from rlx.runs.duration import duration
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
-    from rlx.runs import Index, RunRef
+    from rlx.plan import Site
+    from rlx.runs import Index, Leases, RunRef
     from rlx.runs.overview import Overview
 
 _WATCH_SECONDS = 2.0
-
-_STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
-    "unreachable": "yellow"
-}
-_VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
 
 
 def status(
@@ -34,7 +26,7 @@ def status(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run there is.")] = False,
     host: Annotated[
-        str | None, typer.Option(help="Every run on this host, whoever launched it, from whichever machine.")
+        str | None, typer.Option(help="Every run on this host, whoever launched it, and who has its devices.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
@@ -51,32 +43,60 @@ def status(
     if names and (host or everything):
         raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
     index = open_index()
-    _read_again(index, host, everything)
+    site = _read_again(index, host, everything)
     look = _watcher(index, names or (), everything, host)
     if watch:
         _watch(look, verbose)
         return
     rows = look()
+    leases = _leases(site) if host and site else None
     if as_json:
-        print_json({"runs": [row_document(row) for row in rows]})
-    elif not rows:
+        print_json({"runs": [row_document(row) for row in rows], **({"devices": leases} if leases else {})})
+        return
+    if not rows:
         narrate(f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local")
     else:
         _print(rows, verbose)
+    if leases:
+        _print_leases(leases)
 
 
-def _read_again(index: Index, host: str | None, everything: bool) -> None:
-    """The index is a cache: what lies on the host is the truth, also about what others launched."""
+def _read_again(index: Index, host: str | None, everything: bool) -> Site | None:
+    """The index is a cache: what lies on the host is the truth, also about what others launched.
+
+    None where nothing was read: nobody asked for it, or the host does not answer.
+    """
     from rlx.cli.output import narrate
     from rlx.hosts import local_site, locate, site_of
     from rlx.hosts.errors import HostError
 
     if host is None and not everything:
-        return
+        return None
     try:
-        index.rebuild(locate(site_of(host))[0] if host else local_site())
+        site = locate(site_of(host))[0] if host else local_site()
+        index.rebuild(site)
     except HostError as error:
         narrate(f"rlx: {error.message}; what was known of it before:")
+        return None
+    return site
+
+
+def _leases(site: Site) -> Leases | None:
+    """Who has the devices of the host; None if it no longer answers."""
+    from rlx.hosts.errors import HostError
+    from rlx.runs import look_at_leases
+
+    try:
+        return look_at_leases(site.place, site.leases)
+    except HostError:
+        return None
+
+
+def _print_leases(leases: Leases) -> None:
+    from rlx.cli.leases_text import lease_lines
+
+    for line in lease_lines(leases, time.time()):
+        print(line)
 
 
 def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | None) -> Callable[[], list[Overview]]:
@@ -110,12 +130,14 @@ def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | N
 
 def _print(rows: Sequence[Overview], verbose: bool) -> None:
     from rlx.cli.output import console
+    from rlx.cli.status_text import tables
 
-    console().print(_tables(rows, verbose))
+    console().print(tables(rows, verbose))
 
 
 def _watch(look: Callable[[], Sequence[Overview]], verbose: bool) -> None:
     from rlx.cli.output import console
+    from rlx.cli.status_text import tables
 
     def ended(rows: Sequence[Overview]) -> bool:
         return all(row.state.is_terminal for row in rows)
@@ -131,71 +153,10 @@ def _watch(look: Callable[[], Sequence[Overview]], verbose: bool) -> None:
     with Live(console=console(), auto_refresh=False) as live:
         while True:
             rows = look()
-            live.update(_tables(rows, verbose), refresh=True)
+            live.update(tables(rows, verbose), refresh=True)
             if ended(rows):
                 return
             time.sleep(_WATCH_SECONDS)
-
-
-def _tables(rows: Sequence[Overview], verbose: bool) -> Group:
-    """A table for each launch: its runs are the ones that belong side by side."""
-    from rich.console import Group
-
-    parts: list[Any] = []
-    for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
-        launched = list(group)
-        parts.append(_table(launched))
-        parts.extend(_details(launched) if verbose else [])
-    return Group(*parts)
-
-
-def _table(rows: Sequence[Overview]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    first = rows[0].ref
-    container = f":{rows[0].container}" if rows[0].container else ""
-    title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("ARM", "STATE", "PROGRESS", "S/STEP", "LEFT", "VAL-CORE", "NOISE", "VERDICT"):
-        table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
-    several_seeds = len({row.ref.seed for row in rows}) > 1
-    for row in rows:
-        state, verdict = row.state.value, row.verdict.status.value
-        table.add_row(
-            Text(f"{row.ref.arm}-s{row.ref.seed}" if several_seeds else row.ref.arm),
-            Text(state, style=_STATE_STYLE.get(state, "")),
-            progress_cell(row),
-            f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
-            duration(row.seconds_left) if row.seconds_left is not None else "–",
-            f"{row.validation[1]:.4f} @{row.validation[0]}" if row.validation else "–",
-            Text(row.verdict.noise),
-            Text(verdict, style=_VERDICT_STYLE[verdict]),
-        )
-    return table
-
-
-def progress_cell(row: Overview) -> str:
-    """`step 12/20`, or what a run without a step is doing."""
-    if row.observation.queued_behind and not row.steps_done:
-        return f"behind {row.observation.queued_behind}"
-    return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
-
-
-def _details(rows: Sequence[Overview]) -> list[Any]:
-    from rich.text import Text
-
-    lines = []
-    for row in rows:
-        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.host}:{row.ref.shown_dir}"]
-        lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
-        lines += [f"  {row.observation.detail}"] if row.observation.detail else []
-        lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
-    return [Text(line) for line in lines]
-
-
-def _submitter(row: Overview) -> str:
-    return f"{row.submitted_by.get('user', '?')}@{row.submitted_by.get('machine', '?')}"
 
 
 def row_document(row: Overview) -> Mapping[str, Any]:

@@ -53,7 +53,9 @@ def locate(site: Site) -> tuple[Site, tuple[str, ...]]:
     if found.root is None or found.container_root is None:
         return _settle_inside(site, found)
     _check_tools(site, found, _NEEDED)
-    return replace(site, container_id=found.id, root=found.root, container_root=found.container_root), ()
+    return replace(
+        site, container_id=found.id, image=found.image, root=found.root, container_root=found.container_root
+    ), ()
 
 
 def inspect_container(site: Site) -> Container:
@@ -104,7 +106,7 @@ def _settle_inside(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]
         f"container and go with it, and devices are leased only against other runs in it; mount one with docker run -v"
     )
     place = replace(site.place, inside=found.id)
-    return replace(site, place=place, container_id=found.id, container_root=None), (warning,)
+    return replace(site, place=place, container_id=found.id, image=found.image, container_root=None), (warning,)
 
 
 def _check_tools(site: Site, found: Container, needed: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ a quiet `tail -F` would stay for ever.
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ class RemoteTransport:
         except TimeoutError:
             raise timed_out(self.link.host, cmd, timeout_s) from None
         reply = _Reply(mark.encode(), err)
-        if reply.code is not None:
+        if code == 0 and reply.code is not None:
             return Completed(reply.code, _after(out, mark.encode() + b"\n"), reply.err)
         self._raise_unless_harmless(cmd, code, reply)
         return None
@@ -106,7 +107,7 @@ class RemoteTransport:
             yield from _behind(mark.encode() + b"\n", chunks)
             code, err = session.end()
             reply = _Reply(mark.encode(), err)
-            if reply.code is not None:
+            if code == 0 and reply.code is not None:
                 return
             self._raise_unless_harmless(cmd, code, reply)
             session = sessions.enter_context(self.link.open(self._entry, streaming=True))
@@ -124,13 +125,17 @@ class RemoteTransport:
 
 
 class _Reply:
-    """What stderr says: noise, mark, the command's complaints, mark and exit status."""
+    """What stderr says: noise, mark, the command's complaints, mark and exit status.
+
+    The end mark may overtake the last of stdout, so all is there only if the connection ended well too.
+    """
 
     def __init__(self, mark: bytes, err: bytes) -> None:
         before, *parts = err.split(mark)
         self.began = bool(parts)
         self.err = parts[0].removeprefix(b"\n") if parts else b""
-        self.code = int(parts[1].split()[0]) if len(parts) > 1 else None
+        ended = re.match(rb" (\d+)\n", parts[1]) if len(parts) > 1 else None
+        self.code = int(ended.group(1)) if ended else None
         self.said = (self.err if self.began else before).decode(errors="replace").strip()
 
 

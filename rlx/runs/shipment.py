@@ -23,6 +23,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
     "container",
+    "image",
     "devices",
     "foreign",
     "attempts",
@@ -169,6 +170,8 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, s
         PlannedFile("manifest.json", render_manifest(ref, position, plan)),
         PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
     ]
+    if plan.site.image is not None:
+        own.append(PlannedFile("image", f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
         own.append(PlannedFile("container", container_file(plan.site, ref)))
     if secrets:

@@ -174,7 +174,8 @@ def _state_after(end: Exit, stop_asked: bool) -> RunState:
 
 def _state_while_started(facts: Facts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
-    if not facts.may_be_alive and not just_started:
+    # A holder outlives the supervisor by the moment that it takes to record what became of it.
+    if not facts.may_be_alive and not just_started and facts.holder is not Life.LIVE:
         return RunState.LOST
     return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
 

@@ -18,10 +18,10 @@ from rlx.errors import ExitCode
 from rlx.hosts import LocalTransport, Transport, transport_for
 from rlx.hosts.errors import TimedOut
 from rlx.plan import LOCAL, Cmd
-from tests.hosts.engine import Engine, engine
+from tests.engine import Engine
 from tests.loopback import Loopback, loopback
 
-__all__ = ["engine", "loopback"]
+__all__ = ["loopback"]
 
 OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"}
 ALLOWED = {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM"} | OF_A_SHELL
@@ -37,26 +37,27 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
         yield transport_for(request.getfixturevalue("loopback").place_via(kind))
     else:
         container = request.getfixturevalue("container")
-        yield from container_host(container, request.getfixturevalue("engine"), monkeypatch, tmp_path, kind)
+        yield from container_host(container, request.getfixturevalue("running_engine"), monkeypatch, tmp_path, kind)
 
 
 @pytest.fixture(scope="module")
-def container(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def container(running_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """With the folder of the tests where it is outside."""
     name, folder = f"contract-{os.getpid()}", tmp_path_factory.getbasetemp()
-    engine.container(name, "-v", f"{folder}:{folder}")
+    running_engine.run_container(name, {folder: folder})
     yield name
-    engine.docker("rm", "-f", name)
+    running_engine.docker("rm", "-f", name)
 
 
 def container_host(
     name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, folder: Path, kind: str
 ) -> Iterator[Transport]:
-    monkeypatch.setenv("DOCKER_HOST", engine.socket)
+    for variable, value in engine.environment.items():
+        monkeypatch.setenv(variable, value)
     if kind == "docker":
         yield transport_for(replace(LOCAL, inside=name))
         return
-    server = Loopback(folder / "server", {"DOCKER_HOST": engine.socket})
+    server = Loopback(folder / "server", engine.environment)
     monkeypatch.setenv("RLX_SSH_CONFIG", str(server.config))
     with server:
         yield transport_for(replace(server.place, inside=name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,21 +11,19 @@ from rlx.errors import ExitCode, UsageError
 from rlx.hosts import transport_for
 from rlx.hosts.errors import ContainerGone
 from rlx.plan import LOCAL, Cmd
-from tests.hosts.engine import Engine, engine
+from tests.engine import Engine
 from tests.loopback import Loopback, loopback
 
-__all__ = ["engine", "loopback"]
+__all__ = ["loopback"]
 
 NAME = f"entered-{os.getpid()}"
 INSIDE = replace(LOCAL, inside=NAME)
 
 
 @pytest.fixture
-def container(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    monkeypatch.setenv("DOCKER_HOST", engine.socket)
-    engine.container(NAME, "-e", "ASCEND_HOME=/usr/local/Ascend")
-    yield engine
-    engine.docker("rm", "-f", NAME)
+def container(engine: Engine) -> Engine:
+    engine.run_container(NAME, options=("-e", "ASCEND_HOME=/usr/local/Ascend"))
+    return engine
 
 
 def refused(wording: str) -> ContainerGone:
@@ -46,7 +43,7 @@ def test_a_stopped_container_and_none_at_all(container: Engine) -> None:
     assert f"docker start {NAME}" in refused("is not running").hint
     container.docker("rm", NAME)
     assert not refused("no such container").arrived
-    container.container(NAME)
+    container.run_container(NAME)
     assert transport_for(INSIDE).run(Cmd("echo", "back"), timeout_s=30).out == b"back\n"
 
 

@@ -26,8 +26,12 @@ def rig_switch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_rig(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Rig]]:
+def new_rig(
+    rig_switch: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[int], Rig]]:
     """Makes rigs of any number of hosts; each test has its own, since a used one is never quite like a new one."""
+    # The client has an ssh configuration where every user has it.
+    monkeypatch.delenv("RLX_SSH_CONFIG", raising=False)
     with ExitStack() as rigs:
 
         def start(count: int) -> Rig:

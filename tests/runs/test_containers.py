@@ -15,7 +15,7 @@ import pytest
 from rlx.errors import RlxError
 from rlx.hosts import local_site, locate
 from rlx.plan import LaunchPlan, RunState, Site
-from rlx.runs import Observation, RunRef, look_at_leases, observe, stop
+from rlx.runs import Index, Observation, RunRef, look_at_leases, observe, stop
 from tests.conftest import stop_runs_below
 from tests.devices import put_program
 from tests.engine import Engine
@@ -26,6 +26,7 @@ from tests.runs.toys import (
     command_lines,
     ended,
     holder_pid,
+    home,
     is_running,
     log_of,
     marked_processes,
@@ -349,7 +350,7 @@ def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, t
     other = shared(engine, tmp_path, "other")
     first, second = start_in(site, FOREVER), start_in(replace(other, leases=other.leases + "-2"), FOREVER)
     engine.docker("kill", "other")
-    seen = observe([first, second])
+    seen = observe(Index(home()), [first, second])
     assert seen[first.run_id].leader_live
     assert seen[second.run_id].state is RunState.LOST
 

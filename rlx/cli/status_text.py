@@ -1,0 +1,80 @@
+"""The runs of `rlx status` as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rlx.runs.duration import duration
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from rlx.runs.overview import Overview
+
+_STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
+    "unreachable": "yellow"
+}
+_VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
+
+
+def tables(rows: Sequence[Overview], verbose: bool) -> Group:
+    """A table for each launch: its runs are the ones that belong side by side."""
+    from rich.console import Group
+
+    parts: list[Any] = []
+    for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
+        launched = list(group)
+        parts.append(_table(launched))
+        parts.extend(_details(launched) if verbose else [])
+    return Group(*parts)
+
+
+def _table(rows: Sequence[Overview]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    first = rows[0].ref
+    container = f":{rows[0].container}" if rows[0].container else ""
+    title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("ARM", "STATE", "PROGRESS", "S/STEP", "LEFT", "VAL-CORE", "NOISE", "VERDICT"):
+        table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
+    several_seeds = len({row.ref.seed for row in rows}) > 1
+    for row in rows:
+        state, verdict = row.state.value, row.verdict.status.value
+        table.add_row(
+            Text(f"{row.ref.arm}-s{row.ref.seed}" if several_seeds else row.ref.arm),
+            Text(state, style=_STATE_STYLE.get(state, "")),
+            progress_cell(row),
+            f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
+            duration(row.seconds_left) if row.seconds_left is not None else "–",
+            f"{row.validation[1]:.4f} @{row.validation[0]}" if row.validation else "–",
+            Text(row.verdict.noise),
+            Text(verdict, style=_VERDICT_STYLE[verdict]),
+        )
+    return table
+
+
+def progress_cell(row: Overview) -> str:
+    """`step 12/20`, or what a run without a step is doing."""
+    if row.observation.queued_behind and not row.steps_done:
+        return f"behind {row.observation.queued_behind}"
+    return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
+
+
+def _details(rows: Sequence[Overview]) -> list[Any]:
+    from rich.text import Text
+
+    lines = []
+    for row in rows:
+        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.host}:{row.ref.shown_dir}"]
+        lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
+        lines += [f"  {row.observation.detail}"] if row.observation.detail else []
+        lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
+    return [Text(line) for line in lines]
+
+
+def _submitter(row: Overview) -> str:
+    return f"{row.submitted_by.get('user', '?')}@{row.submitted_by.get('machine', '?')}"
