@@ -14,7 +14,7 @@ from tests.rig import Client, Container, Host, Rig
 
 pytestmark = pytest.mark.training
 
-# Enough steps with and without noise for the second witness: 7 and 3.
+# Enough steps with and without noise for the second witness: 6 and 4.
 SHORT = ("train.steps=10", "eval.every=5", "arms.aqn.aqn.stages=3")
 # Two trainings and all the rest share the processors of one small machine.
 PATIENCE_S = 900
