@@ -108,9 +108,10 @@ def _leases(site: Site) -> Leases | None:
 
 def _print_leases(leases: Leases) -> None:
     from rlx.cli.leases_text import lease_lines
+    from rlx.cli.output import print_text
 
     for line in lease_lines(leases, time.time()):
-        print(line)
+        print_text(line)
 
 
 def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | None) -> Callable[[], list[Overview]]:

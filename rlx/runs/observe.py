@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted import is_adopted
@@ -89,7 +90,9 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[s
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
         # Beyond this, naming them costs more than hearing about all.
         named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        return parse_report(supervisor.call(place, "report", root, *named, timeout_s=deadline_s))
+        text = supervisor.call(place, "report", root, *named, timeout_s=deadline_s)
+        with reading_answer(place.host, "rlx status"):
+            return parse_report(text)
 
     return ask(refs, report, deadline_s)
 

@@ -373,4 +373,5 @@ def test_a_container_stopped_in_the_middle_of_a_stop_leaves_the_truth(engine: En
     engine.docker("stop", "-t", "0", "trainer")
     result = stop(ref, 0)
     assert (result.ended, result.left) == ((), ())
-    assert see(ref).state is RunState.LOST
+    # Its holder still has to see it.
+    reaches(ref, RunState.LOST)
