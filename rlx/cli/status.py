@@ -89,7 +89,7 @@ def _located(host: str) -> Site:
 
     site = site_of(host)
     try:
-        return locate(site)[0]
+        return locate(site, reading=True)[0]
     except ContainerGone as error:
         narrate(f"rlx: {error.message}; runs below {site.root} of the host itself:")
         return site

@@ -42,14 +42,15 @@ class Container:
     is_writable: bool
 
 
-def locate(site: Site) -> tuple[Site, tuple[str, ...]]:
+def locate(site: Site, *, reading: bool = False) -> tuple[Site, tuple[str, ...]]:
     """The site with its container found and the place of its runs settled, and warnings. Without a container: itself.
 
+    A launch tries the shared folder by a file; who is only `reading` takes the one that has runs, and writes nothing.
     Raises ContainerGone if there is no such container, if it does not run, or if this user or rlx cannot use it.
     """
     if site.container is None or site.place.inside is not None:
         return site, ()
-    found = inspect_container(site)
+    found = inspect_container(site, reading=reading)
     if found.root is None or found.container_root is None:
         return _settle_inside(site, found)
     _check_tools(site, found, _NEEDED)
@@ -58,10 +59,11 @@ def locate(site: Site) -> tuple[Site, tuple[str, ...]]:
     ), ()
 
 
-def inspect_container(site: Site) -> Container:
+def inspect_container(site: Site, *, reading: bool = False) -> Container:
     """What the host says of the site's container. Raises ContainerGone."""
     script = (payload_folder() / "locate.sh").read_bytes()
-    cmd = Cmd("sh", "-s", "--", site.container or "", _without_slash(site.root))
+    task = "look" if reading else "try"
+    cmd = Cmd("sh", "-s", "--", site.container or "", _without_slash(site.root), task)
     completed = transport_for(site.place).run(cmd, stdin=script, timeout_s=_TIMEOUT_S)
     if completed.code != 0:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Looks at a running container, and finds the folder that it shares with its host and that runs can use. POSIX sh.
 #
-#   locate.sh CONTAINER ROOT     ROOT: what the site names, `~/rlx` if it leaves the choice
+#   locate.sh CONTAINER ROOT TASK   ROOT: what the site names, `~/rlx` if it leaves the choice. TASK: `try`, or `look`,
+#                                   which writes to no shared folder and finds runs that are there already
 #
 # Prints `<key> <value>` lines. `error <kind> <text>` ends them; hosts/containers.py has the words for each kind.
 # A folder counts only if a 0700 folder of this user in it can be read and written inside: mounts hide each other,
@@ -138,6 +139,7 @@ for tool in bash setsid grep od mktemp stat tail flock tar; do
     ! command -v "$tool" >/dev/null || echo "tool $tool"
 done
 case $0 in "~" | "~/"*) root=${HOME:-/}${0#"~"} ;; *) root=$0 ;; esac
+[ ! -d "$root/runs" ] || echo "runs inside"
 until [ -d "$root" ]; do root=${root%/*} root=${root:-/}; done
 echo "storage $(stat -f -c %T "$root" 2>/dev/null)"
 [ ! -w "$root" ] || echo "writable yes"
@@ -157,11 +159,28 @@ visit() {
 choose() {
     while IFS=$TAB read -r probe outside inside _; do
         answered "$probe" || continue
-        [ "$outside" != "$root" ] || outside=$asked
-        printf 'root %s\ncontainer_root %s\n' "$outside" "$inside"
+        say_root
         return
     done <"$probes"
     [ ! -s "$candidates" ] || printf 'unusable %s\n' "$(cut -f 1 "$candidates" | tr '\n' ' ')"
+}
+
+# The first folder that has runs, by the same preference; with none, that of the next launch, as far as one can tell.
+find_runs() {
+    while IFS=$TAB read -r outside inside; do
+        if [ -n "$outside" ] && [ -d "$outside/runs" ]; then
+            say_root
+            return
+        fi
+    done <"$candidates"
+    case $answer in *"${NEWLINE}runs inside"*) return ;; esac
+    IFS=$TAB read -r outside inside <"$candidates"
+    [ -z "$outside" ] || say_root
+}
+
+say_root() {
+    [ "$outside" != "$root" ] || outside=$asked
+    printf 'root %s\ncontainer_root %s\n' "$outside" "$inside"
 }
 
 answered() {
@@ -194,7 +213,12 @@ find_mounts <"$work/seen"
 printf %s "$MOUNTS" >"$mounts"
 find_candidates
 printf %s "$CANDIDATES" >"$candidates"
-prepare_probes
-printf %s "$PROBES" >"$probes"
-visit
-choose
+if [ "$3" = look ]; then
+    visit
+    find_runs
+else
+    prepare_probes
+    printf %s "$PROBES" >"$probes"
+    visit
+    choose
+fi

@@ -95,6 +95,26 @@ def test_a_mount_with_runs_is_preferred(engine: Engine, own_home: Path, disk: Pa
     assert locate(site_with())[0].container_root == "/b/rlx-root"
 
 
+def test_who_only_reads_finds_the_same_and_writes_nothing(engine: Engine, own_home: Path, disk: Path) -> None:
+    for name in ("a", "b"):
+        (disk / name).mkdir()
+    engine.run_container("trainer", {disk / name: f"/{name}" for name in ("a", "b")})
+    times = {folder: folder.stat().st_mtime_ns for folder in (disk / "a", disk / "b")}
+    nothing_yet, _ = locate(site_with(), reading=True)
+    assert nothing_yet.place.inside is None and nothing_yet.container_root is not None
+    (disk / "b" / "rlx-root" / "runs").mkdir(parents=True)
+    times[disk / "b"] = (disk / "b").stat().st_mtime_ns
+    assert locate(site_with(), reading=True)[0].container_root == "/b/rlx-root"
+    assert {folder: folder.stat().st_mtime_ns for folder in times} == times
+    assert locate(site_with(), reading=True) == locate(site_with())
+
+
+def test_who_only_reads_finds_runs_inside(engine: Engine, disk: Path) -> None:
+    container = engine.run_container("trainer", {disk: "/workspace"})
+    engine.docker("exec", "trainer", "mkdir", "-p", "/opt/rlx/runs")
+    assert locate(site_with("/opt/rlx"), reading=True)[0].place.inside == container
+
+
 def test_without_a_shared_folder_the_runs_lie_inside(engine: Engine, own_home: Path) -> None:
     container = engine.run_container("trainer")
     site, (warning,) = locate(site_with())
