@@ -76,6 +76,8 @@ def _read_again(index: Index, host: str | None, everything: bool) -> Site | None
         site = locate(site_of(host))[0] if host else local_site()
         index.rebuild(site)
     except HostError as error:
+        if not any(ref.host == host for ref in index.runs()):
+            raise
         narrate(f"rlx: {error.message}; what was known of it before:")
         return None
     return site

@@ -9,7 +9,7 @@ from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import RunState
 from rlx.runs.adopted import Copy, read_source, refresh_all
-from rlx.runs.duration import duration
+from rlx.runs.duration import duration, moment
 from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunPaths, RunRef
@@ -73,7 +73,7 @@ def _unanswered(seen: Observation, copy: Copy, problem: RlxError) -> Observation
         state=RunState.UNREACHABLE,
         attempt=seen.attempt,
         log_bytes=seen.log_bytes,
-        detail=f"unreachable since {duration(now - since)} ({reason}); {known}",
+        detail=f"unreachable since {moment(since)} ({reason}); {known}",
         last_known=seen.state if copy.as_of else None,
         last_seen_epoch=copy.as_of,
         unreachable_since=since,

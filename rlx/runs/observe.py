@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted import is_adopted
-from rlx.runs.duration import duration
+from rlx.runs.duration import duration, moment
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
 from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
@@ -109,7 +109,7 @@ def _unreachable(then: Observation, seen: float | None, failure: RlxError, since
     return replace(
         then,
         state=RunState.UNREACHABLE,
-        detail=f"unreachable since {duration(now - since)} ({_reason(failure)}); {known}",
+        detail=f"unreachable since {moment(since)} ({_reason(failure)}); {known}",
         last_known=last_known,
         last_seen_epoch=seen,
         unreachable_since=since,
