@@ -43,10 +43,10 @@ def plan(
 
 def print_plans(plans: Sequence[LaunchPlan], as_json: bool, files: bool = False) -> None:
     """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike."""
-    from rlx.cli.output import print_json
+    from rlx.cli.output import print_json, print_text
     from rlx.cli.plan_text import plan_text
 
     if as_json:
         print_json({"plans": plans})
     else:
-        print("\n\n".join(plan_text(one, files) for one in plans))
+        print_text("\n\n".join(plan_text(one, files) for one in plans))
