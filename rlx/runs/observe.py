@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted import is_adopted
+from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.duration import duration, moment
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
@@ -59,7 +59,7 @@ def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
         return _observe_own(index, refs)
-    from rlx.runs.adopted_state import observe_adopted
+    from rlx.runs.adopted.state import observe_adopted
 
     seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
