@@ -6,11 +6,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx.cli.output import narrate
 from rlx.errors import UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, Site, from_jsonable
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree
+    from rlx.recipe import ResolvedRecipe
 
 ALL_ARMS = "all"
 
@@ -24,15 +28,33 @@ def draft_plans(
     site has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
     Raises UsageError for what cannot be planned.
     """
-    from rlx.backends import load_backend
-    from rlx.cli.backend_tree import BackendTrees
+    resolved = resolve_runs(recipe, arms, seeds, sets)
+    return rendered(resolved, found_trees(resolved, site, launch=launch), site)
+
+
+def resolve_runs(recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str]) -> list[ResolvedRecipe]:
+    """The recipe once for each arm and seed. Raises UsageError."""
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
-    resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
+    return [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
+
+
+def found_trees(resolved: Sequence[ResolvedRecipe], site: Site, *, launch: bool) -> list[FoundTree | None]:
+    """What each of them would import on the site. Raises HostError for a `launch` to a host that does not answer."""
+    from rlx.cli.backend_tree import BackendTrees
+
     trees = BackendTrees(site, launch)
-    return [load_backend(one.recipe.backend.kind).plan(one, site, trees.of(one)) for one in resolved]
+    return [trees.of(one) for one in resolved]
+
+
+def rendered(resolved: Sequence[ResolvedRecipe], trees: Sequence[FoundTree | None], site: Site) -> list[LaunchPlan]:
+    """Their plans. Raises UsageError for what cannot be planned."""
+    from rlx.backends import load_backend
+
+    pairs = zip(resolved, trees, strict=True)
+    return [load_backend(one.recipe.backend.kind).plan(one, site, tree) for one, tree in pairs]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:
