@@ -79,9 +79,12 @@ def _plan(name: str, arm: str | None, recipe: str | None, seed: int | None) -> L
 
 def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
     from rlx.cli.planning import draft_plans
-    from rlx.plan import Site
+    from rlx.cli.site import Target
+    from rlx.hosts import Host
+    from rlx.plan import LOCAL, Site
 
-    plans = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], Site())
+    nowhere = Target(Host(LOCAL.host), Site())
+    plans = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere)
     if len(plans) > 1:
         arms = ", ".join(plan.arm for plan in plans)
         raise UsageError(f"{recipe} has several arms: {arms}", "say which one the log is of: --arm")

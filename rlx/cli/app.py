@@ -96,9 +96,9 @@ def run() -> None:
     try:
         app(standalone_mode=True)
     except RlxError as error:
-        sys.stderr.write(f"rlx: {error.message}\n")
+        _complain(f"rlx: {error.message}")
         if error.hint:
-            sys.stderr.write(f"  fix: {error.hint}\n")
+            _complain(f"  fix: {error.hint}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
@@ -115,6 +115,12 @@ def run() -> None:
         sys.exit(_report_bug(error))
 
 
+def _complain(text: str) -> None:
+    from rlx.cli.terminal_text import printable
+
+    sys.stderr.write(f"{printable(text)}\n")
+
+
 def _report_bug(error: Exception) -> ExitCode:
     import traceback
 
@@ -129,5 +135,5 @@ def _report_bug(error: Exception) -> ExitCode:
         kept = f"the details are in {path}"
     except OSError as problem:
         kept = f"the details could not be kept ({problem})"
-    sys.stderr.write(f"rlx: this is a bug in rlx ({type(error).__name__}: {error}); {kept}\n")
+    _complain(f"rlx: this is a bug in rlx ({type(error).__name__}: {error}); {kept}")
     return ExitCode.BUG

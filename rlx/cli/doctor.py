@@ -25,7 +25,7 @@ def doctor(
     One connection, and nothing is written there. Exit code 5 if a finding is an error, 4 if the host cannot be reached.
     """
     from rlx.cli.doctor_text import doctor_text
-    from rlx.cli.output import narrate, print_json
+    from rlx.cli.output import narrate, print_json, print_text
     from rlx.errors import ExitCode
     from rlx.hosts import site_of
     from rlx.preflight import findings_of, has_errors
@@ -38,7 +38,7 @@ def doctor(
     if as_json:
         print_json(document(examined, findings))
     else:
-        print(doctor_text(examined, findings))
+        print_text(doctor_text(examined, findings))
     if has_errors(findings):
         raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
 

@@ -50,7 +50,7 @@ def _machine(side: Side) -> Iterator[tuple[str, str]]:
         free = f"{_gib(folder['free_kib'])} of {_gib(folder['total_kib'])} free"
         yield "disk", f"{folder['path']}: {free}, {folder['type'] or 'unknown file system'} at {folder['mount']}"
     processes = side.of("processes")
-    if processes:
+    if processes and processes["total"] is not None:
         yield "processes", f"{processes['total']}, {processes['zombies']} of them zombies"
     if side.of("tools"):
         yield "tmux", side.of("tools")["tmux_version"] or "none"
@@ -65,7 +65,7 @@ def _docker(examined: Examined) -> Iterator[tuple[str, str]]:
     found = examined.host.of("docker")
     if found:
         server = found["server"] or f"cannot be used ({found['problem']})"
-        yield "Docker", server if found["problem"] else f"{server}, {len(found['running'])} containers run"
+        yield "Docker", server if found["problem"] else f"{server}, containers that run: {len(found['running'])}"
     container = examined.host.of("container")
     if container and "error" not in container:
         yield "container", f"{container.get('name', '')}, {container.get('state')}, id {container.get('id', '')[:12]}"

@@ -66,22 +66,16 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
 ) -> Sequence[LaunchPlan]:
-    from rlx.cli.background import Background
     from rlx.cli.host_check import HostCheck
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = named_target(*where)
     check = HostCheck(target.site)
-    # All that takes long to import comes while the host is being asked.
-    from rlx.cli.planning import found_trees, launchable, narrate_warnings, rendered, resolve_runs
+    # What takes long to import comes after the host has been asked.
+    from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    resolved = resolve_runs(recipe, arms, seeds, sets)
-    trees = Background(lambda: found_trees(resolved, target.site, launch=True))
-    import rlx.runs  # noqa: F401 - takes time, too
-
-    site = check.site()
-    plans = launchable(target.placed(rendered(resolved, trees.result(), site)))
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True, located=check.site))
     check.tell()
     narrate_warnings(plans)
     return plans

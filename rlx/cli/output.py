@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlx.plan.jsonable import to_jsonable
@@ -30,15 +31,26 @@ def is_quiet() -> bool:
 
 def narrate(text: str) -> None:
     """A line for the person at the terminal; never part of the answer."""
+    from rlx.cli.terminal_text import printable
+
     if not _quiet:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(printable(text) + "\n")
         sys.stderr.flush()
+
+
+def print_text(text: str) -> None:
+    """A part of the answer, which may quote what hosts and logs say."""
+    from rlx.cli.terminal_text import printable
+
+    print(printable(text))
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
     """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON allows these characters, but a terminal obeys the first ones and no stream takes the others.
+    sys.stdout.write(re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 # A pipe has no width: what reads it wants each row on one line.
@@ -48,5 +60,15 @@ _PIPE_WIDTH = 400
 def console() -> Console:
     """Rich console on stdout: honours NO_COLOR, plain and unwrapped when piped."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    from rlx.cli.terminal_text import printable
+
+    class SafeConsole(Console):
+        """Escape sequences are those of rich, never of a text in a cell."""
+
+        def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+            for part in super().render(*arguments, **options):
+                yield part if part.control else Segment(printable(part.text), part.style)
+
+    return SafeConsole(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)

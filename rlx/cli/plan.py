@@ -34,7 +34,7 @@ def plan(
     from rlx.cli.planning import draft_plans, errors_of
 
     target = chosen_target(host, container, devices)
-    plans = target.placed(draft_plans(recipe, arm or (), seed or (), set_ or (), target.site))
+    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
     print_plans(plans, as_json, files)
     if any(errors_of(one) for one in plans):
         narrate("rlx: this cannot be launched; see the findings")
@@ -43,10 +43,10 @@ def plan(
 
 def print_plans(plans: Sequence[LaunchPlan], as_json: bool, files: bool = False) -> None:
     """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike."""
-    from rlx.cli.output import print_json
+    from rlx.cli.output import print_json, print_text
     from rlx.cli.plan_text import plan_text
 
     if as_json:
         print_json({"plans": plans})
     else:
-        print("\n\n".join(plan_text(one, files) for one in plans))
+        print_text("\n\n".join(plan_text(one, files) for one in plans))

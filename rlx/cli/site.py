@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,11 +30,11 @@ class Target:
     site: Site
     devices: str | None = None
 
-    def placed(self, plans: Sequence[LaunchPlan]) -> list[LaunchPlan]:
-        """The plans with these devices, and with findings where the host has not what they need."""
+    def placed(self, plan: LaunchPlan) -> LaunchPlan:
+        """The plan with these devices, and with findings where the host has not what it needs."""
         from rlx.hosts.devices import on_devices
 
-        return [on_devices(plan, self.host, self.devices) for plan in plans]
+        return on_devices(plan, self.host, self.devices)
 
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:

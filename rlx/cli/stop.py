@@ -26,7 +26,7 @@ def stop(
 
     Exit code 1 if a process is still there afterwards.
     """
-    from rlx.cli.output import narrate
+    from rlx.cli.output import narrate, print_text
     from rlx.cli.selection import open_index
     from rlx.runs import observe, stop_runs
 
@@ -41,7 +41,7 @@ def stop(
     narrate(f"stopping {len(refs)} run{'s' * (len(refs) != 1)}; SIGKILL after {grace:g} s")
     result = stop_runs(refs, before, grace)
     for run_id, stopped in result.stopped.items():
-        print(f"{run_id}  {_outcome(before[run_id], stopped)}")
+        print_text(f"{run_id}  {_outcome(before[run_id], stopped)}")
     if result.failures:
         raise _not_stopped(result.failures)
     if any(stopped.left for stopped in result.stopped.values()):

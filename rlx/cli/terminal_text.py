@@ -1,4 +1,4 @@
-"""Bytes of a log made safe for a terminal: a log may not move the cursor, change the title or paste a command."""
+"""What others wrote made safe for a terminal: a log may not move the cursor, change the title or paste a command."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ _CSI = r"\[[0-?]*[ -/]*[@-~]"
 _OSC = r"\][^\x07\x1b]*(?:\x07|\x1b\\)?"
 _STRING = r"[PX^_][^\x1b]*(?:\x1b\\)?"
 _ESCAPES = re.compile(rf"\x1b(?:{_CSI}|{_OSC}|{_STRING}|[ -/]*[0-~])")
+# Of a text with lines; also what turns the direction of writing round, and halves of characters that no stream takes.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
@@ -17,3 +19,8 @@ def printable_lines(line: bytes) -> list[str]:
     text = _ESCAPES.sub("", line.decode("utf-8", errors="replace"))
     parts = [_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", part) for part in text.split("\r")]
     return [part for part in parts if part] or [""]
+
+
+def printable(text: str) -> str:
+    """A text that may quote a host or a file of somebody else, without what a terminal would obey. Lines stay."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)

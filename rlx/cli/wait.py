@@ -32,7 +32,7 @@ def wait(
     14 one finished but its verdict is invalid or incomplete · 11 the time was up.
     """
     from rlx.cli.logs import parse_age
-    from rlx.cli.output import print_json
+    from rlx.cli.output import print_json, print_text
     from rlx.cli.selection import open_index, runs_or_latest
     from rlx.cli.status import row_document
     from rlx.runs.overview import overview
@@ -46,7 +46,7 @@ def wait(
         print_json({"runs": [row_document(row) for row in rows]})
     else:
         for row in rows:
-            print(f"{row.ref.run_id}  {row.state.value}  {row.verdict.sentence}")
+            print_text(f"{row.ref.run_id}  {row.state.value}  {row.verdict.sentence}")
     raise typer.Exit(outcome(rows))
 
 

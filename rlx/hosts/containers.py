@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.hosts.container_words import refusal
-from rlx.hosts.errors import ContainerGone, HostError
+from rlx.hosts.errors import ContainerGone, HostError, reading_answer
 from rlx.hosts.transports import transport_for
 from rlx.plan import Cmd, Site
 from rlx.resources import payload_folder
@@ -66,7 +66,8 @@ def inspect_container(site: Site) -> Container:
     if completed.code != 0:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
         raise HostError(f"{site.host}: cannot look at the container {site.container!r}: {complaint}")
-    return _parse(site, completed.out.decode(errors="replace").splitlines())
+    with reading_answer(site.host, f"what the container {site.container} is"):
+        return _parse(site, completed.out.decode(errors="replace").splitlines())
 
 
 def _without_slash(root: str) -> str:

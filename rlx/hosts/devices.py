@@ -11,6 +11,7 @@ from rlx.hosts.host import Device, Host
 from rlx.plan import Finding, LaunchPlan, Severity
 
 _ITEM = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+_IDS = frozenset({"RLX501", "RLX502"})
 _FORMS = "--devices takes a count (4), or device numbers (0,2-3; a single one is written 4-4)"
 
 
@@ -22,6 +23,11 @@ def on_devices(plan: LaunchPlan, host: Host, wanted: str | None) -> LaunchPlan:
     numbers = _wanted(plan, wanted) if wanted is not None else plan.device_list
     findings = _findings(plan, host.device, numbers) if host.device else ()
     return replace(plan, device_list=numbers, findings=(*findings, *plan.findings))
+
+
+def is_misplaced(plan: LaunchPlan) -> bool:
+    """The host is known to lack the devices of the plan."""
+    return any(finding.id in _IDS for finding in plan.findings)
 
 
 def parse_devices(text: str) -> tuple[int, ...] | int:

@@ -7,11 +7,15 @@ HostError            the host did not do what was asked (exit 4)
 ├── AccessDenied     the host does not let this user in
 ├── ConnectionLost   the connection broke while the command ran
 ├── TimedOut         the command took too long
+├── Garbled          the host answered what makes no sense
 └── ContainerGone    the container is not there, is not running, or this user may not enter it
 ToolMissing          this machine lacks the program that connects (exit 1)
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rlx.errors import ExitCode, RlxError
 
@@ -47,9 +51,25 @@ class TimedOut(HostError):
     arrived = True
 
 
+class Garbled(HostError):
+    arrived = True
+
+
 class ContainerGone(HostError):
     pass
 
 
 class ToolMissing(RlxError):
     pass
+
+
+@contextmanager
+def reading_answer(host: str, question: str) -> Iterator[None]:
+    """What another machine says may be anything. Raises Garbled where it cannot be read as an answer."""
+    try:
+        yield
+    except (ValueError, LookupError, ArithmeticError, RecursionError) as problem:
+        raise Garbled(
+            f"{host}: its answer to {question} makes no sense ({type(problem).__name__}: {str(problem)[:100]})",
+            "does a program on its way change it? rlx doctor HOST looks at the host",
+        ) from None

@@ -50,10 +50,19 @@ class ProcessSession:
     def close(self) -> None:
         _end(self._process)
         self._err.close()
+        _open.discard(self)
 
 
+_open: set[ProcessSession] = set()
 _ahead: defaultdict[tuple[str, ...], list[ProcessSession]] = defaultdict(list)
 """Started and not used yet, by their command."""
+
+
+@atexit.register
+def _close_all() -> None:
+    """Those that nobody came to use, and those whose threads are not waited for."""
+    for session in tuple(_open):
+        session.close()
 
 
 @contextmanager
@@ -68,8 +77,6 @@ def process_session(argv: Sequence[str], environment: Mapping[str, str]) -> Iter
 
 def start_ahead(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start a program for the `process_session` that will ask for it. Raises ToolMissing."""
-    if not _ahead:
-        atexit.register(_close_unused)
     _ahead[tuple(argv)].append(_start(argv, environment))
 
 
@@ -78,12 +85,6 @@ def _taken(argv: tuple[str, ...]) -> ProcessSession | None:
     with suppress(IndexError):
         return _ahead[argv].pop()
     return None
-
-
-def _close_unused() -> None:
-    for sessions in _ahead.values():
-        for session in sessions:
-            session.close()
 
 
 def _start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessSession:
@@ -103,7 +104,9 @@ def _start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessSessio
         raise ToolMissing(
             f"local: cannot run {argv[0]}: {error.strerror}", f"install {argv[0]}; it must be on PATH"
         ) from None
-    return ProcessSession(process, err)
+    session = ProcessSession(process, err)
+    _open.add(session)
+    return session
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

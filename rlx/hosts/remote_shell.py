@@ -138,7 +138,7 @@ class _Reply:
         before, *parts = err.split(mark)
         self.began = bool(parts)
         self.err = parts[0].removeprefix(b"\n") if parts else b""
-        ended = re.match(rb" (\d+)\n", parts[1]) if len(parts) > 1 else None
+        ended = re.match(rb" (\d{1,3})\n", parts[1]) if len(parts) > 1 else None
         self.code = int(ended.group(1)) if ended else None
         self.said = (self.err if self.began else before).decode(errors="replace").strip()
 

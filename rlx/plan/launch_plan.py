@@ -38,11 +38,11 @@ class Site:
 
     `root` is the folder of the runs as `place` writes it; it may start with `~`, which is the home directory there.
     With a `container` (as people call it; `container_id` is the full id that was found), the command runs in it, and
-    `container_root` is the same folder as the container sees it; None where the runs lie inside it (`place.inside`). `image` is the id of its image.
-    `leases` is the folder of tickets and device locks, the same for everybody on that host. `setup` are scripts that
-    are sourced before anything else, `env` is exported after them; `proxies` maps a variable to the name of the secret
-    that holds its value. `path_prefix` is put before PATH: for this machine, the folder of the interpreter that runs
-    rlx.
+    `container_root` is the same folder as the container sees it; None where the runs lie inside it (`place.inside`);
+    `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for everybody on that
+    host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
+    variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
+    folder of the interpreter that runs rlx.
     """
 
     place: Place = LOCAL

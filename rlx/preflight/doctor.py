@@ -132,8 +132,15 @@ def _ask(
         host=composite.read_side(host, answers),
         inside=composite.read_side(environment, within) if within else None,
         clock=_clock(composite.times(output, mark), before, after),
-        entry=last_line(entered.text) if entered else None,
+        entry=_entry(entered),
     )
+
+
+def _entry(frame: composite.Frame | None) -> str | None:
+    """Why the container could not be entered, as far as docker said so."""
+    if frame is None:
+        return None
+    return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"
 
 
 def _clock(times: Sequence[int], before: float, after: float) -> Clock | None:

@@ -98,7 +98,7 @@ def _refuse_twice(index: Index, source: Source) -> None:
 def _is_same_log(run_dir: Path, source: Source) -> bool:
     """The file of an earlier, ended run may belong to the next one by now."""
     copy = read_copy(run_dir)
-    if not copy.final:
+    if copy.is_written or copy.left:
         return True
     answer = ask_log(source.place, source.path, copy.extent)
     return answer is not None and answer.start == copy.extent.bytes

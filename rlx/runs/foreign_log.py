@@ -9,8 +9,10 @@ from functools import cache
 
 from rlx.errors import ExitCode, RlxError
 from rlx.hosts import transport_for
+from rlx.hosts.errors import reading_answer
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
+from rlx.runs.state import epoch_of
 
 _MOST_BYTES = 64 * 1024**2
 _TIMEOUT_S = 60.0
@@ -66,7 +68,8 @@ def ask_log(place: Place, path: str, known: Extent) -> LogAnswer | None:
         raise RlxError(f"{place.host}: {path} cannot be read: {complaint}")
     if kind != "log":
         raise RlxError(f"{place.host}: {path}: {_REASONS[kind]}", "name a console log that you can read there")
-    return _answer(words, data, place, path)
+    with reading_answer(place.host, f"what is new in {path}"):
+        return _answer(words, data, place, path)
 
 
 _REASONS = {"log": "", "denied": "this user may not read it", "other": "it is no file"}
@@ -85,4 +88,4 @@ def _answer(words: list[str], data: bytes, place: Place, path: str) -> LogAnswer
         raise RlxError(f"{place.host}: {path} arrived damaged: {problem}", exit_code=ExitCode.UNREACHABLE) from None
     extent = Extent(inode, int(end), sum_)
     seen = None if writers == "-" else int(writers)
-    return LogAnswer(extent, int(start), int(size), float(changed), float(now), seen, data)
+    return LogAnswer(extent, int(start), int(size), epoch_of(changed), epoch_of(now), seen, data)

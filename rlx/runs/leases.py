@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from rlx.hosts.errors import reading_answer
 from rlx.plan import Place
 from rlx.runs import supervisor
+from rlx.runs.state import epoch_of
 
 # Longer than supervise.sh lets npu-smi and nvidia-smi take.
 _TIMEOUT_S = 60.0
@@ -62,11 +64,13 @@ class Leases:
 
 def look_at_leases(place: Place, folder: str) -> Leases:
     """One round trip; writes nothing there. `folder` is the site's `leases`. Raises HostError if the host is silent."""
-    return parse_leases(supervisor.call(place, "leases", folder, timeout_s=_TIMEOUT_S))
+    text = supervisor.call(place, "leases", folder, timeout_s=_TIMEOUT_S)
+    with reading_answer(place.host, "who has its devices"):
+        return parse_leases(text)
 
 
 def parse_leases(text: str) -> Leases:
-    """What `supervise.sh leases` prints."""
+    """What `supervise.sh leases` prints. Raises ValueError or LookupError for anything else."""
     lines = [line.split(" ") for line in text.splitlines()]
     devices = {_device(words[1]): words[2] for words in lines if words[0] == "device"}
     held = [_lease(words, devices) for words in _current(lines, devices)]
@@ -93,7 +97,7 @@ def _current(lines: list[list[str]], devices: dict[tuple[str, int], str]) -> lis
     """Of each device the claim that holds. Of a locked one whose owner cannot be looked at, the newest that may."""
     claims = [words for words in lines if words[0] == "claim" and words[2] != "dead"]
     current: dict[tuple[str, int], list[str]] = {}
-    for words in sorted(claims, key=lambda words: (words[2] == "live", float(words[4]))):
+    for words in sorted(claims, key=lambda words: (words[2] == "live", epoch_of(words[4]))):
         if words[2] == "live" or devices.get(_device(words[1])) == "locked":
             current[_device(words[1])] = words
     return list(current.values())
@@ -113,7 +117,7 @@ def _owner(words: list[str]) -> tuple[str, str, str | None, float]:
     """Run id, user, container and time. A run directory may contain blanks."""
     user, since, container, *path = words
     run_id = PurePosixPath(" ".join(path)).name
-    return run_id, user, None if container == "-" else container, float(since)
+    return run_id, user, None if container == "-" else container, epoch_of(since)
 
 
 def _foreign(words: list[str]) -> ForeignProcess:

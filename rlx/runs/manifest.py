@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Place, from_jsonable, to_jsonable
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
+from rlx.runs.state import epoch_of
 
 SCHEMA_VERSION = 1
 
@@ -79,11 +81,27 @@ def parse_manifest(text: str) -> Manifest | None:
         digests = {file["path"]: file.pop("sha256") for file in plan["files"]}
         plan["files"] = [{**file, "content": ""} for file in plan["files"]]
         head: dict[str, Any] = {name: document[name] for name in _HEAD}
-        return Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
-    except (ValueError, KeyError, TypeError, UsageError):
+        manifest = Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
+        return manifest if _is_sound(manifest) else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError):
         return None
 
 
+def _is_sound(manifest: Manifest) -> bool:
+    """It may come from anybody's host, and its words become names of files, rows of the index and cells of a table."""
+    plan = manifest.plan
+    names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm)
+    numbers = (manifest.position, plan.seed)
+    return (
+        all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
+        and all(type(number) is int and abs(number) < 1 << 63 for number in numbers)
+        and epoch_of(manifest.created_epoch) > 0
+        and isinstance(manifest.submitted_by, dict)
+        and all(isinstance(word, str) for word in manifest.submitted_by.values())
+    )
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
 _HEAD = ("run_id", "launch_id", "position", "created", "created_epoch", "submitted_by")
 
 

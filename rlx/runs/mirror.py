@@ -8,29 +8,30 @@ removes it gets it again at the next look. Runs on this machine are read where t
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import HostError
+from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import mirror_store, mirror_wire
 from rlx.runs.mirror_store import Cursor
-from rlx.runs.places import DEADLINE_S, by_root
+from rlx.runs.mirror_wire import Frame
+from rlx.runs.places import DEADLINE_S, ask
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
 
-_PLACES_AT_ONCE = 32
 _PATIENCE_S = 10.0
 """A status waits this long for logs of gigabytes; the rest comes with the next one."""
 _WHOLE_TIMEOUT_S = 120.0
+_WHOLE_DEADLINE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +67,50 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
 
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
-    refs = tuple(refs)
     home = index.path.parent / "mirror"
-    found = {ref.run_id: Mirrored(ref.run_dir) for ref in refs if ref.place.is_local}
-    roots = by_root(ref for ref in refs if not ref.place.is_local)
-    with ThreadPoolExecutor(_PLACES_AT_ONCE) as pool:
-        asked = [pool.submit(_refresh_root, home, *root, ids, whole) for root, ids in roots.items()]
-        for answer in asked:
-            found |= answer.result()
-    return found
+    found: dict[str, Mirrored] = {}
+    distant: list[RunRef] = []
+    for ref in refs:
+        if ref.place.is_local:
+            found[ref.run_id] = _near(ref)
+        else:
+            distant.append(ref)
+
+    def copy(place: Place, root: str, ids: Sequence[str]) -> dict[str, Mirrored]:
+        cursors = copy_runs(home, place, root, ids, whole=whole)
+        return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+    asked = ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S)
+    for answer in asked.answers:
+        found |= answer
+    return found | {
+        ref.run_id: _as_it_was(home, ref.run_id, asked.failures[ref.place])
+        for ref in distant
+        if ref.run_id not in found
+    }
 
 
 def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
     """The files of these runs by id as they are here; nobody is asked."""
     home = index.path.parent / "mirror"
-    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+    return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+
+
+def _near(ref: RunRef) -> Mirrored:
+    """Read where it is. Root in a container may have written what this user cannot read."""
+    closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
+    first = next(closed, None)
+    return Mirrored(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
+
+
+def _evidence_of(run_dir: Path) -> Iterable[Path]:
+    for attempt in RunPaths(run_dir).attempts:
+        yield from (attempt / name for name in ("log", "metrics.jsonl", "events", "validation"))
+        yield from (path for name in ("events", "validation") for path in attempt.glob(f"{name}/*.jsonl"))
 
 
 def _unasked(home: Path, ref: RunRef) -> Mirrored:
     return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
-
-
-def _refresh_root(home: Path, place: Place, root: str, ids: Sequence[str], whole: bool) -> dict[str, Mirrored]:
-    try:
-        cursors = copy_runs(home, place, root, ids, whole=whole)
-    except RlxError as problem:
-        return {run_id: _as_it_was(home, run_id, problem) for run_id in ids}
-    return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
 
 
 def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
@@ -107,7 +125,7 @@ def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
 def _lacking(cursor: Cursor) -> Iterable[str]:
     for path, file in cursor.files.items():
         if file.denied:
-            yield f"{path} may not be read by this user of its host"
+            yield f"{'the run directory' if path == '.' else path} may not be read by this user of its host"
     waiting = {path: file for path, file in cursor.files.items() if file.left and not file.denied}
     if waiting:
         what = f"{next(iter(waiting))} is" if len(waiting) == 1 else f"{len(waiting)} files are"
@@ -126,6 +144,8 @@ def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole:
     waiting = ids
     while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
         before = _reached(cursors, behind)
+        # Together they keep to the deadline of one call.
+        timeout_s = _WHOLE_TIMEOUT_S if whole else DEADLINE_S - _PATIENCE_S + until - time.monotonic()
         cursors |= _copy_once(home, place, root, behind, timeout_s)
         # What may not be read, or does not come for another reason, is not asked for without end.
         waiting = behind if _reached(cursors, behind) != before else []
@@ -144,7 +164,15 @@ def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_
     }
     now = time.time()
     frames = mirror_wire.ask(place, root, ids, known, timeout_s)
-    return {
-        run_id: mirror_store.add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
-        for run_id in ids
-    }
+    with reading_answer(place.host, mirror_wire.NAME):
+        return {
+            run_id: _add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
+            for run_id in ids
+        }
+
+
+def _add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
+    try:
+        return mirror_store.add(folder, frames, now)
+    except OSError as problem:
+        raise RlxError(f"{folder}: {problem.strerror}", "is the disk full? what the host has is still there") from None

@@ -19,6 +19,7 @@ from rlx.evidence import NEEDLES
 from rlx.runs.mirror_wire import Frame
 
 _CURSOR = "cursor.json"
+_MOST_LINES = 10**7
 # Logs are copied by these; a copy made by other ones may lack lines.
 _RULES = hashlib.sha256(b"\n".join(NEEDLES)).hexdigest()[:16]
 
@@ -28,7 +29,7 @@ class Copied:
     """How far one file is copied: `bytes` of the file on the host, which became `kept` bytes here.
 
     `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
-    the host may not read it.
+    the host may not read it; it may be a folder.
     """
 
     inode: str
@@ -79,6 +80,8 @@ def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
     with _locked(folder):
         cursor = read_cursor(folder)
         cursor.as_of = max(now, cursor.as_of or 0.0)
+        # What is denied is told each time.
+        cursor.files = {path: file for path, file in cursor.files.items() if not file.denied}
         # The first frames tell how the run ended: nobody is to see that before all that led to it.
         for frame in reversed(frames):
             path = str(PurePosixPath(frame.path).relative_to(folder.name))
@@ -128,7 +131,7 @@ def _write(target: Path, frame: Frame, known: Copied | None) -> int:
     """Write or append the data of a frame; returns the length of the file then."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Evidence needs the number of answers only: an empty line stands for each.
-    data = b"\n" * int(frame.data) if frame.how == "count" else frame.data
+    data = _lines(int(frame.data)) if frame.how == "count" else frame.data
     if not frame.start or known is None:
         _replace(target, data)
         return len(data)
@@ -137,6 +140,12 @@ def _write(target: Path, frame: Frame, known: Copied | None) -> int:
         file.seek(known.kept)
         file.write(data)
     return known.kept + len(data)
+
+
+def _lines(count: int) -> bytes:
+    if not 0 <= count <= _MOST_LINES:
+        raise ValueError(f"{count} lines of validation")
+    return b"\n" * count
 
 
 def _replace(target: Path, data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import secrets
 import zlib
@@ -13,6 +12,7 @@ from functools import cache
 from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, NEEDLES
 from rlx.hosts import transport_for
+from rlx.hosts.errors import reading_answer
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -21,6 +21,7 @@ NAME = "mirror.sh"
 # and to come in time over a slow connection.
 _LOG_BYTES = 256 << 20
 _FILE_BYTES = 16 << 20
+_MOST_BYTES = 2 * _LOG_BYTES
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -44,7 +45,9 @@ class Frame:
 
     @property
     def is_whole(self) -> bool:
-        """False if the file shrank while it was read."""
+        """False if the file shrank or went while it was read."""
+        if self.how == "count":
+            return self.data.strip().isdigit()
         return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
 
 
@@ -60,7 +63,8 @@ def ask(
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
     cmd = Cmd("sh", "-s", "--", root, mark, needles, *limits)
     done = transport_for(place).run(cmd, stdin=_request(mark, ids, known), timeout_s=timeout_s)
-    frames = parse_frames(_unpacked(done.out), mark) if done.code == 0 else None
+    with reading_answer(place.host, NAME):
+        frames = parse_frames(_unpacked(done.out), mark) if done.code == 0 else None
     if frames is None:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"
         raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "ask again; rlx doctor looks at the host")
@@ -81,10 +85,12 @@ def _script() -> bytes:
 def _unpacked(answer: bytes) -> bytes:
     if not answer.startswith(_GZIP_MAGIC):
         return answer
+    unpacking = zlib.decompressobj(wbits=31)
     try:
-        return gzip.decompress(answer)
-    except (EOFError, OSError, zlib.error):
+        text = unpacking.decompress(answer, _MOST_BYTES)
+    except zlib.error:
         return b""
+    return text if unpacking.eof else b""
 
 
 def parse_frames(answer: bytes, mark: str) -> list[Frame] | None:

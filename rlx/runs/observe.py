@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted import is_adopted
@@ -75,7 +76,7 @@ def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observati
     seen = {
         ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
         if ref.place in silent and ref.run_id not in facts
-        else _observation(ref.run_id, facts.get(ref.run_id))
+        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id))
         for ref in refs
     }
     if distant:
@@ -89,7 +90,9 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[s
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
         # Beyond this, naming them costs more than hearing about all.
         named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        return parse_report(supervisor.call(place, "report", root, *named, timeout_s=deadline_s))
+        text = supervisor.call(place, "report", root, *named, timeout_s=deadline_s)
+        with reading_answer(place.host, "rlx status"):
+            return parse_report(text)
 
     return ask(refs, report, deadline_s)
 
@@ -97,13 +100,18 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[s
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
     """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
     if known is None:
-        return _unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now, now)
+        return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
     if known.observation.state.is_terminal:
         return known.observation
-    return _unreachable(known.observation, known.seen, failure, known.silent_since or now, now)
+    return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
 
-def _unreachable(then: Observation, seen: float | None, failure: RlxError, since: float, now: float) -> Observation:
+def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:
+    """The run as it was `then`, now that its host does not answer.
+
+    It was `seen` the last time, None if never; the first look in vain was at `since`, both by this machine's clock.
+    """
+    now = time.time()
     last_known = then.state if seen is not None else None
     known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
     return replace(
@@ -122,9 +130,9 @@ def _reason(failure: RlxError) -> str:
     return first.partition(": ")[2] or first
 
 
-def _observation(run_id: str, facts: Facts | None) -> Observation:
+def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Observation:
     if facts is None:
-        return Observation(run_id, RunState.LOST, detail="its run directory is gone")
+        return _without_folder(run_id, known)
     state = derive_state(facts)
     return Observation(
         run_id=run_id,
@@ -142,6 +150,13 @@ def _observation(run_id: str, facts: Facts | None) -> Observation:
         queued_behind=facts.ahead if state is RunState.QUEUED else 0,
         detail=_detail(facts, state),
     )
+
+
+def _without_folder(run_id: str, known: Sighting | None) -> Observation:
+    """Removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
+    if known is not None and known.observation.state.is_terminal:
+        return replace(known.observation, detail="its run directory is gone")
+    return Observation(run_id, RunState.LOST, detail="its run directory is gone")
 
 
 def _detail(facts: Facts, state: RunState) -> str:

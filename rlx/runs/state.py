@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +22,7 @@ class Life(StrEnum):
     UNKNOWN = "unknown"
 
 
+_LAST_EPOCH = 1e11
 _NO_ANSWER = frozenset({"unknown", "paused"})
 
 
@@ -71,8 +73,11 @@ class Facts:
 
 
 def parse_report(text: str) -> dict[str, Facts]:
-    """The runs of a report by id. Runs that the host does not have are left out."""
-    now = 0.0
+    """The runs of a report by id. Runs that the host does not have are left out.
+
+    Raises ValueError or LookupError for what is no report.
+    """
+    now: float | None = None
     runs: dict[str, dict[str, str]] = {}
     inside: dict[str, dict[str, str]] = {}
     containers: dict[str, str] = {}
@@ -80,18 +85,28 @@ def parse_report(text: str) -> dict[str, Facts]:
     for line in text.splitlines():
         kind, *words = line.split()
         if kind == "now":
-            now = float(words[0])
+            now = epoch_of(words[0])
         elif kind == "container":
             containers[words[0]] = words[1]
         elif kind in ("run", "in"):
             (runs if kind == "run" else inside)[words[0]] = dict(word.split("=", 1) for word in words[1:])
         elif kind == "file":
             path, size, time = words
-            files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), float(time))
+            files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
+    if now is None:
+        raise ValueError("it is empty")
     for run_id, values in runs.items():
         if "container" in values:
             values |= _contained(containers.get(values["container"], "unknown"), inside.get(run_id))
     return {run_id: _facts(run_id, now, values, files) for run_id, values in runs.items()}
+
+
+def epoch_of(text: str | float) -> float:
+    """Seconds since 1970. Raises ValueError for a time that no calendar has."""
+    seconds = float(text)
+    if not (math.isfinite(seconds) and abs(seconds) < _LAST_EPOCH):
+        raise ValueError(f"{str(text)[:40]} is no time")
+    return seconds
 
 
 def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
@@ -137,7 +152,7 @@ def _parse_exit(text: str) -> Exit | None:
     """None for a record that is missing, or that a full disk or a crash left torn."""
     try:
         code, by, epoch = text.split(",")
-        return Exit(int(code), by, float(epoch))
+        return Exit(int(code), by, epoch_of(epoch))
     except ValueError:
         return None
 
@@ -174,7 +189,8 @@ def _state_after(end: Exit, stop_asked: bool) -> RunState:
 
 def _state_while_started(facts: Facts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
-    if not facts.may_be_alive and not just_started:
+    # A holder outlives the supervisor by the moment that it takes to record what became of it.
+    if not facts.may_be_alive and not just_started and facts.holder is not Life.LIVE:
         return RunState.LOST
     return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
 

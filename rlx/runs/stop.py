@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.errors import HostError
+from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted import is_adopted
@@ -93,5 +93,6 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     text = supervisor.call(
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
     )
-    pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
-    return Stopped(ref.run_id, pids.get("ended", ()), pids.get("left", ()), pids.get("zombies", ()))
+    with reading_answer(ref.host, "rlx stop"):
+        pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
+        return Stopped(ref.run_id, pids["ended"], pids["left"], pids.get("zombies", ()))

@@ -14,10 +14,15 @@ from typer.testing import CliRunner, Result
 
 from rlx.cli.plan import plan
 from rlx.cli.planning import draft_plans, launchable, read_plans
+from rlx.cli.site import Target
 from rlx.errors import UsageError
-from rlx.hosts.inventory import local_site
-from rlx.plan import Site
+from rlx.hosts import Host, local_site
 from tests.backends.conftest import AQN, BASE, CPU, merge
+
+
+def here() -> Target:
+    return Target(Host("local"), local_site())
+
 
 APP = typer.Typer()
 APP.command()(plan)
@@ -88,7 +93,7 @@ def test_files_are_shown_on_demand(recipe: str) -> None:
 def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = invoke(recipe, "--json").stdout
     (tmp_path / "p.json").write_text(answer)
-    planned = draft_plans(recipe, [], [], [], local_site())
+    planned = draft_plans(recipe, [], [], [], here())
     assert [one.run_name for one in planned] == ["base-baseline-s1", "base-aqn-s1"]
     assert read_plans(str(tmp_path / "p.json")) == planned
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
@@ -96,8 +101,8 @@ def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: 
 
 
 def test_the_same_arm_twice_is_one_plan(recipe: str) -> None:
-    assert len(draft_plans(recipe, ["aqn", "aqn"], [2, 2], [], Site())) == 1
-    assert len(draft_plans(recipe, ["all", "aqn"], [1, 2], [], Site())) == 4
+    assert len(draft_plans(recipe, ["aqn", "aqn"], [2, 2], [], here())) == 1
+    assert len(draft_plans(recipe, ["all", "aqn"], [1, 2], [], here())) == 4
 
 
 def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
@@ -106,7 +111,7 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
     assert "error RLX010 recipe.yaml:" in result.stdout
     assert "did you mean trainer.test_freq" in result.stdout
     with pytest.raises(UsageError, match="RLX010"):
-        launchable(draft_plans(bad, [], [], [], Site()))
+        launchable(draft_plans(bad, [], [], [], here()))
 
 
 def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ from tests.cli.support import rlx
 from tests.cli.test_secrets_asked import PROXY, SHOW, ended_runs, sha256, write_plans
 from tests.conftest import REPOSITORY, stop_runs_below
 from tests.engine import Engine
+from tests.rig.machine import python_folders
 from tests.runs.test_secrets import files_with_the_secret, watched_arguments
 from tests.runs.toys import log_of, toy_plan
 
 RECIPE = str(REPOSITORY / "recipes" / "tiny-cpu.yaml")
+PYTHON = ("--set", f"backend.python={sys.executable}")
 
 
 @pytest.fixture
@@ -27,17 +30,17 @@ def root(engine: Engine) -> Iterator[Path]:
     """The run root of the test, which the container `trainer` sees as /shared."""
     folder = Path(os.environ["RLX_ROOT"])
     folder.mkdir()
-    engine.run_container("trainer", {folder: "/shared"})
+    engine.run_container("trainer", {folder: "/shared", **{python: python for python in python_folders()}})
     yield folder
     stop_runs_below(folder / "runs")
 
 
 def test_the_plan_says_how_the_container_calls_the_root(root: Path) -> None:
     wanted = f", in {root} on local, container trainer (/shared there)\n"
-    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer").stdout
+    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON).stdout
     user_file().parent.mkdir()
     user_file().write_text("hosts: {local: {container: trainer}}")
-    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run").stdout
+    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON).stdout
     assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "").stdout
 
 
@@ -54,7 +57,7 @@ def test_a_proxy_reaches_the_container_and_no_argument(
 ) -> None:
     user_file().parent.mkdir()
     user_file().write_text("hosts: {local: {container: trainer, proxies: {https_proxy: {secret: CORP_PROXY}}}}")
-    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json").stdout)["plans"][0]
+    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json", *PYTHON).stdout)["plans"][0]
     plan = replace(toy_plan(SHOW), site=from_jsonable(Site, planned["site"]))
     monkeypatch.setenv("CORP_PROXY", PROXY)
     with watched_arguments() as found:

@@ -209,8 +209,10 @@ def test_a_recipe_for_other_devices_is_refused() -> None:
     done = rlx("launch", NPU_RECIPE, "--host", "a2", code=2)
     assert "RLX502 the recipe needs 8 × npu, and a2 is declared to have 4" in done.stderr
     assert "RLX502" in rlx("plan", NPU_RECIPE, "--host", "a2", code=2).stdout
-    # Every machine has a CPU.
-    assert ", in ~/rlx on a2\n" in rlx("plan", CPU_RECIPE, "--host", "a2", "--arm", "aqn").stdout
+    # Every machine has a CPU: now the host is asked, and this one is not there.
+    done = rlx("plan", CPU_RECIPE, "--host", "a2", "--arm", "aqn")
+    assert ", in ~/rlx on a2\n" in done.stdout
+    assert "RLX404" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -251,7 +253,7 @@ def test_an_unknown_host_is_no_connection() -> None:
 def test_the_default_host_is_where_a_launch_goes() -> None:
     write("hosts: {a3: {ssh: user@npu-host-1, root: /data/rlx}}\ndefaults: {host: a3}\n")
     assert ", in /data/rlx on a3\n" in rlx("plan", CPU_RECIPE, "--arm", "aqn").stdout
-    assert ", in /data/rlx on a3\n" in rlx("launch", CPU_RECIPE, "--dry-run", "--arm", "aqn").stdout
+    assert "a3: no such host name" in rlx("launch", CPU_RECIPE, "--arm", "aqn", code=4).stderr
     assert " on local\n" in rlx("plan", CPU_RECIPE, "--host", "local", "--arm", "aqn").stdout
     assert "a3 (default)" in rlx("hosts").stdout
 

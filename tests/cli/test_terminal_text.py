@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.cli.terminal_text import printable_lines
+from rlx.cli.terminal_text import printable, printable_lines
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,7 @@ def test_what_a_line_shows(line: bytes, shown: list[str]) -> None:
 def test_no_control_character_gets_through(line: bytes) -> None:
     for text in printable_lines(line):
         assert not [c for c in text if (ord(c) < 32 and c != "\t") or 0x7F <= ord(c) <= 0x9F]
+
+
+def test_text_of_others_keeps_its_lines_and_nothing_that_a_terminal_obeys() -> None:
+    assert printable("a\tb\nc\x1b[2J\r\x9b\u202e\ud800é") == "a\tb\nc�[2J����é"

@@ -69,6 +69,7 @@ def test_a_user_of_the_host_and_root_in_the_container(engine: Engine, user_home:
         **os.environ,
         "HOME": str(user_home),
         "RLX_HOME": str(user_home / "home"),
+        "RLX_CONFIG": str(user_home / "config"),
         "RLX_LEASES": str(user_home / "leases"),
         "PYTHONPATH": str(REPOSITORY),
         # Their docker configuration is their own.

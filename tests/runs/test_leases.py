@@ -204,3 +204,58 @@ def test_two_containers_never_get_the_same_npu(engine: Engine, programs: Path, t
     assert {lease.run_id for lease in leases().held} == {first.run_id}
     go(first)
     assert devices_of(second) == "0,1"
+
+
+# ---- what others may put into the folder of leases -------------------------------------------------------------------
+
+
+@pytest.fixture
+def strange(programs: Path) -> Path:
+    """The folder of leases, made by another user before anybody else."""
+    folder = Path(os.environ["RLX_LEASES"])
+    for path in (folder, folder / "tickets", folder / "devices", folder / "devices" / "npu.0"):
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o1777)
+    return folder
+
+
+def test_a_link_in_the_folder_of_leases_overwrites_nothing(strange: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    for number in ("999", "1000", "1000000001", "01000000002", "10000000003"):
+        (strange / "tickets" / f"{number}.npu").symlink_to(mine)
+    for pid in range(1, 100):
+        (strange / "devices" / "npu.0" / f"{os.getuid()}.tmp.{pid}").symlink_to(mine)
+    assert devices_of(begin(npu_plan(_SHOW))) == "0"
+    assert mine.read_text() == "precious"
+
+
+def test_a_pipe_in_the_folder_of_leases_blocks_nobody(strange: Path) -> None:
+    for path in ("tickets/1000000000.npu", "devices/npu.0/7", "devices/npu.x y"):
+        os.mkfifo(strange / path)
+    first = begin(npu_plan(_SHOW + _GO, 0))
+    assert devices_of(first) == "0"
+    second = begin(npu_plan(_SHOW, 0))
+    assert reaches(second, RunState.QUEUED).queued_behind == 1
+    assert [lease.run_id for lease in leases().held] == [first.run_id]
+    go(first)
+    assert devices_of(second) == "0"
+
+
+def test_a_name_with_lines_in_the_folder_of_leases_tells_nothing(strange: Path) -> None:
+    (strange / "devices" / "npu.1\nclaim npu.1 live x 1 - ~").mkdir()
+    (strange / "devices" / "npu.one").mkdir()
+    assert leases().held == ()
+    assert leases().free == (("npu", 0),)
+
+
+def test_a_run_directory_that_another_user_names_is_not_looked_into(strange: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file another user's")
+    bait = tmp_path / "bait"
+    bait.mkdir()
+    os.mkfifo(bait / "container")
+    os.chown(bait, 65534, 65534)
+    (strange / "devices" / "npu.0" / "65534").write_text(f"1 1 boot {bait}\n")
+    assert devices_of(begin(npu_plan(_SHOW, 0))) == "0"
+    assert [lease.run_id for lease in leases().held if lease.run_id == "bait"] == []

@@ -3,6 +3,9 @@
 # $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
 # $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process and run, so that a run which outlives its holder
 #                                     still counts. One file a user: nobody can write another's in a sticky folder.
+#
+# Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
+# what is no plain file is not opened (a pipe would block), and no path that another user names is looked into.
 
 locked() { ! flock -n 6 6<"$1" 2>/dev/null; }
 
@@ -14,11 +17,13 @@ take_ticket() {
     for other in "$leases/tickets/"*; do
         number=${other##*/}
         number=${number%%.*}
-        case $number in '' | *[!0-9]*) ;; *) last=$number ;; esac
+        case $number in *[!0-9]*) ;; [1-9]?????????) last=$number ;; esac
     done
     ticket=$leases/tickets/$((last + 1)).$kind
     umask 022
+    set -C
     exec 8>"$ticket"
+    set +C
     umask 077
     flock 8
     printf '%s\n' "$(ident $$)" "$run" >&8
@@ -31,6 +36,7 @@ find_earlier() {
     EARLIER=
     for other in "$leases/tickets/"*".$kind"; do
         [ "$other" != "$ticket" ] || break
+        [ -f "$other" ] || continue
         if locked "$other"; then EARLIER=$other; else rm -f "$other" 2>/dev/null; fi
     done
     [ -n "$EARLIER" ]
@@ -49,12 +55,20 @@ busy() {
         LOCKED=${LOCKED:-$1}
         return 0
     fi
-    for claim in "$1"/*; do
-        alive "$claim" && return 0
-        { read -r _ _ _ claimed <"$claim"; } 2>/dev/null && [ -d "$claimed" ] && run_alive "$claimed" && return 0
-    done
+    for claim in "$1"/*; do claim_alive && return 0; done
     return 1
 }
+
+# claim_alive: the process of $claim lives, or the run that it names, in CLAIMED.
+claim_alive() {
+    CLAIMED=
+    [ -f "$claim" ] && { read -r _ _ _ CLAIMED <"$claim"; } 2>/dev/null || return 1
+    alive "$claim" || { own "$CLAIMED" && run_alive "$CLAIMED"; }
+}
+
+# Looking at a run may mean to run its supervise.sh in its container.
+# shellcheck disable=SC3067 # dash and busybox have it
+own() { [ -O "$1" ]; }
 
 # Locks the wanted devices, one flock process each, and goes on as `held` inside; returns $CONFLICT if they are not
 # free. The flocks keep the locks to themselves (-o), so nothing that the run starts can inherit one.
@@ -110,7 +124,7 @@ choose_first() {
 claim() {
     who=$(ident "$1") || return 0
     for number in $devices; do
-        (umask 022 && put "$leases/devices/$kind.$number/$(id -u)" "$who $run")
+        (umask 022 && set -C && put "$leases/devices/$kind.$number/$(id -u)" "$who $run")
     done
 }
 

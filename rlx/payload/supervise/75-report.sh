@@ -118,12 +118,13 @@ count_ahead() {
     kind=${1##*.} claimants=' '
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
-        if alive "$other"; then ahead=$((ahead + 1)); fi
+        if [ -f "$other" ] && alive "$other"; then ahead=$((ahead + 1)); fi
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
+        [ -f "$claim" ] || continue
         { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || continue
         case $claimants in *" ${claimed##*/} "*) continue ;; esac
         claimants="$claimants${claimed##*/} "
-        if alive "$claim" || run_alive "$claimed"; then ahead=$((ahead + 1)); fi
+        if claim_alive; then ahead=$((ahead + 1)); fi
     done
 }

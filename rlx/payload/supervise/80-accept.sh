@@ -42,16 +42,16 @@ start_holder() {
         eval "value=\${$name-}"
         [ -z "$value" ] || set -- "$name=$value" "$@"
     done
-    # In a container, what its image declares is for the runs too; elsewhere, a tmux server's variables are not.
+    # What a tmux server adds is not for the runs; in a container, what its image declares is.
     clean=-i
-    [ ! -e /.dockerenv ] || clean=
+    [ ! -e /.dockerenv ] || clean='-u TMUX -u TMUX_PANE -u TERM_PROGRAM -u TERM_PROGRAM_VERSION'
     rm -f "$run/holder"
     if command -v tmux >/dev/null; then
         session=$(printf %s "$id" | tr '.:' '__')
         # Again for a while: a tmux server whose last session just ended may refuse the next one.
         within "$TMUX_RETRY_S" start_session "$@" || take_back "tmux could not start a session: $said"
     else
-        # shellcheck disable=SC2086 # no word, or one
+        # shellcheck disable=SC2086 # options of env
         setsid env $clean "$@" </dev/null >>"$run/holder.log" 2>&1 5<&- &
     fi
     within "$HOLDER_START_S" test -e "$run/holder" ||
@@ -61,7 +61,7 @@ start_holder() {
 # By its exit code alone tmux claims success in some cases in which it could not start its server. A session that is
 # not there may be over already: then its holder was here.
 start_session() {
-    # shellcheck disable=SC2086 # no word, or one
+    # shellcheck disable=SC2086 # options of env
     said=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 env $clean "$@" 2>&1 5<&-)
     tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]
 }

@@ -5,13 +5,15 @@
 leases() {
     for device in "$1/devices/"*.*; do
         [ -d "$device" ] || continue
+        regular "${device##*/}" || continue
         state=free
         if locked "$device"; then state=locked; fi
         printf 'device %s %s\n' "${device##*/}" "$state"
         for claim in "$device"/*; do [ ! -f "$claim" ] || tell_claim; done
     done
     for other in "$1/tickets/"*; do
-        if [ -f "$other" ] && locked "$other"; then tell_ticket; fi
+        name=${other##*/}
+        if [ -f "$other" ] && regular "${name#*.}.${name%%.*}" && locked "$other"; then tell_ticket; fi
     done
     for kind in npu cuda; do
         find_foreign "$kind"
@@ -19,29 +21,26 @@ leases() {
     done
 }
 
+# regular NAME: `<kind>.<number>`, and no line of its own.
+regular() {
+    case $1 in *[!a-z0-9.]* | .* | *. | *.*.* | *.*[!0-9]*) return 1 ;; esac
+}
+
 tell_claim() {
-    { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || return 0
     life=dead
-    if alive "$claim"; then
-        life=live
-    elif [ ! -d "$claimed" ]; then
-        life=unknown
-    elif run_alive "$claimed"; then
-        life=live
-    fi
-    printf 'claim %s %s %s\n' "${device##*/}" "$life" "$(owner_of "$claim" "$claimed")"
+    if claim_alive; then life=live; elif ! own "$CLAIMED"; then life=unknown; fi
+    [ -z "$CLAIMED" ] || printf 'claim %s %s %s\n' "${device##*/}" "$life" "$(owner_of "$claim" "$CLAIMED")"
 }
 
 # A ticket has two lines: the holder's process, and its run.
 tell_ticket() {
     { read -r _ && read -r claimed; } 2>/dev/null <"$other" || return 0
-    name=${other##*/}
     printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$(owner_of "$other" "$claimed")"
 }
 
 # owner_of FILE RUN: whose file it is, since when, in which container the run is, and its directory.
 owner_of() {
     CONTAINER=-
-    contained "$2" 2>/dev/null
+    own "$2" && contained "$2" 2>/dev/null
     printf '%s %s %s' "$(stat -c '%U %Y' "$1")" "$CONTAINER" "$2"
 }

@@ -1,0 +1,165 @@
+"""A host that answers nonsense: it costs its own line, nothing of it reaches the terminal raw, and rlx has no bug."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.plan import LaunchPlan, Place
+from rlx.runs import Index, RunRef
+from rlx.runs.manifest import render_manifest
+from tests.cli.support import rlx
+from tests.runs.toys import home, toy_plan
+
+_SSH = """#!{sh}
+while [ "$1" != -- ]; do shift; done
+PATH={folder}/there:$PATH exec {sh} -c "$3"
+"""
+# The shells of the transport are real; what rlx asks on stdin is answered from a file.
+_THERE = """#!{sh}
+case "$1 $2" in "-s --") cat >/dev/null; LC_ALL=C exec sed "s|@MARK@|$4|g" {folder}/answer ;; *) exec {sh} "$@" ;; esac
+"""
+
+_OWNED = b"\x1b]0;owned\x07\xc2\x9b31m"
+_GARBAGE = (
+    b"",
+    b"\n\n",
+    b"\xff\x00\xfe" * 50,
+    b"now\n",
+    b"now yesterday\n",
+    b"now 1e999\n",
+    b"now 5\nrun\n",
+    b"now 5\nrun main-1 attempt\n",
+    b"now 5\nrun main-1 attempt=1 holder=%s supervisor=none leader=none members=0 ahead=0\n" % _OWNED,
+    b"now 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead members=" + b"9" * 5000 + b" ahead=0\n",
+    b"now 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead members=0 ahead=0 exit=1,x,nan\n"
+    b"file main-1/state/started 0 -1e300\n",
+    b"now 5\nrun main-1 attempt=1 holder=live supervisor=dead leader=dead members=0 ahead=0 foreign=%s\n" % _OWNED,
+    b"container\nin\nfile x\n",
+    _OWNED * 3,
+)
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Whatever is asked of any host, this is the answer."""
+    folder, sh = tmp_path / "ssh", shutil.which("sh")
+    (folder / "there").mkdir(parents=True)
+    for path, text in ((folder / "ssh", _SSH), (folder / "there" / "sh", _THERE)):
+        path.write_text(text.format(sh=sh, folder=folder))
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return lambda answer: (folder / "answer").write_bytes(answer) and None
+
+
+def ref_there(run_id: str = "main-1") -> RunRef:
+    return RunRef(run_id, "launch-1", "toy", "main", 1, Place("me@evil", "me@evil"), "~/rlx", 1e9)
+
+
+def is_plain(text: str) -> bool:
+    return not any((ord(letter) < 32 and letter not in "\n\t") or 0x7F <= ord(letter) < 0xA0 for letter in text)
+
+
+@pytest.mark.parametrize("garbage", _GARBAGE)
+def test_garbage_is_a_line_of_status(garbage: bytes, answers: Callable[[bytes], None]) -> None:
+    answers(garbage)
+    Index(home()).add(ref_there())
+    document = rlx("status", "--json")
+    assert is_plain(document.stdout + document.stderr)
+    assert [run["arm"] for run in json.loads(document.stdout)["runs"]] == ["main"]
+    shown = rlx("status", "-v")
+    assert is_plain(shown.stdout + shown.stderr) and "main" in shown.stdout
+    assert [run["state"] for run in json.loads(document.stdout)["runs"]] != ["lost"]
+    stopped = rlx("stop", "main-1", code=4)
+    assert is_plain(stopped.stdout + stopped.stderr)
+
+
+@pytest.mark.parametrize("garbage", [_GARBAGE[0], _GARBAGE[2], b"id x\nname y\n", b"error " + _OWNED, _OWNED])
+def test_garbage_about_a_container_is_an_error(garbage: bytes, answers: Callable[[bytes], None]) -> None:
+    answers(garbage)
+    done = rlx("launch", "tiny-cpu", "--host", "me@evil", "--container", "c", code=4)
+    assert is_plain(done.stdout + done.stderr)
+
+
+_EVIDENCE = (
+    b"@MARK@ whole 1 0",
+    b"@MARK@ whole 1 0 x 0 - - main-1/a\nhello",
+    b"@MARK@ whole 1 0 5 0 - - main-1/../../x\nhello",
+    b"@MARK@ whole 1 0 5 0 - - main-1/" + b"a" * 300 + b"\nhello",
+    b"@MARK@ whole 1 0 5 0 - - main-1/a\0b\nhello",
+    b"@MARK@ whole 1 0 5 0 - - main-1/a\nhello@MARK@ whole 2 0 5 0 - - main-1/a/b\nhello",
+    b"@MARK@ count 1 0 5 0 - - main-1/attempts/1/validation/1.jsonl\n" + b"9" * 30,
+    b"@MARK@ count 1 0 5 0 - - main-1/attempts/1/validation/1.jsonl\n" + b"9" * 12,
+    b"@MARK@ denied 1 0 5 0 - - main-1/\xff" + _OWNED + b"\n",
+)
+
+
+@pytest.mark.parametrize("frames", _EVIDENCE)
+def test_evidence_that_makes_no_sense_stays_away(frames: bytes, answers: Callable[[bytes], None]) -> None:
+    answers(frames + b"@MARK@ end\n")
+    Index(home()).add(ref_there())
+    before = {path for path in home().parent.rglob("*") if not path.is_relative_to(home() / "mirror")}
+    for arguments in (("status", "-v"), ("status", "--json")):
+        done = rlx(*arguments)
+        assert is_plain(done.stdout + done.stderr)
+    after = {path for path in home().parent.rglob("*") if not path.is_relative_to(home() / "mirror")}
+    assert after - before <= {home() / "mirror"}
+
+
+def manifest(**changes: Any) -> bytes:
+    """One whose launch rlx could have made, but for the changes. `plan.name=…` is written `plan__name=…`."""
+    plan: LaunchPlan = replace(toy_plan("true"), name="toy", arm="main")
+    document = json.loads(render_manifest(ref_there(), 0, plan))
+    for key, value in changes.items():
+        *folders, last = key.split("__")
+        target = document
+        for folder in folders:
+            target = target[folder]
+        target[last] = value
+    return json.dumps(document).encode() + b"\0"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"run_id": "../../etc"},
+        {"run_id": "/etc"},
+        {"run_id": "a b"},
+        {"run_id": "-rf"},
+        {"run_id": "a\nb"},
+        {"run_id": ["a"]},
+        {"run_id": "\ud800"},
+        {"launch_id": "\x1b[2J"},
+        {"plan__name": "\x1b[2J"},
+        {"plan__arm": 7},
+        {"plan__seed": 1 << 80},
+        {"position": None},
+        {"created_epoch": float("nan")},
+        {"created_epoch": "yesterday"},
+        {"submitted_by": "me"},
+    ],
+)
+def test_a_bad_manifest_is_no_run_and_costs_no_other(bad: dict[str, Any], answers: Callable[[bytes], None]) -> None:
+    Index(home()).begin("digest", "launch-0", [ref_there("kept")])
+    answers(manifest(**bad) + b"\0[]\0[[[[\0" + manifest(run_id="good-1"))
+    done = rlx("status", "--host", "me@evil", "--json")
+    assert is_plain(done.stdout + done.stderr)
+    assert [run["run_id"] for run in json.loads(done.stdout)["runs"]] == ["good-1"]
+    # The journal is still the same: a bad row is no broken index.
+    assert Index(home()).pending("digest") is not None
+    assert not list(home().glob("*broken*"))
+
+
+def test_what_a_manifest_says_of_people_is_text(answers: Callable[[bytes], None]) -> None:
+    answers(manifest(submitted_by={"user": "\x1b]52;c;cm0gLXJm\x07", "machine": "\x9b2J\u202e\ud800", "rlx": "0"}))
+    rlx("status", "--host", "me@evil")
+    for arguments in (("status", "-v"), ("status", "--json"), ("status", "--host", "me@evil", "-v")):
+        done = rlx(*arguments)
+        assert is_plain(done.stdout + done.stderr)
