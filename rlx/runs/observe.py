@@ -101,7 +101,8 @@ def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: flo
     """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
     if known is None:
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
-    if known.observation.state.is_terminal:
+    # Lost is no end that anybody recorded: its folder may have been away, or its container.
+    if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
         return known.observation
     return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
