@@ -114,7 +114,7 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
     """
     now = time.time()
     last_known = then.state if seen is not None else None
-    known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
+    known = f"last known: {last_known}, {_ago(now - seen)}" if seen is not None else "never seen"
     return replace(
         then,
         state=RunState.UNREACHABLE,
@@ -123,6 +123,11 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
         last_seen_epoch=seen,
         unreachable_since=since,
     )
+
+
+def _ago(seconds: float) -> str:
+    """Between two moments of this machine's clock, which may have been set in between."""
+    return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 
 def _reason(failure: RlxError) -> str:
