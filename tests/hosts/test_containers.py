@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -113,6 +114,20 @@ def test_who_only_reads_finds_runs_inside(engine: Engine, disk: Path) -> None:
     container = engine.run_container("trainer", {disk: "/workspace"})
     engine.docker("exec", "trainer", "mkdir", "-p", "/opt/rlx/runs")
     assert locate(site_with("/opt/rlx"), reading=True)[0].place.inside == container
+
+
+def test_a_folder_that_another_user_made_for_us_is_not_taken(engine: Engine, own_home: Path, disk: Path) -> None:
+    (disk / "data").mkdir()
+    bait = disk / "data" / f"rlx-{getpass.getuser()}"
+    (bait / "runs").mkdir(parents=True)
+    for folder in (bait, bait / "runs"):
+        folder.chmod(0o777)
+        os.chown(folder, _USER, _USER)
+    engine.run_container("trainer", [f"{disk}/data:/data", f"{own_home}:/home"])
+    assert locate(site_with())[0].container_root == "/home/rlx"
+    (own_home / "rlx" / "runs").mkdir(parents=True)
+    assert locate(site_with(), reading=True)[0].container_root == "/home/rlx"
+    assert not leftovers(disk)
 
 
 def test_without_a_shared_folder_the_runs_lie_inside(engine: Engine, own_home: Path) -> None:

@@ -61,7 +61,8 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan, *, planned: b
     root, now = adopted_root(index.path.parent), time.time()
     own_place = Place(place.host)
     # What rlx would have to ship, run and keep secret is nothing of this run's.
-    plan = replace(plan, site=Site(own_place, root=str(root)), command=(), env={}, secrets=(), files=(), findings=())
+    site = Site(own_place, container=place.inside, root=str(root))
+    plan = replace(plan, site=site, command=(), env={}, secrets=(), files=(), findings=())
     ref = new_ref(plan, new_launch_id(now), now)
     try:
         _build(root, ref, plan, source)
