@@ -21,7 +21,9 @@ def destination_problem(text: str) -> str:
     if not text or text.startswith("-") or address.startswith("-") or re.search(r"[\s\x00-\x1f\x7f]", text):
         return f"{text!r} is no ssh destination; write USER@HOST, ssh://USER@HOST:PORT or a name of your ssh config"
     if text.startswith("ssh://"):
-        return "" if _URL_ADDRESS.fullmatch(address) else f"{text!r} is not of the form ssh://USER@HOST:PORT"
+        url = _URL_ADDRESS.fullmatch(address)
+        is_sound = url is not None and 0 < int((url[2] or ":22")[1:]) < 1 << 16
+        return "" if is_sound else f"{text!r} is not of the form ssh://USER@HOST:PORT"
     if "/" in text or address.count(":") == 1:
         return f"{text!r} is no ssh destination; a port is written ssh://USER@HOST:PORT"
     return ""

@@ -32,6 +32,7 @@ _OPTIONS = (
 _SHARED = ("ControlMaster=auto", "ControlPersist=120")
 _OWN = ("ControlMaster=no", "ControlPath=none")
 
+_IPV6_URL = re.compile(r"ssh://(?P<user>[^@]+@)?\[(?P<address>[0-9A-Fa-f:.]+)\](:(?P<port>\d{1,5}))?/?")
 _LOCALE = re.compile(r"LANG|LANGUAGE|LC_\w+")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY", re.IGNORECASE)
 
@@ -66,7 +67,16 @@ def _ssh(how: str, destination: str, config: str | None, *, shared: bool) -> lis
     connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
     options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
     chosen = ["-F", config] if config else []
-    return ["ssh", how, *chosen, *options, "--", destination]
+    return ["ssh", how, *chosen, *options, *_address(destination)]
+
+
+def _address(destination: str) -> list[str]:
+    """ssh itself takes no IPv6 address in a URL."""
+    url = _IPV6_URL.fullmatch(destination)
+    if url is None:
+        return ["--", destination]
+    port = ["-p", url["port"]] if url["port"] else []
+    return [*port, "--", f"{url['user'] or ''}{url['address']}"]
 
 
 class OpensshLink:

@@ -121,7 +121,8 @@ def _login_failed(host: str, destination: str, failure: Failure) -> HostError:
 
 def _unknown(host: str, destination: str, failure: Failure) -> HostError:
     """ssh may also have failed after the command was sent, so it may have arrived."""
-    error = Unreachable(_text(host, "ssh failed", failure, failure.said), f"see by hand: {by_hand(destination)}")
+    meaning = "ssh failed" if failure.said else "the host stopped answering"
+    error = Unreachable(_text(host, meaning, failure, failure.said), f"see by hand: {by_hand(destination)}")
     error.arrived = True
     return error
 

@@ -103,7 +103,20 @@ def test_a_destination_needs_no_entry(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["-oProxyCommand=id", "u@-oX", "u:hunter2@h", "a b@h", "h:22", "a/b", "ssh://", "ssh://h:x", "ssh://h/a", "x\n.y"],
+    [
+        "-oProxyCommand=id",
+        "u@-oX",
+        "u:hunter2@h",
+        "a b@h",
+        "h:22",
+        "a/b",
+        "ssh://",
+        "ssh://h:x",
+        "ssh://h:0",
+        "ssh://h:65536",
+        "ssh://h/a",
+        "x\n.y",
+    ],
 )
 def test_what_is_no_destination_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -322,3 +323,29 @@ def test_what_others_put_where_the_sockets_belong_is_refused(
             transport_for(loopback.place).run(COMMAND, timeout_s=30)
     finally:
         folder.rmdir() if folder.is_dir() and not folder.is_symlink() else folder.unlink()
+
+
+def test_an_ipv6_address_in_a_url(loopback: Loopback) -> None:
+    """ssh reads no such URL itself. Nothing listens there: that ssh tried shows in what it says."""
+    error = refused(loopback, Place("loop", f"ssh://me@[::1]:{loopback.port}"))
+    assert isinstance(error, Unreachable)
+    assert f"::1 port {loopback.port}" in error.message
+
+
+def test_a_server_that_says_hello_and_nothing_more(loopback: Loopback) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-mute\r\n")
+                # Until the client gives up.
+                while connection.recv(4096):
+                    pass
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        place = Place("loop", f"ssh://me@127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(Unreachable, match="stopped answering"):
+            transport_for(place).run(COMMAND, timeout_s=60)
+        thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from rlx.plan import LOCAL, RunState
 from rlx.runs import Facts, derive_state, supervisor
 from rlx.runs.state import Exit, Life, parse_report
+from tests.devices import put_program
 from tests.runs.toys import ended, see, start, state_file, toy_plan
 
 FINISHED = RunState.FINISHED
@@ -95,3 +97,16 @@ def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> Non
     facts = parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "root")))
     assert list(facts) == ["plain"]
     assert parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "nowhere"))) == {}
+
+
+@pytest.mark.parametrize("code", [1, 126])
+def test_a_host_that_cannot_start_programs_says_nothing_about_runs(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray may use up the processes of a user. `xargs` ends with 1 where it cannot fork, 126 where it cannot start."""
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    put_program(tmp_path, "xargs", f"exit {code}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert see(ref).state is RunState.UNREACHABLE
+    assert "cannot look at the files" in see(ref).detail
