@@ -128,7 +128,7 @@ def _report_bug(error: Exception) -> ExitCode:
 
     path = rlx_home() / "bug.log"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with path.open("a", encoding="utf-8") as log:
             log.write(f"rlx {__version__} {sys.version}\n{' '.join(sys.argv)}\n")
             traceback.print_exception(error, file=log)

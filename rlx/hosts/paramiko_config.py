@@ -50,7 +50,7 @@ def settings_of(destination: str) -> Settings:
     agent = options.get("identityagent", "SSH_AUTH_SOCK")
     return Settings(
         host=str(options.get("hostname", alias)),
-        port=port or int(options.get("port", _PORT)),
+        port=port or _port(options, alias),
         user=user or str(options.get("user", getpass.getuser())),
         identities=tuple(path for path in options.get("identityfile", ()) if Path(path).is_file()),
         uses_agent=agent != "none",
@@ -68,6 +68,13 @@ def _parts(destination: str) -> tuple[str | None, str, int | None]:
         return url.username, url.hostname or "", url.port
     except ValueError as error:
         raise UsageError(f"{destination!r} is not a destination for ssh: {error}") from None
+
+
+def _port(options: dict[str, str], alias: str) -> int:
+    text = str(options.get("port", _PORT))
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 1 << 16):
+        raise _refusal(alias, f"port {text}")
+    return int(text)
 
 
 def _known_hosts(options: dict[str, str]) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ def connecting(host: str, destination: str, settings: Settings) -> Iterator[None
 
     try:
         yield
-    except (paramiko.SSHException, OSError, EOFError) as error:
+    except (paramiko.SSHException, OSError, EOFError, UnicodeError) as error:
         raise _meaning(error, f"{host} ({settings.user}@{settings.host}:{settings.port})", settings) from None
 
 

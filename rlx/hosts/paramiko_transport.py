@@ -45,14 +45,19 @@ class ParamikoLink:
     @contextmanager
     def open(self, line: str, *, streaming: bool) -> Iterator[ChannelSession]:
         with turn(self._destination, streaming=streaming) as shares, ExitStack() as opened:
-            channel = self._shared_session() if shares else None
-            if channel is None:
-                client = self._connect()
-                opened.callback(client.close)
-                channel = _session(client)
-            opened.callback(channel.close)
-            channel.exec_command(line)
+            # Whatever goes wrong here went wrong before the command began.
+            with connecting(self.host, self._destination, self._settings):
+                channel = self._shared_session() if shares else None
+                if channel is None:
+                    client = self._connect()
+                    opened.callback(client.close)
+                    channel = _session(client)
+                opened.callback(channel.close)
+                _start(channel, line)
             yield ChannelSession(channel)
+
+    def open_ahead(self, line: str) -> None:
+        """Not by paramiko: it is there for machines without ssh."""
 
     def _shared_session(self) -> paramiko.Channel | None:
         """None if the host grants no further session there. A connection that broke unnoticed is replaced."""
@@ -109,6 +114,16 @@ def _session(client: paramiko.SSHClient) -> paramiko.Channel:
     if transport is None:
         raise paramiko.SSHException("not connected")
     return transport.open_session(timeout=_CONNECT_S)
+
+
+def _start(channel: paramiko.Channel, line: str) -> None:
+    """paramiko waits for ever for the answer to this request; a channel that is closed ends the wait."""
+    timer = threading.Timer(_CONNECT_S, channel.close)
+    timer.start()
+    try:
+        channel.exec_command(line)
+    finally:
+        timer.cancel()
 
 
 def _socket(settings: Settings) -> socket.socket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from rlx.errors import RlxError
@@ -14,11 +15,16 @@ def control_path(config: str | None) -> str:
     """ssh's ControlPath: one connection a destination and ssh config file (`%C` hashes user, host, port and jump).
 
     The folder is private and its path short: a socket's path has at most 104 bytes, ssh appends 17 for a while, and
-    TMPDIR may be long. Raises RlxError if somebody else has the folder.
+    TMPDIR may be long. Raises RlxError if somebody else has the folder, or if it cannot be made.
     """
     folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
+    try:
+        # What is there already, a folder or not, is looked at next.
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError as error:
+        raise RlxError(f"{folder}: {error.strerror}", "rlx keeps the sockets of ssh connections there") from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise RlxError(
             f"{folder}: not a private folder of this user (it holds the sockets of ssh connections)",

@@ -117,12 +117,20 @@ list_mounts() {
 
 # ---- trying it -----------------------------------------------------------------------------------------------------
 
+# Somebody else may have made the folder that nobody chose, to have what is put there. What we make ourselves tells our
+# uid: a file server may call us nobody.
+same_owner() { [ "$(stat -c %u "$1")" = "$(stat -c %u "$2")" ]; }
+
 # In each candidate a folder with a word in it; the container is to read the word and to answer beside it.
 prepare_probes() {
     PROBES=''
     while IFS=$TAB read -r outside inside; do
         if [ -z "$outside" ] || ! real "$outside"; then continue; fi
         probe=$(mktemp -d "$REAL/.rlx-probe-XXXXXX" 2>/dev/null) || continue
+        if [ "$outside" != "$root" ] && [ -z "$REST" ] && ! same_owner "$REAL" "$probe"; then
+            rmdir "$probe"
+            continue
+        fi
         printf '%s\n' "${probe##*/}" >"$probe/word"
         PROBES="$PROBES$probe$TAB$outside$TAB$inside$TAB${inside%"$REST"}/${probe##*/}$NEWLINE"
     done <"$candidates"
@@ -187,7 +195,8 @@ inspect "$1"
 work=$(mktemp -d) || error refused "cannot write to ${TMPDIR:-/tmp}"
 mounts=$work/mounts candidates=$work/candidates probes=$work/probes
 trap clean EXIT
-trap 'exit 143' HUP INT TERM
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
 : >"$probes"
 printf '%s\n' "$seen" | grep '^mount ' >"$work/seen"
 find_mounts <"$work/seen"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from rlx.hosts import Transport
 from rlx.plan import Cmd, Finding, Severity, Site
@@ -58,10 +59,16 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
 
 
 def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...]]:
-    """What can be asked in milliseconds: programs, disk, Docker, device nodes. Nothing starts Python or npu-smi."""
-    host = [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), *_docker_questions(site)]
+    """What can be asked in milliseconds: programs, Docker, device nodes. Nothing starts Python or npu-smi."""
+    host = [Question(MACHINE), Question(TOOLS), *_docker_questions(site)]
     examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(TOOLS), Question(DEVICES)])
     return examined, findings_of(examined)
+
+
+def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
+    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
+    asked = [Question(MACHINE), Question(DISK, (site.root,))]
+    return tuple(machine_checks.disk(_ask(transport, replace(site, container=None), Wanted(), asked, [])))
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:

@@ -92,4 +92,14 @@ def root_is_settled(examined: Examined) -> bool:
     In a container a launch takes a shared folder where nobody has chosen a root, and stays inside where there is none.
     """
     site = examined.site
-    return site.container is None or (site.root != Site().root and shares_root(examined))
+    if site.container is None or site.place.inside is not None:
+        return site.container is None
+    return site.container_root is not None or (site.root != Site().root and shares_root(examined))
+
+
+def is_held_outside(examined: Examined) -> bool:
+    """Whether the holder of a run is on the host itself: without a folder that both see, it is in the container."""
+    site = examined.site
+    if site.container is None or site.place.inside is not None:
+        return site.container is None
+    return site.container_root is not None or bool(shared_folders(examined))

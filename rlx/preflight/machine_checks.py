@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.plan import Finding, Severity
-from rlx.preflight.examined import Examined, chips, folders, root_is_settled, shared_folders
+from rlx.preflight.examined import Examined, chips, folders, is_held_outside, root_is_settled
 from rlx.preflight.probe import Facts, Side
 
 # What supervise.sh calls; on the host it is the holder that does, in the container the supervisor.
@@ -41,11 +41,10 @@ def tools(examined: Examined) -> Iterator[Finding]:
 
 
 def _needed(examined: Examined, *, inside: bool) -> tuple[str, ...]:
-    """Without a folder that both see, all of a run is in the container, its holder too."""
     all_of_it = (*_HOST_TOOLS, "bash")
     if examined.site.container is None:
         return all_of_it
-    if shared_folders(examined):
+    if is_held_outside(examined):
         return _INSIDE_TOOLS if inside else _HOST_TOOLS
     return all_of_it if inside else ()
 

@@ -6,10 +6,12 @@ aside and rebuilt; only the journal is its own, and only until the launch it nam
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,36 +97,59 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        from rlx.runs.adopt import adopted_refs
+        from rlx.runs.adopted.adopt import adopted_refs
 
         refs = _find_runs(local_site()) + [(ref, 0) for ref in adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        broken = self._inode()
         try:
             return self._with_connection(work)
         except sqlite3.OperationalError as error:
             raise RlxError(f"{self.path}: {error}", "check that the folder is writable and not full") from None
-        except sqlite3.DatabaseError:
-            self._set_aside()
+        except sqlite3.DatabaseError as error:
+            # Its subclasses are mistakes of rlx, and no reason to lose the journal.
+            if type(error) is not sqlite3.DatabaseError:
+                raise
+            self._set_aside(broken)
             self._create()
             return self._with_connection(work)
+
+    def _inode(self) -> int | None:
+        try:
+            return self.path.stat().st_ino
+        except FileNotFoundError:
+            return None
 
     def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
             return work(db)
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, broken: int | None) -> None:
+        """Another rlx may have been faster, and have a launch in the new file already."""
         kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
-        self.path.with_name("index.db-journal").unlink(missing_ok=True)
-        # Another rlx may have been faster.
-        with suppress(FileNotFoundError):
-            self.path.replace(kept)
+        with _locked(self.path.parent):
+            if self._inode() == broken:
+                self.path.with_name("index.db-journal").unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    self.path.replace(kept)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _make_folder(home: Path) -> None:
+    """For its user alone: it gets copies of logs, which lie in private folders where they come from."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.plan import RunState
-from rlx.runs.adopted import is_adopted, lacks, silent_as_of
+from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
+from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef

@@ -43,7 +43,15 @@ flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
 rm -rf "$root"/runs/.incoming-*
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
-trap 'exit 143' HUP INT TERM
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
+# Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
+# made there: a file server may call us nobody.
+owner=$(stat -Lc %u "$root/runs")
+case $owner in
+    "$(stat -c %u "$incoming")" | 0) ;;
+    *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
+esac
 tar -xmf - -C "$incoming" || exit
 # From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
 # does not reach another session, and the traps wait for it.

@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted import is_adopted
+from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.duration import duration, moment
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
@@ -59,7 +59,7 @@ def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
         return _observe_own(index, refs)
-    from rlx.runs.adopted_state import observe_adopted
+    from rlx.runs.adopted.state import observe_adopted
 
     seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
@@ -101,7 +101,8 @@ def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: flo
     """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
     if known is None:
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
-    if known.observation.state.is_terminal:
+    # Lost is no end that anybody recorded: its folder may have been away, or its container.
+    if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
         return known.observation
     return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
@@ -113,7 +114,7 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
     """
     now = time.time()
     last_known = then.state if seen is not None else None
-    known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
+    known = f"last known: {last_known}, {_ago(now - seen)}" if seen is not None else "never seen"
     return replace(
         then,
         state=RunState.UNREACHABLE,
@@ -122,6 +123,11 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
         last_seen_epoch=seen,
         unreachable_since=since,
     )
+
+
+def _ago(seconds: float) -> str:
+    """Between two moments of this machine's clock, which may have been set in between."""
+    return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 
 def _reason(failure: RlxError) -> str:

@@ -64,7 +64,7 @@ def ref_there(run_id: str = "main-1") -> RunRef:
 
 
 def is_plain(text: str) -> bool:
-    return not any(ord(letter) < 32 and letter not in "\n\t" or 0x7F <= ord(letter) < 0xA0 for letter in text)
+    return not any((ord(letter) < 32 and letter not in "\n\t") or 0x7F <= ord(letter) < 0xA0 for letter in text)
 
 
 @pytest.mark.parametrize("garbage", _GARBAGE)

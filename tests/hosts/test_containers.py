@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -93,6 +94,18 @@ def test_a_mount_with_runs_is_preferred(engine: Engine, own_home: Path, disk: Pa
     (disk / "b" / "rlx-root" / "runs").mkdir(parents=True)
     engine.run_container("trainer", {disk / name: f"/{name}" for name in ("a", "b", "c")})
     assert locate(site_with())[0].container_root == "/b/rlx-root"
+
+
+def test_a_folder_that_another_user_made_for_us_is_not_taken(engine: Engine, own_home: Path, disk: Path) -> None:
+    (disk / "data").mkdir()
+    bait = disk / "data" / f"rlx-{getpass.getuser()}"
+    (bait / "runs").mkdir(parents=True)
+    for folder in (bait, bait / "runs"):
+        folder.chmod(0o777)
+        os.chown(folder, _USER, _USER)
+    engine.run_container("trainer", [f"{disk}/data:/data", f"{own_home}:/home"])
+    assert locate(site_with())[0].container_root == "/home/rlx"
+    assert not leftovers(disk)
 
 
 def test_without_a_shared_folder_the_runs_lie_inside(engine: Engine, own_home: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.errors import ExitCode, UsageError
+from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import transport_for
 from rlx.hosts.errors import (
     AccessDenied,
@@ -302,3 +302,23 @@ def test_no_ssh_stays_behind_a_command(loopback: Loopback) -> None:
     wait_until(lambda: not masters(loopback))
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(loopback.config) not in listed
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link", "open folder"])
+def test_what_others_put_where_the_sockets_belong_is_refused(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    nobody = 10**9 + os.getpid()
+    folder = Path("/tmp") / f"rlx-ssh-{nobody}"
+    monkeypatch.setattr(os, "getuid", lambda: nobody)
+    try:
+        if kind == "file":
+            folder.touch()
+        elif kind == "open folder":
+            folder.mkdir(mode=0o755)
+        else:
+            folder.symlink_to(tmp_path if kind == "link" else tmp_path / "nowhere")
+        with pytest.raises(RlxError, match="not a private folder"):
+            transport_for(loopback.place).run(COMMAND, timeout_s=30)
+    finally:
+        folder.rmdir() if folder.is_dir() and not folder.is_symlink() else folder.unlink()

@@ -7,14 +7,19 @@ import hashlib
 import hmac
 import os
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+import paramiko
 import pytest
+from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.errors import AccessDenied, ConnectionLost, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
-from rlx.plan import Cmd
+from rlx.plan import Cmd, Place
 from tests.loopback import Loopback, loopback
 
 __all__ = ["loopback"]
@@ -151,3 +156,72 @@ def test_one_connection_serves_all_commands(loopback: Loopback) -> None:
     for _ in range(3):
         assert says_hello(loopback)
     assert loopback.log().count("Accepted publickey") == 1
+
+
+class Strange(paramiko.ServerInterface):
+    """A server that lets in whoever comes, and then does not do what is asked."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.over = threading.Event()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return AUTH_SUCCESSFUL
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        refuses = self.way == "refuses sessions"
+        return OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED if refuses else OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        if self.way == "never answers":
+            self.over.wait(60)
+        return False
+
+
+@contextmanager
+def strange_server(host: Loopback, way: str) -> Iterator[None]:
+    host.stop()
+    key = paramiko.Ed25519Key.from_private_key_file(str(host.config.parent / "host_key"))
+    server, transports = Strange(way), []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                transports.append(paramiko.Transport(listener.accept()[0]))
+                transports[-1].add_server_key(key)
+                transports[-1].start_server(server=server)
+
+    with socket.create_server(("127.0.0.1", host.port)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            server.over.set()
+            thread.join()
+            for transport in transports:
+                transport.close()
+
+
+@pytest.mark.parametrize("way", ["refuses sessions", "refuses commands", "never answers"])
+def test_a_server_that_does_not_start_the_command_is_unreachable(loopback: Loopback, way: str) -> None:
+    with strange_server(loopback, way):
+        assert isinstance(refused(loopback), Unreachable)
+
+
+@pytest.mark.parametrize("name", ["a" * 70, "a..b", "\u2603" * 40])
+def test_a_name_that_no_host_can_have(loopback: Loopback, name: str) -> None:
+    place = Place("loop", f"me@{name}", via="paramiko")
+    with pytest.raises(Unreachable):
+        transport_for(place).run(COMMAND, timeout_s=30)
+
+
+@pytest.mark.parametrize("port", ["none", "0", "99999", "9" * 5000])
+def test_a_port_that_is_none(loopback: Loopback, port: str) -> None:
+    loopback.config.write_text(f"Host loop\n  Port {port}\n")
+    with pytest.raises(RlxError, match="port"):
+        transport_for(loopback.place_via("paramiko"))

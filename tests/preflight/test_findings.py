@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.cli.doctor_text import doctor_text
-from rlx.plan import Finding, Severity, Site
+from rlx.plan import Finding, Place, Severity, Site
 from rlx.preflight import Wanted, examine, findings_of, has_errors
 from rlx.preflight.wanted import DataFile
 from tests.preflight.recorded import MACHINE, RecordedHost, recorded
@@ -167,6 +167,10 @@ def test_where_all_of_a_run_is_in_the_container_the_host_needs_no_tools() -> Non
     found = look(answers, {"tools": "sh=/bin/sh\n"}, Site(container="verl-a3"))
     (missing,) = [finding for finding in found if finding.id == "RLX510"]
     assert "flock" in missing.message and missing.where == "container verl-a3"
+    # A launch that has settled inside, since none of the shared folders could be used, asks for the same.
+    inside = Site(Place("a3", inside="verl-a3"), container="verl-a3")
+    settled = look(DOCKER | {"tools": "sh=/bin/sh\n"}, {"tools": "sh=/bin/sh\n"}, inside)
+    assert [finding.where for finding in settled if finding.id == "RLX510"] == ["container verl-a3"]
 
 
 def test_a_small_tmp_is_no_reason_to_refuse() -> None:

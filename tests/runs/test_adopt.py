@@ -20,7 +20,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.payload import __file__ as payload
 from rlx.plan import LOCAL
 from rlx.runs import Index
-from rlx.runs.foreign_log import Extent, ask_log
+from rlx.runs.adopted.foreign_log import Extent, ask_log
 from rlx.runs.session import attach_command
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY

@@ -18,7 +18,6 @@ from rlx.plan import LaunchPlan, RunState, Site
 from rlx.runs import Index, Observation, RunRef, look_at_leases, observe, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
-from tests.devices import put_program
 from tests.engine import Engine
 from tests.loopback import Loopback
 from tests.runs.test_hosts_of_all_kinds import TOOLS
@@ -275,16 +274,14 @@ def test_a_daemon_that_dies_and_comes_back(engine: Engine, site: Site) -> None:
     until(lambda: not is_running(holder_pid(ref)), "the holder goes")
 
 
-def test_a_daemon_that_hangs(engine: Engine, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_hangs(engine: Engine, site: Site) -> None:
     ref = start_in(site, FOREVER)
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    # The time-out is real, but shorter.
-    put_program(programs, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (waiting,) = start(toy_plan("true"))
     engine.freeze()
     try:
-        assert see(ref).detail == "docker does not say whether it still runs"
+        seen = observe(Index(home()), [ref, waiting])
+        assert seen[ref.run_id].detail == "docker does not say whether it still runs"
+        assert seen[waiting.run_id].state is RunState.QUEUED
     finally:
         engine.thaw()
     assert see(ref).leader_live

@@ -84,6 +84,18 @@ def test_a_root_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert Index(home() / "new").runs() == (first, second)
 
 
+def test_a_folder_of_runs_that_another_user_made_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder another user's")
+    runs = tmp_path / "root" / "runs"
+    runs.mkdir(parents=True)
+    runs.chmod(0o777)
+    os.chown(runs, 65534, 65534)
+    with pytest.raises(RlxError, match=r"belongs to another user \(uid 65534\)"):
+        start(toy_plan("true"))
+    assert list(runs.iterdir()) == [] and Index(home()).runs() == ()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A root of 600 kB."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -108,6 +111,38 @@ def test_current_runs_are_the_newest_launch_and_what_still_lives() -> None:
     until(lambda: see(living).leader_live, "the second runs")
     (newest,) = start(toy_plan("true", arm="c"))
     assert current_runs(Index(home())) == (newest, living)
+
+
+_BEGIN = """
+import sys, time
+from pathlib import Path
+from rlx.plan import LOCAL
+from rlx.runs import Index, RunRef
+name, home = sys.argv[1], Path(sys.argv[2])
+while not (home / "go").exists():
+    time.sleep(0.001)
+Index(home).begin(name, name, [RunRef(name, name, "toy", "a", 1, LOCAL, "~/rlx", 1e9)])
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_index_of_an_older_rlx_is_replaced_once(version: int, tmp_path: Path) -> None:
+    """Several rlx find it at the same time. What one of them journals, another one must not move aside."""
+    home().mkdir()
+    with closing(sqlite3.connect(home() / "index.db")) as db:
+        db.execute("CREATE TABLE runs(run_id TEXT PRIMARY KEY, launch_id TEXT, host TEXT)")
+        db.execute(f"PRAGMA user_version = {version}")
+    names = [f"launch-{number}" for number in range(6)]
+    rlx = [subprocess.Popen([sys.executable, "-c", _BEGIN, name, str(home())]) for name in names]
+    (home() / "go").touch()
+    assert [process.wait(60) for process in rlx] == [0] * len(rlx)
+    assert [name for name in names if Index(home()).pending(name) is None] == []
+    assert len(list(home().glob("index.db.broken-*"))) == 1
+
+
+def test_a_home_is_for_its_user_alone() -> None:
+    Index(home())
+    assert home().stat().st_mode & 0o777 == 0o700
 
 
 def test_a_home_that_cannot_be_written_is_an_error() -> None:

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import LOCAL
-from rlx.runs import Index, RunPaths, RunRef, mirror, mirror_store, mirror_wire
-from rlx.runs.mirror import copy_runs, refresh
-from rlx.runs.mirror_store import Cursor
+from rlx.runs import Index, RunPaths, RunRef
+from rlx.runs.copies import mirror, mirror_store, mirror_wire
+from rlx.runs.copies.mirror import copy_runs, refresh
+from rlx.runs.copies.mirror_store import Cursor
 from tests.runs.another_user import commands_as_nobody
 from tests.runs.toys import home
 
@@ -331,7 +332,7 @@ REFRESH = """
 import sys
 from pathlib import Path
 from rlx.plan import LOCAL
-from rlx.runs.mirror import copy_runs, refresh
+from rlx.runs.copies.mirror import copy_runs, refresh
 for _ in range(int(sys.argv[3])):
     copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)
 """

@@ -83,6 +83,21 @@ def test_a_run_that_was_never_seen_is_unreachable_and_not_lost(far: Far, tmp_pat
     assert seen.detail.endswith("never seen")
 
 
+def test_a_run_that_could_not_be_found_is_unreachable_once_its_host_is(far: Far) -> None:
+    """The disk with its folder may have been away for a while. Nobody recorded an end."""
+    (ref,) = start(far.plan("true"))
+    ended(ref)
+    index = Index(home())
+    away = far.runs.rename(far.runs.with_name("away"))
+    assert see(ref).state is RunState.LOST
+    far.go_down()
+    seen = observe(index, [ref])[ref.run_id]
+    assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, RunState.LOST)
+    away.rename(far.runs)
+    far.loopback.start()
+    assert see(ref).state is RunState.FINISHED
+
+
 def test_a_changed_host_key_is_no_end_of_a_run(far: Far) -> None:
     (ref,) = start(far.plan(f"echo up\n{FOREVER}"))
     until(lambda: see(ref).leader_live, "it runs")

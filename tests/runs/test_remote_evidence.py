@@ -11,9 +11,10 @@ from rlx.cli.compare import compare
 from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.plan import LOCAL, RunState
-from rlx.runs import Index, RunRef, mirror, mirror_wire
+from rlx.runs import Index, RunRef
+from rlx.runs.copies import mirror, mirror_wire
+from rlx.runs.copies.mirror import refresh
 from rlx.runs.judged import judge_runs
-from rlx.runs.mirror import refresh
 from rlx.runs.overview import overview
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture

@@ -4,6 +4,7 @@
 
 report() {
     choose_runs "$@"
+    DOCKER_S=$REPORT_DOCKER_S
     printf 'now %s\n' "$(date +%s)"
     report_containers
     find_marked

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import RunState
-from rlx.runs.adopted import Copy, read_source, refresh_all
+from rlx.runs.adopted.log_copy import Copy, read_source, refresh_all
 from rlx.runs.duration import duration
 from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation, unreachable

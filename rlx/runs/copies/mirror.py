@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
-from rlx.runs import mirror_store, mirror_wire
-from rlx.runs.mirror_store import Cursor
-from rlx.runs.mirror_wire import Frame
+from rlx.runs.copies import mirror_store, mirror_wire
+from rlx.runs.copies.mirror_store import Cursor
+from rlx.runs.copies.mirror_wire import Frame
 from rlx.runs.places import DEADLINE_S, ask
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end

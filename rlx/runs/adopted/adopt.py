@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Expectations, LaunchPlan, Place, Site
-from rlx.runs.adopted import Source, adopted_root, read_copy, read_source, refresh, write_source
-from rlx.runs.foreign_log import ask_log
+from rlx.runs.adopted.foreign_log import ask_log
+from rlx.runs.adopted.log_copy import Source, adopted_root, read_copy, read_source, refresh, write_source
 from rlx.runs.index import Index
 from rlx.runs.manifest import read_manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Place, from_jsonable, to_jsonable
-from rlx.runs.foreign_log import Extent, LogAnswer, ask_log
+from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
 from rlx.runs.run import RunPaths, RunRef
 
 _SOURCE = "source.json"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from rlx.evidence import NEEDLES
-from rlx.runs.mirror_wire import Frame
+from rlx.runs.copies.mirror_wire import Frame
 
 _CURSOR = "cursor.json"
 _MOST_LINES = 10**7
