@@ -45,6 +45,6 @@ def _free(leases: Leases) -> list[str]:
     foreign = {(process.kind, process.device) for process in leases.foreign}
     free = [device for device in leases.free if device not in foreign]
     return [
-        f"{kind} free: {' '.join(str(number) for found, number in free if found == kind)}"
+        f"free: {kind} {' '.join(str(number) for found, number in free if found == kind)}"
         for kind in sorted({kind for kind, _ in free})
     ]

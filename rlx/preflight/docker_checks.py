@@ -71,7 +71,9 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
     files = examined.inside.of("machine").get("open_files") if examined.inside else None
     if isinstance(files, int) and files < _OPEN_FILES:
         message = f"{files} open files are allowed; the NPU guides of verl set {_OPEN_FILES}"
-        yield Finding("RLX526", Severity.WARNING, message, "create it with --ulimit nofile=65536", examined.where)
+        has_npus = bool(examined.inside and examined.inside.of("devices").get("numbers"))
+        severity = Severity.WARNING if has_npus else Severity.NOTE
+        yield Finding("RLX526", severity, message, "create it with --ulimit nofile=65536", examined.where)
 
 
 def _reaps(init: str) -> bool:

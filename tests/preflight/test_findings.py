@@ -136,7 +136,9 @@ def test_a_container_that_is_not_there_or_does_not_run() -> None:
 def test_how_a_container_was_created() -> None:
     inside = {"machine": "open_files=1024\n", "processes": recorded("processes", "zombies")}
     found = look(DOCKER, inside, IN_CONTAINER)
-    assert said(found) == {"RLX516": WARNING, "RLX518": NOTE, "RLX524": NOTE, "RLX525": WARNING, "RLX526": WARNING}
+    assert said(found) == {"RLX516": WARNING, "RLX518": NOTE, "RLX524": NOTE, "RLX525": WARNING, "RLX526": NOTE}
+    with_npus = look(DOCKER, inside | {"devices": recorded("devices", "a3")}, IN_CONTAINER)
+    assert said(with_npus)["RLX526"] is WARNING
     assert message(found, "RLX516").startswith("2283 zombie processes: 2280 of sleep (1)")
     elsewhere = look(DOCKER, inside, Site(container="verl-a3", root="/home/ada/rlx"))
     assert "share no folder that holds /home/ada/rlx" in message(elsewhere, "RLX527")
