@@ -43,7 +43,8 @@ flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
 rm -rf "$root"/runs/.incoming-*
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
-trap 'exit 143' HUP INT TERM
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
 tar -xmf - -C "$incoming" || exit
 # From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
 # does not reach another session, and the traps wait for it.
