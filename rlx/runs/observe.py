@@ -105,15 +105,20 @@ def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: flo
 
 def _unreachable(then: Observation, seen: float | None, failure: RlxError, since: float, now: float) -> Observation:
     last_known = then.state if seen is not None else None
-    known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
+    known = f"last known: {last_known}, {_ago(now - seen)}" if seen is not None else "never seen"
     return replace(
         then,
         state=RunState.UNREACHABLE,
-        detail=f"unreachable since {duration(now - since)} ({_reason(failure)}); {known}",
+        detail=f"unreachable since {duration(max(0.0, now - since))} ({_reason(failure)}); {known}",
         last_known=last_known,
         last_seen_epoch=seen,
         unreachable_since=since,
     )
+
+
+def _ago(seconds: float) -> str:
+    """Between two moments of this machine's clock, which may have been set in between."""
+    return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 
 def _reason(failure: RlxError) -> str:
