@@ -66,12 +66,12 @@ def test_a_host_that_is_off_by_a_day(rig: Rig, host: Host, laptop: Laptop) -> No
     assert list(rows) == ["other", "waiting", "main"], "the newest launch first, by this machine's clock"
     assert rows["main"]["steps_done"] == 1
     patiently(lambda: "step:1" in laptop.rlx("logs", "main", "--since", "10m").out, "it was written just now")
-    follow = laptop.start_rlx("logs", "-f", "main", stdout=subprocess.PIPE)
-    assert follow.stdout is not None and follow.stdout.readline() == b"up\n"
-    for machine, run in ((host, ref), (rig.host("h2"), other)):
-        go(machine, run)
-    assert follow.stdout.read().count(b"step:1") == 1
-    assert follow.wait() == 0
+    with laptop.start_rlx("logs", "-f", "main", stdout=subprocess.PIPE) as follow:
+        assert follow.stdout is not None and follow.stdout.readline() == b"up\n"
+        for machine, run in ((host, ref), (rig.host("h2"), other)):
+            go(machine, run)
+        assert follow.stdout.read().count(b"step:1") == 1
+    assert follow.returncode == 0
     assert (laptop.ended(ref).state, laptop.ended(waiting).exit_code) == (RunState.FINISHED, 3)
     done = laptop.see(ref)
     assert done.started_epoch is not None and done.ended_epoch is not None

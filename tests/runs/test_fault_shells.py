@@ -31,10 +31,11 @@ def test_every_command_with_busybox_and_without_tmux(docker_rig: Rig, tmp_path: 
     assert laptop.reaches(second, RunState.QUEUED).queued_behind == 1
     patiently(lambda: "secret 7" in laptop.rlx("logs", "main").out, "the first runs")
     assert "BusyBox" in laptop.rlx("logs", "main").out
-    follow = laptop.start_rlx("logs", "-f", "--grep", "secret", "main", stdout=subprocess.PIPE)
-    assert follow.stdout is not None and follow.stdout.readline() == b"secret 7\n"
-    container.run("touch", f"{site.container_root or '/root/rlx'}/runs/{first.run_id}/go")
-    assert (follow.stdout.read(), follow.wait()) == (b"", 0)
+    with laptop.start_rlx("logs", "-f", "--grep", "secret", "main", stdout=subprocess.PIPE) as follow:
+        assert follow.stdout is not None and follow.stdout.readline() == b"secret 7\n"
+        container.run("touch", f"{site.container_root or '/root/rlx'}/runs/{first.run_id}/go")
+        assert follow.stdout.read() == b""
+    assert follow.returncode == 0
     assert laptop.ended(first).exit_code == 3
     assert patiently(lambda: laptop.see(second).members >= 3, "all of the second runs")
     result = laptop.stop(second)
