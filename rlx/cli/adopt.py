@@ -36,7 +36,7 @@ def adopt(
     """
     from rlx.cli.output import narrate, print_json
     from rlx.cli.selection import open_index
-    from rlx.runs.adopt import adopt as take_in
+    from rlx.runs.adopted.adopt import adopt as take_in
 
     place, path = parse_log(log)
     plan = _plan(name, arm, recipe, seed)
@@ -67,7 +67,7 @@ def parse_log(text: str) -> tuple[Place, str]:
 def _plan(name: str, arm: str | None, recipe: str | None, seed: int | None) -> LaunchPlan:
     from dataclasses import replace
 
-    from rlx.runs.adopt import unplanned
+    from rlx.runs.adopted.adopt import unplanned
 
     for label, text in (("--name", name), ("--arm", arm or "main")):
         if not _NAME.fullmatch(text):

@@ -45,7 +45,8 @@ def compare(
     first, *others = judge_runs(index, _one_run_each(index, (control, *treatments), seed))
     for run in (first, *others):
         if run.as_of is not None:
-            narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}, made after its end")
+            end = ", made after its end" if run.state.is_terminal else ""
+            narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
     comparison = compare_runs(first, [judge_beside(first, other) for other in others], metric)
     if as_json:
         print_json(as_answer(comparison))

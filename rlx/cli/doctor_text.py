@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rlx.preflight.probe import Facts, Side
 
 _GIB_IN_KIB = 1024**2
+_MOST_NAMES = 8
 
 
 def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
@@ -51,7 +52,8 @@ def _machine(side: Side) -> Iterator[tuple[str, str]]:
         yield "disk", f"{folder['path']}: {free}, {folder['type'] or 'unknown file system'} at {folder['mount']}"
     processes = side.of("processes")
     if processes:
-        yield "processes", f"{processes['total']}, {processes['zombies']} of them zombies"
+        total, zombies = processes["total"], processes["zombies"]
+        yield "processes", f"{total}, {zombies} of them zombies" if total else "cannot be counted (is there awk?)"
     if side.of("tools"):
         yield "tmux", side.of("tools")["tmux_version"] or "none"
 
@@ -65,15 +67,22 @@ def _docker(examined: Examined) -> Iterator[tuple[str, str]]:
     found = examined.host.of("docker")
     if found:
         server = found["server"] or f"cannot be used ({found['problem']})"
-        yield "Docker", server if found["problem"] else f"{server}, {len(found['running'])} containers run"
+        yield "Docker", server if found["problem"] else f"{server}, running: {_names(found['running'])}"
     container = examined.host.of("container")
     if container and "error" not in container:
-        yield "container", f"{container.get('name', '')}, {container.get('state')}, id {container.get('id', '')[:12]}"
+        name = container.get("name", "").removeprefix("/")
+        yield "container", f"{name}, {container.get('state')}, id {container.get('id', '')[:12]}"
         digest = (container["digests"] or [container.get("image_id", "")])[0]
         yield "image", f"{container.get('image')} ({digest})"
         yield "mounts", ", ".join(f"{mount['source']} → {mount['destination']}" for mount in container["mounts"])
         shm = f"{container.get('shm_bytes', 0) / 1024**2:.0f} MiB"
         yield "settings", f"shm {shm}, ipc {container.get('ipc')}, restart {container.get('restart') or 'no'}"
+
+
+def _names(containers: Sequence[Facts]) -> str:
+    names = [str(one["name"]) for one in containers]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (", ".join(names[:_MOST_NAMES]) or "no container") + more
 
 
 def _npus(side: Side) -> Iterator[tuple[str, str]]:

@@ -1,41 +1,83 @@
-"""The cheap part of `rlx doctor`, before each launch to another machine or into a container."""
+"""What a launch asks another machine or a container before it starts anything there, and while the recipe is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rlx.cli.background import Background
 from rlx.errors import ExitCode, RlxError
 from rlx.plan import Severity
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding, Site
+    from rlx.plan import Finding, Place, Site
 
 
-@contextmanager
-def checked_host(site: Site) -> Iterator[None]:
-    """Asks the host while the block plans, so that it costs no time of its own.
+class HostCheck:
+    """Finds the site's container and does the cheap part of `rlx doctor`, from now on and all at once.
 
-    Tells warnings. Raises RlxError (exit 5) with all errors, or HostError.
+    Shells for the look at the back-end and for the launch itself are opened, too: over a long line, most of a command
+    is opening its shell.
     """
-    if site.place.is_local and site.container is None:
-        yield
-        return
-    with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(_findings, site)
-        yield
-        _tell(looking.result())
+
+    def __init__(self, site: Site) -> None:
+        self._is_here = site.place.is_local and site.container is None
+        if self._is_here:
+            self._located = Background(lambda: site)
+            return
+        host = replace(site.place, inside=None)
+        connected = Background(lambda: _connect(host, site))
+        self._located = Background(lambda: _located(site, connected))
+        self._findings = Background(lambda: _findings(host, site, connected))
+        self._room = Background(lambda: _room(host, site, connected, self._located))
+
+    def site(self) -> Site:
+        """The site with its container found. Raises HostError."""
+        return self._located.result()
+
+    def tell(self) -> None:
+        """Tell warnings. Raises RlxError (exit 5) with all errors, or HostError."""
+        if not self._is_here:
+            _tell((*self._findings.result(), *self._room.result()))
 
 
-def _findings(site: Site) -> tuple[Finding, ...]:
+def _connect(host: Place, site: Site) -> None:
+    from rlx.hosts import connect, open_ahead
+
+    connect(host)
+    # For the look at the back-end; for the container, the host, the room on its disk, and the launch.
+    for place in (replace(host, inside=site.container), host, host, host, host):
+        open_ahead(place)
+
+
+def _located(site: Site, connected: Background[None]) -> Site:
+    from rlx.cli.site import located
+
+    connected.result()
+    return located(site)
+
+
+def _findings(host: Place, site: Site, connected: Background[None]) -> tuple[Finding, ...]:
     from rlx.hosts import transport_for
     from rlx.preflight.doctor import quick
 
-    _, findings = quick(transport_for(replace(site.place, inside=None)), site)
-    return findings
+    connected.result()
+    return quick(transport_for(host), site)[1]
+
+
+def _room(host: Place, site: Site, connected: Background[None], located: Background[Site]) -> tuple[Finding, ...]:
+    from rlx.hosts import transport_for
+    from rlx.plan import Site
+    from rlx.preflight.doctor import room
+
+    # A root that is named stays: no need to wait for the container, unless it turns out to have its runs to itself.
+    if site.container is None or site.root != Site().root:
+        connected.result()
+        findings = room(transport_for(host), site)
+        if located.result().place.inside is None:
+            return findings
+    found = located.result()
+    return room(transport_for(found.place), found)
 
 
 def _tell(findings: tuple[Finding, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
+from rlx.cli.site import ContainerOption, DevicesOption, HostOption, named_target
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -66,14 +66,17 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
 ) -> Sequence[LaunchPlan]:
-    from rlx.cli.host_check import checked_host
-    from rlx.cli.planning import draft_plans, launchable, narrate_warnings
+    from rlx.cli.host_check import HostCheck
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
-    target = chosen_target(*where)
-    with checked_host(target.site):
-        plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True))
+    target = named_target(*where)
+    check = HostCheck(target.site)
+    # What takes long to import comes after the host has been asked.
+    from rlx.cli.planning import draft_plans, launchable, narrate_warnings
+
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True, located=check.site))
+    check.tell()
     narrate_warnings(plans)
     return plans
 

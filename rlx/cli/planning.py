@@ -4,48 +4,67 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.output import narrate
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, LaunchPlan, Severity, from_jsonable
+from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 
 if TYPE_CHECKING:
     from rlx.cli.site import Target
+    from rlx.plan import FoundTree, Site
     from rlx.recipe import ResolvedRecipe
 
 ALL_ARMS = "all"
 
 
 def draft_plans(
-    recipe: str, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], target: Target, *, launch: bool = False
+    recipe: str,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    sets: Sequence[str],
+    target: Target,
+    *,
+    launch: bool = False,
+    located: Callable[[], Site] | None = None,
 ) -> list[LaunchPlan]:
     """One plan for each arm and seed; `launchable` tells whether they can be launched.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
     target has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
-    A host that is known to lack the devices is not asked at all.
-    Raises UsageError for what cannot be planned.
+    `located` waits for the target's site with its container found, and is called late. A host that is known to lack
+    the devices is not waited for. Raises UsageError for what cannot be planned.
     """
-    from rlx.backends import load_backend
-    from rlx.cli.backend_tree import BackendTrees
+    from rlx.cli.background import Background
     from rlx.hosts.devices import is_misplaced
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    trees = BackendTrees(target.site, launch)
-
-    def plan(one: ResolvedRecipe, found: FoundTree | None = None) -> LaunchPlan:
-        return target.placed(load_backend(one.recipe.backend.kind).plan(one, target.site, found))
-
-    unasked = [plan(one) for one in resolved]
+    trees = Background(lambda: _found_trees(resolved, target.site, launch))
+    unasked = [_plan(one, target) for one in resolved]
     if any(is_misplaced(one) for one in unasked):
         return unasked
-    return [plan(one, trees.of(one)) for one in resolved]
+    place = replace(target, site=located()) if located else target
+    return [_plan(one, place, tree) for one, tree in zip(resolved, trees.result(), strict=True)]
+
+
+def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
+    from rlx.backends import load_backend
+
+    return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
+
+
+def _found_trees(resolved: Sequence[ResolvedRecipe], site: Site, launch: bool) -> list[FoundTree | None]:
+    """What each of them would import on the site. Raises HostError for a `launch` to a host that does not answer."""
+    from rlx.cli.backend_tree import BackendTrees
+
+    trees = BackendTrees(site, launch)
+    return [trees.of(one) for one in resolved]
 
 
 def read_plans(path: str) -> list[LaunchPlan]:

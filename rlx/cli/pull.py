@@ -13,7 +13,7 @@ import typer
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlx.runs.pull import Pulled
+    from rlx.runs.copies.pull import Pulled
 
 _WORDS = {
     "denied": "the user on the host may not read it",
@@ -37,7 +37,7 @@ def pull(
     from rlx.cli.home import rlx_home
     from rlx.cli.output import narrate, print_json
     from rlx.runs import Index, resolve
-    from rlx.runs.pull import pull as pull_run
+    from rlx.runs.copies.pull import pull as pull_run
 
     results: dict[str, Sequence[Pulled]] = {}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,12 +39,19 @@ class Target:
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
     """What the options mean; a container is looked at on its host. Raises UsageError or HostError."""
+    target = named_target(host, container, devices)
+    return replace(target, site=located(target.site))
+
+
+def named_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
+    """What the options mean; nobody is asked. Raises UsageError."""
     from rlx.hosts import known_host, site_of
 
-    return Target(known_host(host), _located(site_of(host, container)), devices)
+    return Target(known_host(host), site_of(host, container), devices)
 
 
-def _located(site: Site) -> Site:
+def located(site: Site) -> Site:
+    """The site with its container found. Tells warnings. Raises HostError."""
     from rlx.cli.output import narrate
 
     if site.container is None:

@@ -43,7 +43,7 @@ def status(
     if names and (host or everything):
         raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
     index = open_index()
-    site = _read_again(index, host, everything)
+    site = _read_again(index, host) if host or everything else None
     look = _watcher(index, names or (), everything, host)
     if watch:
         _watch(look, verbose)
@@ -61,24 +61,38 @@ def status(
         _print_leases(leases)
 
 
-def _read_again(index: Index, host: str | None, everything: bool) -> Site | None:
+def _read_again(index: Index, host: str | None) -> Site | None:
     """The index is a cache: what lies on the host is the truth, also about what others launched.
 
-    None where nothing was read: nobody asked for it, or the host does not answer.
+    None where the host does not answer. Raises HostError if nothing is known of it either.
     """
     from rlx.cli.output import narrate
-    from rlx.hosts import local_site, locate, site_of
+    from rlx.hosts import local_site
     from rlx.hosts.errors import HostError
 
-    if host is None and not everything:
-        return None
     try:
-        site = locate(site_of(host))[0] if host else local_site()
+        site = _located(host) if host else local_site()
         index.rebuild(site)
     except HostError as error:
+        if not any(ref.host == host for ref in index.runs()):
+            raise
         narrate(f"rlx: {error.message}; what was known of it before:")
         return None
     return site
+
+
+def _located(host: str) -> Site:
+    """Runs that host and container share can be read while the container is down."""
+    from rlx.cli.output import narrate
+    from rlx.hosts import locate, site_of
+    from rlx.hosts.errors import ContainerGone
+
+    site = site_of(host)
+    try:
+        return locate(site)[0]
+    except ContainerGone as error:
+        narrate(f"rlx: {error.message}; runs below {site.root} of the host itself:")
+        return site
 
 
 def _leases(site: Site) -> Leases | None:

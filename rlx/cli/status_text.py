@@ -69,11 +69,18 @@ def _details(rows: Sequence[Overview]) -> list[Any]:
 
     lines = []
     for row in rows:
-        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {row.ref.host}:{row.ref.shown_dir}"]
+        lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {_where(row)}:{row.ref.shown_dir}"]
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]
+
+
+def _where(row: Overview) -> str:
+    """The copy of an adopted run is on this machine, whatever the host of the run."""
+    from rlx.plan import LOCAL
+
+    return LOCAL.host if row.ref.place.is_local else row.ref.host
 
 
 def _submitter(row: Overview) -> str:

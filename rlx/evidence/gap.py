@@ -42,6 +42,7 @@ class GapTest:
     clean: tuple[float, ...]
     p: float
     best: float
+    unit: str = ""  # of the values: none as logged
 
     @property
     def agrees(self) -> bool:
@@ -54,7 +55,8 @@ def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float
     effective = [step for step in found.effective if step in gaps]
     clean = [gaps[step] for step in found.quiet if step in gaps and not any(e.is_noisy for e in found.at(step))]
     noisy = [gaps[step] for step in _strongest(found, effective, len(clean))]
-    return GapTest(tuple(noisy), tuple(clean), p_larger(noisy, clean), best_p(len(noisy), len(clean)))
+    unit = "" if control is None else " × the control's"
+    return GapTest(tuple(noisy), tuple(clean), p_larger(noisy, clean), best_p(len(noisy), len(clean)), unit)
 
 
 def charges(test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
@@ -88,8 +90,8 @@ def _why_inconclusive(test: GapTest, reported: bool) -> str:
 
 def _numbers(test: GapTest) -> str:
     return (
-        f"median gap {_median(test.noisy):.2g} at {counted(len(test.noisy), 'noisy step')}, "
-        f"{_median(test.clean):.2g} at {len(test.clean)} clean, p = {test.p:.2g}, {test.best:.2g} at best"
+        f"median gap {_median(test.noisy):.2g}{test.unit} at {counted(len(test.noisy), 'noisy step')}, "
+        f"{_median(test.clean):.2g}{test.unit} at {len(test.clean)} clean, p = {test.p:.2g}, {test.best:.2g} at best"
     )
 
 

@@ -13,7 +13,7 @@ from rlx.hosts.inventory import (
 )
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
-from rlx.hosts.transports import transport_for
+from rlx.hosts.transports import connect, open_ahead, transport_for
 from rlx.hosts.trees import find_tree
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Host",
     "LocalTransport",
     "Transport",
+    "connect",
     "default_host",
     "find_tree",
     "inspect_container",
@@ -31,6 +32,7 @@ __all__ = [
     "known_hosts",
     "local_site",
     "locate",
+    "open_ahead",
     "project_file",
     "site_of",
     "tmux_socket",

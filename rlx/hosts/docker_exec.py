@@ -44,6 +44,9 @@ class _LocalLink:
         with process_session(["sh", "-c", line], clean_environment(os.environ) | docker) as session:
             yield session
 
+    def open_ahead(self, line: str) -> None:
+        """Nothing here is far away."""
+
     def explain(self, failure: Failure) -> RlxError:
         return Unreachable(f"local: exit {failure.code} before the command began: {failure.said}")
 
@@ -83,6 +86,9 @@ class _ContainerLink:
 
     def open(self, line: str, *, streaming: bool) -> AbstractContextManager[Session]:
         return self._link.open(line, streaming=streaming)
+
+    def open_ahead(self, line: str) -> None:
+        self._link.open_ahead(line)
 
     def explain(self, failure: Failure) -> RlxError | None:
         if failure.code == _CONNECTION_FAILED:

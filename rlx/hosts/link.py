@@ -46,6 +46,10 @@ class Link(Protocol):
         """Start `line` in the login shell there. Leaving the block ends the session, and with it the command."""
         ...
 
+    def open_ahead(self, line: str) -> None:
+        """Start `line` for an `open` to come, where that saves time. Connecting is not what it saves."""
+        ...
+
     def explain(self, failure: Failure) -> RlxError | None:
         """The error that a failure means; None for a failure that is worth a second try and did not arrive."""
         ...

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.link import Failure
-from rlx.hosts.process import ProcessSession, process_session
+from rlx.hosts.process import ProcessSession, process_session, start_ahead
 from rlx.hosts.sockets import control_path
 from rlx.hosts.ssh_errors import explain_ssh
 from rlx.hosts.turns import turn
@@ -62,12 +62,12 @@ def interactive(destination: str, cmd: Cmd) -> Cmd:
     return Cmd(*_ssh("-t", check_destination(destination), ssh_config(), shared=True), cmd)
 
 
-def _ssh(terminal: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
-    """`terminal` is ssh's option to ask for one, or for none."""
+def _ssh(how: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
+    """`how` is an option of ssh, such as that to ask for a terminal, or for none."""
     connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
     options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
     chosen = ["-F", config] if config else []
-    return ["ssh", terminal, *chosen, *options, *_address(destination)]
+    return ["ssh", how, *chosen, *options, *_address(destination)]
 
 
 def _address(destination: str) -> list[str]:
@@ -92,6 +92,28 @@ class OpensshLink:
             process_session(self._argv(line, shares), ssh_environment(os.environ)) as session,
         ):
             yield session
+
+    def open_ahead(self, line: str) -> None:
+        start_ahead(self._argv(line, True), ssh_environment(os.environ))
+
+    def connect(self) -> None:
+        """Log in, unless the shared connection is there: several commands at once would each make one of their own.
+
+        Raises HostError.
+        """
+        if self._code(_ssh("-Ocheck", self._destination, self._config, shared=True))[0] == 0:
+            return
+        cmd = Cmd("true")
+        # -f returns as soon as the connection is there.
+        argv = [*_ssh("-f", self._destination, self._config, shared=True), cmd.raw()]
+        code, said = self._code(argv)
+        failure = Failure(cmd, code, said.decode(errors="replace").strip(), began=False)
+        if code != 0 and (error := self.explain(failure)):
+            raise error
+
+    def _code(self, argv: list[str]) -> tuple[int, bytes]:
+        with process_session(argv, ssh_environment(os.environ)) as session:
+            return session.end()
 
     def _argv(self, line: str, shares: bool) -> list[str]:
         return [*_ssh("-T", self._destination, self._config, shared=shares), line]

@@ -56,6 +56,9 @@ class ParamikoLink:
                 _start(channel, line)
             yield ChannelSession(channel)
 
+    def open_ahead(self, line: str) -> None:
+        """Not by paramiko: it is there for machines without ssh."""
+
     def _shared_session(self) -> paramiko.Channel | None:
         """None if the host grants no further session there. A connection that broke unnoticed is replaced."""
         import paramiko

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -45,29 +47,66 @@ class ProcessSession:
         self._err.seek(0)
         return code, self._err.read()
 
+    def close(self) -> None:
+        _end(self._process)
+        self._err.close()
+        _open.discard(self)
+
+
+_open: set[ProcessSession] = set()
+_ahead: defaultdict[tuple[str, ...], list[ProcessSession]] = defaultdict(list)
+"""Started and not used yet, by their command."""
+
+
+@atexit.register
+def _close_all() -> None:
+    """Those that nobody came to use, and those whose threads are not waited for."""
+    for session in tuple(_open):
+        session.close()
+
 
 @contextmanager
 def process_session(argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[ProcessSession]:
-    """Raises ToolMissing if the program is not there."""
-    with tempfile.TemporaryFile() as err:
-        try:
-            # A session of its own: Ctrl-C at the terminal is rlx's to handle.
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=err,
-                env=dict(environment),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ToolMissing(
-                f"local: cannot run {argv[0]}: {error.strerror}", f"install {argv[0]}; it must be on PATH"
-            ) from None
-        try:
-            yield ProcessSession(process, err)
-        finally:
-            _end(process)
+    """The session that waits for this command, or a new one. Raises ToolMissing if the program is not there."""
+    session = _taken(tuple(argv)) or _start(argv, environment)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def start_ahead(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Start a program for the `process_session` that will ask for it. Raises ToolMissing."""
+    _ahead[tuple(argv)].append(_start(argv, environment))
+
+
+def _taken(argv: tuple[str, ...]) -> ProcessSession | None:
+    # One operation, so that two threads do not get the same.
+    with suppress(IndexError):
+        return _ahead[argv].pop()
+    return None
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessSession:
+    err = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the session
+    try:
+        # A session of its own: Ctrl-C at the terminal is rlx's to handle.
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        err.close()
+        raise ToolMissing(
+            f"local: cannot run {argv[0]}: {error.strerror}", f"install {argv[0]}; it must be on PATH"
+        ) from None
+    session = ProcessSession(process, err)
+    _open.add(session)
+    return session
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -45,6 +45,6 @@ class Transport(Protocol):
 
 
 def shown(cmd: Cmd) -> str:
-    """The command for a message: masked, on one line, at most 80 characters."""
-    text = " ".join(str(cmd).split())
+    """The command for a message: masked, on one line, at most 80 characters; a whole script in it as `…`."""
+    text = str(Cmd(*("…" if isinstance(word, str) and "\n" in word else word for word in cmd.arguments)))
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -36,6 +36,18 @@ def transport_for(place: Place) -> Transport:
     return ContainerTransport(host, place.inside) if place.inside else host
 
 
+def connect(place: Place) -> None:
+    """Log in where that takes time, before several commands start at once. Raises HostError."""
+    if place.destination is not None and isinstance(link := _link(place, place.destination), OpensshLink):
+        link.connect()
+
+
+def open_ahead(place: Place) -> None:
+    """Start a shell there for a command that is still to come. There must be a connection."""
+    if isinstance(transport := transport_for(place), RemoteTransport):
+        transport.open_ahead()
+
+
 def _link(place: Place, destination: str) -> Link:
     if place.via == "openssh" and not _ssh_is_missing(place):
         return OpensshLink(place.host, destination)

@@ -195,7 +195,8 @@ inspect "$1"
 work=$(mktemp -d) || error refused "cannot write to ${TMPDIR:-/tmp}"
 mounts=$work/mounts candidates=$work/candidates probes=$work/probes
 trap clean EXIT
-trap 'exit 143' HUP INT TERM
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
 : >"$probes"
 printf '%s\n' "$seen" | grep '^mount ' >"$work/seen"
 find_mounts <"$work/seen"

@@ -14,7 +14,7 @@
 #   grown    its bytes from <from> to <to>; fewer than that if it shrank
 #   lines    the lines between <from> and <to> that contain one of NEEDLES (a line each)
 #   count    how many lines it has
-#   denied   none: this user may not read it
+#   denied   none: this user may not read it, or not look into it: it may be a folder
 #   later    none: the SECONDS are over
 #
 # The last frame is `MARK end`. The answer is compressed where there is a gzip.
@@ -37,6 +37,18 @@ list() {
             "$id"/attempts/*/events/*.jsonl "$id"/attempts/*/validation/*.jsonl
     done
     for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done
+}
+
+# A folder that may not be looked into hides files that evidence needs: without a word it would speak against the run.
+tell_closed_folders() {
+    for id in $ids; do
+        for path in "$id" "$id/attempts" "$id"/attempts/* "$id"/attempts/*/state "$id"/attempts/*/events \
+            "$id"/attempts/*/validation; do
+            if [ -d "$path" ] && ! { [ -r "$path" ] && [ -x "$path" ]; }; then
+                printf '%s\n' "$mark denied - 0 0 0 - - $path/"
+            fi
+        done
+    done
 }
 
 # From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
@@ -130,6 +142,7 @@ send() {
 mirror() {
     read -r ids
     if cd "$root/runs" 2>/dev/null; then
+        tell_closed_folders
         { cat && echo && list | tr '\n' '\000' | xargs -0 stat -c '%i %s %n' 2>/dev/null; } |
             awk -v "log_bytes=$1" -v "file_bytes=$2" \
                 "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" |

@@ -169,8 +169,9 @@ class Injector:
     def _record(self, event: Event) -> None:
         self._events.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"kind": "noise", **asdict(event), "time": time.time()}) + "\n"
-        # One write to a file opened for appending: a reader never sees half of a line of ours.
-        descriptor = os.open(self._events, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        # One write to a file opened for appending: a reader never sees half of a line of ours. The umask decides who
+        # may read it: root in a container writes for a user of the host.
+        descriptor = os.open(self._events, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(descriptor, line.encode())
         finally:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rlx.plan import Finding, Severity, Site
-from rlx.preflight.examined import Examined
+from rlx.preflight.examined import Examined, shared_folders, shares_root
 from rlx.preflight.probe import Facts
 
 _SMALL_SHM_BYTES = 1024**3
@@ -91,13 +91,9 @@ def _reaps(init: str) -> bool:
 
 def _storage(found: Facts, examined: Examined) -> Iterator[Finding]:
     """Runs are to outlive the container, so their root lies in a folder that it shares with the host."""
-    shared = [
-        PurePosixPath(mount["source"]) for mount in found["mounts"] if mount["type"] == "bind" and mount["writable"]
-    ]
-    root, home = examined.site.root, examined.host.of("machine").get("home", "")
-    path = PurePosixPath(home + root[1:] if root.startswith("~") else root)
+    root, shared = examined.site.root, shared_folders(examined)
     # The root that nobody has chosen is a choice of the launch: it takes a folder that is shared.
-    if shared and (root == Site().root or any(path.is_relative_to(folder) for folder in shared)):
+    if shared and (root == Site().root or shares_root(examined)):
         return
     fate = "are removed with it when it stops (--rm)" if found["auto_remove"] else "go with it"
     message = f"host and container share no folder that holds {root}: runs would lie in the container and {fate}"

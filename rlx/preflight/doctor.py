@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from rlx.hosts import Transport
 from rlx.plan import Cmd, Finding, Severity, Site
@@ -58,10 +59,16 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
 
 
 def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...]]:
-    """What can be asked in milliseconds: programs, disk, Docker, device nodes. Nothing starts Python or npu-smi."""
-    host = [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), *_docker_questions(site)]
+    """What can be asked in milliseconds: programs, Docker, device nodes. Nothing starts Python or npu-smi."""
+    host = [Question(MACHINE), Question(TOOLS), *_docker_questions(site)]
     examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(TOOLS), Question(DEVICES)])
     return examined, findings_of(examined)
+
+
+def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
+    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
+    asked = [Question(MACHINE), Question(DISK, (site.root,))]
+    return tuple(machine_checks.disk(_ask(transport, replace(site, container=None), Wanted(), asked, [])))
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
@@ -125,8 +132,15 @@ def _ask(
         host=composite.read_side(host, answers),
         inside=composite.read_side(environment, within) if within else None,
         clock=_clock(composite.times(output, mark), before, after),
-        entry=last_line(entered.text) if entered else None,
+        entry=_entry(entered),
     )
+
+
+def _entry(frame: composite.Frame | None) -> str | None:
+    """Why the container could not be entered, as far as docker said so."""
+    if frame is None:
+        return None
+    return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"
 
 
 def _clock(times: Sequence[int], before: float, after: float) -> Clock | None:

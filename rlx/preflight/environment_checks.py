@@ -25,7 +25,10 @@ def python(examined: Examined) -> Iterator[Finding]:
 def backend(examined: Examined) -> Iterator[Finding]:
     """The back-end that the recipe names, in the version that it names. What is installed outranks the recipe."""
     found, wanted = _packages(examined), examined.wanted
-    if wanted.backend is None or "packages" not in found:
+    if "packages" not in found:
+        return
+    if wanted.backend is None:
+        yield from _any_backend(found, examined)
         return
     name = wanted.backend.replace("-", "_")
     version = found["packages"].get(name)
@@ -37,6 +40,20 @@ def backend(examined: Examined) -> Iterator[Finding]:
         message = f"the recipe is written for {wanted.backend} {wanted.version}; {version} is installed"
         fix = f'set backend.version: "{version}", and let rlx validate check its keys'
         yield Finding("RLX544", Severity.WARNING, message, fix, examined.where)
+
+
+def _any_backend(found: Facts, examined: Examined) -> Iterator[Finding]:
+    """Without a recipe nobody knows which one is meant; that there is none at all is worth a line."""
+    if found["packages"] or found["locations"]:
+        return
+    running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ()))
+    fix = (
+        "a recipe may name another place of it: backend.python, backend.workdir; rlx doctor HOST --recipe RECIPE tells"
+    )
+    if running and examined.site.container is None:
+        fix = f"is it in a container? --container C; running: {running}"
+    message = f"{found['executable']} has no verl, no MindSpeed-RL and nothing that they need"
+    yield Finding("RLX543", Severity.NOTE, message, fix, examined.where)
 
 
 def versions(examined: Examined) -> Iterator[Finding]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.plan import Finding, Severity
-from rlx.preflight.examined import Examined, chips, folders
+from rlx.preflight.examined import Examined, chips, folders, is_held_outside, root_is_settled
 from rlx.preflight.probe import Facts, Side
 
 # What supervise.sh calls; on the host it is the holder that does, in the container the supervisor.
 _HOST_TOOLS = ("tar", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed", "od")
 _INSIDE_TOOLS = ("bash", "mktemp", "setsid", "stat", "grep", "od")
 _GIB_IN_KIB = 1024**2
-_NO_SPACE_KIB, _LITTLE_SPACE_KIB = _GIB_IN_KIB, 20 * _GIB_IN_KIB
+# With less than the first not even a log fits; a checkpoint needs far more than the second.
+_NO_SPACE_KIB, _LITTLE_SPACE_KIB = 100 * 1024, 20 * _GIB_IN_KIB
 _FEW_INODES = 10_000
 _CLOCK_OFF_S = 60.0
 _MANY_ZOMBIES = 100
@@ -27,8 +28,7 @@ def tools(examined: Examined) -> Iterator[Finding]:
     for where, side in examined.sides():
         found = side.of("tools")
         if found:
-            needed = _INSIDE_TOOLS if side is examined.inside else _needed_on_host(examined)
-            yield from _missing_tools(where, found, needed)
+            yield from _missing_tools(where, found, _needed(examined, inside=side is examined.inside))
     host = examined.host.of("tools")
     if host and "tmux" not in host["paths"]:
         yield Finding(
@@ -40,15 +40,20 @@ def tools(examined: Examined) -> Iterator[Finding]:
         )
 
 
-def _needed_on_host(examined: Examined) -> tuple[str, ...]:
-    return _HOST_TOOLS if examined.site.container else (*_HOST_TOOLS, "bash")
+def _needed(examined: Examined, *, inside: bool) -> tuple[str, ...]:
+    all_of_it = (*_HOST_TOOLS, "bash")
+    if examined.site.container is None:
+        return all_of_it
+    if is_held_outside(examined):
+        return _INSIDE_TOOLS if inside else _HOST_TOOLS
+    return all_of_it if inside else ()
 
 
 def _missing_tools(where: str, found: Facts, needed: tuple[str, ...]) -> Iterator[Finding]:
     missing = [tool for tool in needed if tool not in found["paths"]]
     if "flock" in needed and "flock" not in missing and not found["flock_options"]:
         missing.append("flock of util-linux (this one lacks -o and -E)")
-    if "stat" not in missing and not found["stat_format"]:
+    if "stat" in needed and "stat" not in missing and not found["stat_format"]:
         missing.append("stat of coreutils (this one lacks -c)")
     if missing:
         fix = "install util-linux, coreutils, tar, grep, sed, gawk, findutils and bash"
@@ -60,15 +65,16 @@ def disk(examined: Examined) -> Iterator[Finding]:
     for where, side in examined.sides():
         root = examined.site.container_root if side is examined.inside else examined.site.root
         for folder in folders(side):
-            yield from _space(where, folder)
-            if folder["path"] == root:
+            holds_runs = folder["path"] == root and (side is examined.inside or root_is_settled(examined))
+            yield from _space(where, folder, holds_runs)
+            if holds_runs:
                 yield from _root(where, folder, examined)
 
 
-def _space(where: str, folder: Facts) -> Iterator[Finding]:
+def _space(where: str, folder: Facts, holds_runs: bool) -> Iterator[Finding]:
     free, inodes, total_inodes = folder["free_kib"], folder["free_inodes"], folder["inodes"]
     if free is not None and free < _LITTLE_SPACE_KIB:
-        severity = Severity.ERROR if free < _NO_SPACE_KIB else Severity.WARNING
+        severity = Severity.ERROR if holds_runs and free < _NO_SPACE_KIB else Severity.WARNING
         message = f"{folder['path']}: {free / _GIB_IN_KIB:.1f} GiB free on {folder['mount']}"
         yield Finding("RLX512", severity, message, "free some space, or set another root: rlx hosts add", where)
     # btrfs and others count no inodes and say 0 of 0.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rlx.recipe import RecipeFile
+if TYPE_CHECKING:
+    from rlx.recipe import RecipeFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
-"""Lengths of time as a person reads them."""
+"""Times and lengths of time as a person reads them."""
 
 from __future__ import annotations
+
+import time
 
 
 def duration(seconds: float) -> str:
@@ -9,3 +11,9 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def moment(epoch: float) -> str:
+    """`13:07:12`, and the day before it if that is not today's; in this machine's time zone."""
+    then, now = time.localtime(epoch), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)

@@ -97,7 +97,7 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        from rlx.runs.adopt import adopted_refs
+        from rlx.runs.adopted.adopt import adopted_refs
 
         refs = _find_runs(local_site()) + [(ref, 0) for ref in adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.runs.adopted import lacks
+from rlx.plan import RunState
+from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
+from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.mirror import Mirrored, kept, refresh
 from rlx.runs.observe import Observation, observe
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
-    from rlx.plan import RunState
     from rlx.runs.index import Index
 
 
@@ -48,6 +48,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
     observations = observe(index, asked)
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
+    copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
     return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
 
@@ -77,16 +78,17 @@ def _ended_since(
 
 
 def _up_to_its_end(copy: Mirrored, seen: Observation) -> Mirrored:
-    """The end of a run may be known, and its host gone before the evidence of it was copied."""
-    if copy.problem is None or seen.exit_code is None or copy.end is not None:
+    """The end of a run may be known, and its host or its files gone before the evidence of it was copied."""
+    if seen.exit_code is None or copy.end is not None:
         return copy
-    return replace(copy, lacks="the run has ended, but its host does not answer and the copy here is from before that")
+    why = "its host does not answer" if copy.problem else seen.detail or "its files cannot be read"
+    return replace(copy, lacks=f"the run has ended, but {why}, and the copy here is from before that")
 
 
 def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: Mapping[str, Observation]) -> RunState:
     copy = copies[ref.run_id]
     if copy.problem is None:
-        return observations[ref.run_id].state
+        return _known_state(observations[ref.run_id], copy)
     if copy.final_state is None:
         raise copy.problem
     return copy.final_state
@@ -94,7 +96,7 @@ def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: M
 
 def _known_state(seen: Observation, copy: Mirrored) -> RunState:
     """What a silent host cannot tell, the copy of a run that is over can."""
-    return (copy.final_state if copy.problem else None) or seen.state
+    return (copy.final_state if seen.state is RunState.UNREACHABLE else None) or seen.state
 
 
 def _manifest_of(ref: RunRef, copies: Mapping[str, Mirrored]) -> Manifest:
@@ -129,8 +131,9 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
         verdict=judge(evidence, plan.expectations, state, arm=plan.arm),
         state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests},
-        submitted_by=manifest.submitted_by,
-        as_of=copy.as_of,
+        # Whoever took a run in has not submitted it.
+        submitted_by={} if is_adopted(ref) else manifest.submitted_by,
+        as_of=copy.as_of or silent_as_of(copy.run_dir),
     )
 
 

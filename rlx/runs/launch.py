@@ -43,7 +43,8 @@ flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
 rm -rf "$root"/runs/.incoming-*
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
-trap 'exit 143' HUP INT TERM
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
 # Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
 # made there: a file server may call us nobody.
 owner=$(stat -Lc %u "$root/runs")

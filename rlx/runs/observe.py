@@ -12,8 +12,8 @@ from rlx.errors import RlxError
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted import is_adopted
-from rlx.runs.duration import duration
+from rlx.runs.adopted.log_copy import is_adopted
+from rlx.runs.duration import duration, moment
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
 from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
@@ -59,7 +59,7 @@ def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
         return _observe_own(index, refs)
-    from rlx.runs.adopted_state import observe_adopted
+    from rlx.runs.adopted.state import observe_adopted
 
     seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
@@ -76,7 +76,7 @@ def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observati
     seen = {
         ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
         if ref.place in silent and ref.run_id not in facts
-        else _observation(ref.run_id, facts.get(ref.run_id))
+        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id))
         for ref in refs
     }
     if distant:
@@ -100,24 +100,34 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[s
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
     """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
     if known is None:
-        return _unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now, now)
+        return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
     # Lost is no end that anybody recorded: its folder may have been away, or its container.
     if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
         return known.observation
-    return _unreachable(known.observation, known.seen, failure, known.silent_since or now, now)
+    return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
 
-def _unreachable(then: Observation, seen: float | None, failure: RlxError, since: float, now: float) -> Observation:
+def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:
+    """The run as it was `then`, now that its host does not answer.
+
+    It was `seen` the last time, None if never; the first look in vain was at `since`, both by this machine's clock.
+    """
+    now = time.time()
     last_known = then.state if seen is not None else None
-    known = f"last known: {last_known}, {duration(now - seen)} ago" if seen is not None else "never seen"
+    known = f"last known: {last_known}, {_ago(now - seen)}" if seen is not None else "never seen"
     return replace(
         then,
         state=RunState.UNREACHABLE,
-        detail=f"unreachable since {duration(now - since)} ({_reason(failure)}); {known}",
+        detail=f"unreachable since {moment(since)} ({_reason(failure)}); {known}",
         last_known=last_known,
         last_seen_epoch=seen,
         unreachable_since=since,
     )
+
+
+def _ago(seconds: float) -> str:
+    """Between two moments of this machine's clock, which may have been set in between."""
+    return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 
 def _reason(failure: RlxError) -> str:
@@ -126,9 +136,9 @@ def _reason(failure: RlxError) -> str:
     return first.partition(": ")[2] or first
 
 
-def _observation(run_id: str, facts: Facts | None) -> Observation:
+def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Observation:
     if facts is None:
-        return Observation(run_id, RunState.LOST, detail="its run directory is gone")
+        return _without_folder(run_id, known)
     state = derive_state(facts)
     return Observation(
         run_id=run_id,
@@ -146,6 +156,13 @@ def _observation(run_id: str, facts: Facts | None) -> Observation:
         queued_behind=facts.ahead if state is RunState.QUEUED else 0,
         detail=_detail(facts, state),
     )
+
+
+def _without_folder(run_id: str, known: Sighting | None) -> Observation:
+    """Removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
+    if known is not None and known.observation.state.is_terminal:
+        return replace(known.observation, detail="its run directory is gone")
+    return Observation(run_id, RunState.LOST, detail="its run directory is gone")
 
 
 def _detail(facts: Facts, state: RunState) -> str:

@@ -67,7 +67,11 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
 
 
 def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Overview:
-    why = observation.detail or lacks or "its manifest.json is gone or damaged, so nothing says what it promised"
+    why = (
+        observation.detail
+        or lacks
+        or "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"
+    )
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
     return Overview(ref, observation, Evidence(), verdict)
 

@@ -31,6 +31,8 @@ _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "hold
     "checkpoints",
 }
 _EXIT_RECORD_BYTES = 63
+# Linux takes 128 kB for a variable with its name (MAX_ARG_STRLEN); a program with a longer one cannot be started.
+_MOST_BYTES_A_SECRET = 120 << 10
 # The home directory of another user (`~name`) is something that only a login shell can look up.
 _ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
 _ABSOLUTE = re.compile(r"/[^\n\0]*")
@@ -122,6 +124,11 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
             )
         if "\0" in values[name]:
             raise UsageError(f"the secret {name} contains a NUL byte, which no environment can hold")
+        if len(values[name].encode(errors="surrogateescape")) > _MOST_BYTES_A_SECRET:
+            raise UsageError(
+                f"the secret {name} has more than {_MOST_BYTES_A_SECRET >> 10} kB, too much for a variable",
+                "put it into a file on the host, and name that in the recipe",
+            )
     return {name: values[name] for name in plan.secret_names}
 
 

@@ -11,7 +11,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted import is_adopted
+from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 

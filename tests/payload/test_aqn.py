@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,15 @@ class TestNoise:
 class TestRecord:
     def events(self, tmp_path: Path) -> list[dict[str, object]]:
         return [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+
+    def test_the_umask_decides_who_may_read_it(self, tmp_path: Path) -> None:
+        # root of a container writes for a user of the host
+        before = os.umask(0o022)
+        try:
+            injector(tmp_path).apply(dense(), 5)
+        finally:
+            os.umask(before)
+        assert (tmp_path / "events.jsonl").stat().st_mode & 0o777 == 0o644
 
     def test_noise_is_printed_and_recorded(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         injector(tmp_path, exclude=("input_layernorm",)).apply(dense(), 5, replica=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+import make_folder  # noqa: E402
 import tiny_addition  # noqa: E402
 
-from rlx.cli.data import data, is_complete  # noqa: E402
+from rlx.cli.data import data  # noqa: E402
 from rlx.errors import RlxError, UsageError  # noqa: E402
 from rlx.resources import payload_folder, recipes_folder  # noqa: E402
 
@@ -24,7 +26,7 @@ MAKER = payload_folder() / "tiny_addition.py"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache") / "tiny-cpu"
-    data("tiny-cpu", to=folder)
+    data("tiny-cpu", to=str(folder))
     return folder
 
 
@@ -96,7 +98,7 @@ class TestContent:
 class TestCommand:
     def test_what_is_complete_is_left_alone(self, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
-        data("tiny-cpu", to=made)
+        data("tiny-cpu", to=str(made))
         assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
         assert capsys.readouterr().out == f"{made}\n"
 
@@ -104,12 +106,12 @@ class TestCommand:
         import shutil
 
         folder = Path(shutil.copytree(made, tmp_path / "copy"))
-        assert is_complete(folder, MAKER)
+        assert make_folder.is_complete(folder, MAKER.read_bytes())
         (folder / "val.parquet").write_bytes(b"")
-        assert not is_complete(folder, MAKER)
+        assert not make_folder.is_complete(folder, MAKER.read_bytes())
         shutil.copy(made / "val.parquet", folder)
         (folder / "model" / "config.json").unlink()
-        assert not is_complete(folder, MAKER)
+        assert not make_folder.is_complete(folder, MAKER.read_bytes())
 
     def test_nothing_is_left_beside_the_folder(self, made: Path) -> None:
         assert [path.name for path in made.parent.iterdir()] == [made.name]
@@ -117,7 +119,7 @@ class TestCommand:
     def test_a_folder_that_rlx_did_not_make_is_not_replaced(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("years of work")
         with pytest.raises(RlxError, match="did not make"):
-            data("tiny-cpu", to=tmp_path, force=True)
+            data("tiny-cpu", to=str(tmp_path), force=True)
         assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
     def test_an_unknown_name(self) -> None:
@@ -125,8 +127,10 @@ class TestCommand:
             data("gsm9k")
 
     def test_missing_packages_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "transformers", None)
+        bare = tmp_path / "bare"
+        venv.create(bare)
+        monkeypatch.setattr(sys, "executable", str(bare / "bin/python"))
         with pytest.raises(RlxError, match="transformers") as caught:
-            data("tiny-cpu", to=tmp_path / "new")
+            data("tiny-cpu", to=str(tmp_path / "new"))
         assert "rlx[verl-cpu]" in caught.value.hint
         assert not (tmp_path / "new").exists()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.cli.doctor_text import doctor_text
-from rlx.plan import Finding, Severity, Site
+from rlx.plan import Finding, Place, Severity, Site
 from rlx.preflight import Wanted, examine, findings_of, has_errors
 from rlx.preflight.wanted import DataFile
 from tests.preflight.recorded import MACHINE, RecordedHost, recorded
@@ -144,12 +144,38 @@ def test_how_a_container_was_created() -> None:
     assert "RLX527" not in said(look(DOCKER, inside, Site(container="verl-a3")))
 
 
-def test_disk_that_is_full_closed_or_memory() -> None:
-    def folder(**changes: str) -> str:
-        values = {"path": "~/rlx", "existing": "/home/ada", "writable": "yes", "type": "ext2/ext3"}
-        values |= {"space": "/dev/sda 1 1 99999999 1% /", "inodes": "/dev/sda 100000 1 99999 1% /"} | changes
-        return "".join(f"{key}={value}\n" for key, value in values.items())
+def folder(**changes: str) -> str:
+    values = {"path": "~/rlx", "existing": "/home/ada", "writable": "yes", "type": "ext2/ext3"}
+    values |= {"space": "/dev/sda 1 1 99999999 1% /", "inodes": "/dev/sda 100000 1 99999 1% /"} | changes
+    return "".join(f"{key}={value}\n" for key, value in values.items())
 
+
+def test_a_root_that_no_run_will_lie_in_stops_no_launch() -> None:
+    """Into a container, a launch takes the folder that is shared, where nobody has chosen another."""
+    full = {"disk": folder(space="/dev/sda 9 9 1000 99% /", writable="no")}
+    found = said(look(DOCKER | full, {}, Site(container="verl-a3")))
+    assert found["RLX512"] is WARNING and "RLX513" not in found
+    chosen = folder(path="/data/rlx", existing="/data", writable="no")
+    assert "RLX513" in said(look(DOCKER | {"disk": chosen}, {}, Site(container="verl-a3", root="/data/rlx")))
+
+
+def test_where_all_of_a_run_is_in_the_container_the_host_needs_no_tools() -> None:
+    alone = json.loads(recorded("container", "running").splitlines()[0]) | {"mounts": []}
+    answers = DOCKER | {"container": json.dumps(alone), "tools": "sh=/bin/sh\n"}
+    found = look(answers, {"tools": "sh=/bin/sh\n"}, Site(container="verl-a3"))
+    (missing,) = [finding for finding in found if finding.id == "RLX510"]
+    assert "flock" in missing.message and missing.where == "container verl-a3"
+    # A launch that has settled inside, since none of the shared folders could be used, asks for the same.
+    inside = Site(Place("a3", inside="verl-a3"), container="verl-a3")
+    settled = look(DOCKER | {"tools": "sh=/bin/sh\n"}, {"tools": "sh=/bin/sh\n"}, inside)
+    assert [finding.where for finding in settled if finding.id == "RLX510"] == ["container verl-a3"]
+
+
+def test_a_small_tmp_is_no_reason_to_refuse() -> None:
+    assert said(look({"disk": folder(path="/tmp", space="tmpfs 9 9 1000 99% /tmp")})) == {"RLX512": WARNING}
+
+
+def test_disk_that_is_full_closed_or_memory() -> None:
     assert said(look({"disk": folder()})) == {}
     assert said(look({"disk": folder(space="/dev/sda 9 9 5242880 50% /")})) == {"RLX512": WARNING}
     assert said(look({"disk": folder(space="/dev/sda 9 9 1000 99% /")})) == {"RLX512": ERROR}

@@ -52,23 +52,34 @@ class EquippedMachine(Machine):
 
     def remove_program(self, name: str) -> None:
         """As if it were not installed, until a reboot; in new containers too."""
-        self._cover(name, "mknod $upper/$name c 0 0")  # how an overlay says: not here
+        _found(name)
+        for folder in dict.fromkeys(Path(folder).resolve() for folder in os.get_exec_path()):
+            if (folder / name).exists():
+                self._change(folder, f"rm {name}")
 
     def replace_program(self, name: str, other: str) -> None:
         """For example `sh` by `busybox`, until a reboot; in new containers too."""
-        self._cover(name, f"cp {_found(other)} $upper/$name")
+        self._change(_folder_of(name), f"cp --remove-destination {_found(other)} {name}")
 
-    def _cover(self, name: str, change: str) -> None:
-        """Put a layer with one change over the folder that has the program."""
+    def wrap_program(self, name: str, *lines: str) -> None:
+        """Have these lines of bash run before each start of it, until a reboot; in new containers too."""
+        folder = _folder_of(name)
+        script = "\n".join(["#!/bin/bash", *lines, f'exec -a {name} {folder}/{name}.own "$@"', ""])
+        self._change(folder, f"mv {name} {name}.own; cat >{name}; chmod 755 {name}", script)
+
+    def _change(self, folder: Path, change: str, stdin: str = "") -> None:
+        """Run a script in the folder, which gets a layer of this host's own over it."""
         script = f"""
         set -e
-        folder=$1 name=$2 layer=$(mktemp -d /run/layer-XXXXXX)
-        upper=$layer/upper
-        mkdir $upper $layer/work
+        layer=/run/layer$1
+        if [ ! -d $layer ]; then
+            mkdir -p $layer/upper $layer/work
+            mount -t overlay -o lowerdir=$1,upperdir=$layer/upper,workdir=$layer/work overlay $1
+        fi
+        cd $1
         {change}
-        mount -t overlay -o lowerdir=$folder,upperdir=$upper,workdir=$layer/work overlay $folder
         """
-        self.run("bash", "-c", script, "cover", str(Path(_found(name)).parent.resolve()), name)
+        self.run("bash", "-c", script, "change", str(folder), stdin=stdin.encode())
 
     def limit_disk(self, path: str, size: int) -> None:
         """Make `path` an empty disk of `size` bytes, until a reboot."""
@@ -79,6 +90,10 @@ def _found(name: str) -> str:
     path = shutil.which(name)
     assert path, f"{name} is not installed"
     return path
+
+
+def _folder_of(name: str) -> Path:
+    return Path(_found(name)).parent.resolve()
 
 
 def _append(file: Path, line: str) -> None:

@@ -90,6 +90,14 @@ class Host(EquippedMachine):
 
     # ---- its sshd ----
 
+    def break_connections(self) -> int:
+        """Kill the processes of the connections that are there; to how many. The port stays open."""
+        listener = int(self.path("/run/sshd.pid").read_text())
+        found = [str(pid) for pid, name in self.processes().items() if name.startswith("sshd") and pid != listener]
+        if found:
+            self.run("kill", "-s", "KILL", *found, check=False)
+        return len(found)
+
     def stop_sshd(self) -> None:
         """The port is closed, connections that are there break."""
         self.kill("sshd")
@@ -121,9 +129,15 @@ class Host(EquippedMachine):
         return (self.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().rsplit(" ", 1)[0]
 
     def shift_clock(self, offset: str) -> None:
-        """What programs of new ssh connections take for the time; `offset` as for faketime(1), such as `+1d`."""
-        (library,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
-        self.configure_sshd(f"SetEnv LD_PRELOAD={library} FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1")
+        """What programs of new ssh connections take for the time, of files too; `offset` as for faketime(1): `+1d`."""
+        (clock,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
+        files = "/usr/local/sbin/file_times.so"
+        source = Path(__file__).with_name("file_times.c")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", f"{self.folder}{files}", source], check=True)
+        faked = f"LD_PRELOAD={clock}:{files} FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1"
+        self.configure_sshd(f"SetEnv {faked}")
+        # Those that begin with an empty environment too. For all of the host at once, it would take down its sshd.
+        self.wrap_program("sh", f"export {faked}")
 
     def _new_key(self) -> None:
         key = self.folder / "etc/ssh/ssh_host_ed25519_key"

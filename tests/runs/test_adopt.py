@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.payload import __file__ as payload
 from rlx.plan import LOCAL
 from rlx.runs import Index
-from rlx.runs.foreign_log import Extent, ask_log
+from rlx.runs.adopted.foreign_log import Extent, ask_log
 from rlx.runs.session import attach_command
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
@@ -56,6 +57,12 @@ def until(happened: Callable[[], bool]) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("it did not happen within a minute")
+
+
+def age(log: Path) -> None:
+    """Nobody has written for an hour. Where a writer may be unseen, only that tells that there is none."""
+    then = time.time() - 3600
+    os.utime(log, (then, then))
 
 
 @pytest.fixture
@@ -96,6 +103,7 @@ def test_a_run_that_grows(log: Path, writer: Writer) -> None:
     assert seen["verdict"]["status"] == "unverified"
     assert "nothing says what it promised" in seen["verdict"]["sentence"]
     assert f"local:{log}" in seen["detail"]
+    assert seen["submitted_by"] == {}
     assert (log.stat().st_mtime_ns, log.stat().st_ino, log.stat().st_size) == (
         before.st_mtime_ns,
         before.st_ino,
@@ -105,6 +113,7 @@ def test_a_run_that_grows(log: Path, writer: Writer) -> None:
     assert row(run)["steps_done"] == 20
     assert row(run)["state"] == "running"
     writer.end()
+    age(log)
     seen = row(run)
     assert seen["state"] == "finished"
     assert "nobody recorded how the command ended" in seen["detail"]
@@ -116,6 +125,7 @@ def test_a_run_that_grows(log: Path, writer: Writer) -> None:
 
 def test_a_run_that_was_killed_is_lost(log: Path) -> None:
     log.write_bytes(BASELINE[: cut(BASELINE, b"step:7 ")])
+    age(log)
     run = adopt(log)
     seen = row(run)
     assert seen["state"] == "lost"
@@ -126,10 +136,52 @@ def test_a_run_that_was_killed_is_lost(log: Path) -> None:
 def test_with_a_recipe_the_log_is_held_against_it(log: Path) -> None:
     recipe = str(REPOSITORY / "recipes/tiny-cpu.yaml")
     log.write_bytes(BASELINE[: cut(BASELINE, b"step:7 ")])
+    age(log)
     run = adopt(log, "--recipe", recipe, "--arm", "baseline")
     verdict = row(run)["verdict"]
     assert verdict["status"] == "incomplete"
     assert {"RLX803", "RLX701"} <= {finding["id"] for finding in verdict["findings"]}
+
+
+def test_a_log_of_two_runs_is_not_judged_as_one(log: Path, writer: Writer) -> None:
+    writer.write(BASELINE[: cut(BASELINE, b"step:7 ")])
+    run = adopt(log, "--recipe", str(REPOSITORY / "recipes/tiny-cpu.yaml"), "--arm", "baseline")
+    os.truncate(log, 0)
+    writer.write(AQN)
+    verdict = row(run)["verdict"]
+    assert verdict["status"] == "unverified"
+    assert "nothing says that all of it is of one run" in verdict["sentence"]
+
+
+def sees_everybody() -> bool:
+    return os.getuid() == 0 and str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
+
+
+@pytest.mark.skipif(not sees_everybody(), reason="needs root outside of containers")
+def test_who_sees_every_process_knows_the_end_at_once(log: Path) -> None:
+    log.write_bytes(BASELINE)
+    assert row(adopt(log))["state"] == "finished"
+
+
+UNSEEN = {
+    "another user": ["setpriv", "--reuid=65534", "--clear-groups"],
+    "a container": ["unshare", "-pf", "--mount-proc"],
+}
+
+
+@pytest.mark.skipif(not sees_everybody(), reason="needs root outside of containers")
+@pytest.mark.parametrize("enter", UNSEEN.values(), ids=UNSEEN)
+def test_who_does_not_see_every_process_claims_nothing(enter: list[str]) -> None:
+    """Someone else's `sudo docker exec … >x.log` writes to a file of one's own."""
+    with tempfile.NamedTemporaryFile(prefix="rlx-test-", dir="/var/tmp") as log:
+        os.chown(log.name, 65534, 65534)
+        done = subprocess.run(
+            [*enter, "sh", "-s", log.name, "0", "0", "0", "9", "MARK"],
+            input=SCRIPT.read_bytes(),
+            capture_output=True,
+            check=True,
+        )
+    assert done.stdout.split(b"\n")[0].split()[9] == b"-"
 
 
 def test_an_arm_without_its_noise_is_no_arm(log: Path) -> None:
@@ -144,6 +196,7 @@ def test_two_logs_compare(tmp_path: Path) -> None:
     recipe = str(REPOSITORY / "recipes/tiny-cpu.yaml")
     for arm, data in (("baseline", BASELINE), ("aqn", AQN)):
         (tmp_path / arm).write_bytes(data)
+        age(tmp_path / arm)
         adopt(tmp_path / arm, "--recipe", recipe, "--arm", arm)
     done = subprocess.run(
         [sys.executable, "-m", "rlx", "compare", "baseline", "aqn", "--json"],
@@ -158,6 +211,7 @@ def test_two_logs_compare(tmp_path: Path) -> None:
 def test_two_logs_without_a_recipe_compare_as_unverified(tmp_path: Path) -> None:
     for arm, data in (("before", BASELINE), ("after", AQN)):
         (tmp_path / arm).write_bytes(data)
+        age(tmp_path / arm)
         adopt(tmp_path / arm, "--arm", arm)
     done = subprocess.run(
         [sys.executable, "-m", "rlx", "compare", "before", "after"], capture_output=True, text=True, check=False
@@ -205,6 +259,7 @@ def test_a_log_that_is_gone_is_kept(log: Path, writer: Writer) -> None:
 
 def test_once_is_enough(log: Path) -> None:
     log.write_bytes(BASELINE)
+    age(log)
     run = adopt(log)
     assert f"adopted already, as {run}" in rlx("adopt", f"local:{log}", "--name", "again", code=2).stderr
     # The next run has gone to the same file: that is another one, and the first stays what it was.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback
-from tests.runs.test_adopt import AQN, BASELINE, cut, row
+from tests.runs.test_adopt import AQN, BASELINE, age, cut, row
 
 __all__ = ["loopback"]
 
@@ -33,6 +33,7 @@ def test_a_log_over_ssh(loopback: Loopback, tmp_path: Path) -> None:
         assert "from the copy made before" in read.stderr
         loopback.start()
         assert (row(run)["state"], row(run)["steps_done"]) == ("running", 20)
+    age(log)
     assert row(run)["state"] == "finished"
     assert [found["run_id"] for found in rows_of(row(run)["host"])] == [run]
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.hosts import local_site, locate
+from rlx.hosts import local_site, locate, user_file
 from rlx.plan import LaunchPlan, RunState, Site
 from rlx.runs import Index, Observation, RunRef, look_at_leases, observe, stop
+from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.engine import Engine
 from tests.loopback import Loopback
@@ -70,6 +71,18 @@ def test_runs_inside_and_tells_how_it_ended(site: Site) -> None:
     words = log_of(ref).split()
     assert words[1:4] == [site.container_id[:12], f"/shared/runs/{ref.run_id}", "0"]
     until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+
+
+def test_runs_of_a_stopped_container_are_found_through_the_host(site: Site, engine: Engine, tmp_path: Path) -> None:
+    """A second laptop, whose index knows none of them."""
+    ref = start_in(site, FOREVER)
+    user_file().parent.mkdir(exist_ok=True)
+    user_file().write_text("hosts: {local: {container: trainer}}")
+    engine.docker("stop", "-t", "0", "trainer")
+    (home() / "index.db").rename(tmp_path / "index.db")
+    done = rlx("status", "--host", "local", "--verbose")
+    assert ref.run_id in done.stdout and "its container was stopped" in done.stdout
+    assert "exited" in done.stderr
 
 
 def test_its_processes_are_seen_there(site: Site) -> None:
@@ -357,4 +370,5 @@ def test_a_container_stopped_in_the_middle_of_a_stop_leaves_the_truth(engine: En
     engine.docker("stop", "-t", "0", "trainer")
     result = stop(ref, 0)
     assert (result.ended, result.left) == ((), ())
-    assert see(ref).state is RunState.LOST
+    # Its holder still has to see it.
+    reaches(ref, RunState.LOST)

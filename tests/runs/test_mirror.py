@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import LOCAL
-from rlx.runs import RunPaths, mirror, mirror_store, mirror_wire
-from rlx.runs.mirror import copy_runs
-from rlx.runs.mirror_store import Cursor
+from rlx.runs import Index, RunPaths, RunRef
+from rlx.runs.copies import mirror, mirror_store, mirror_wire
+from rlx.runs.copies.mirror import copy_runs, refresh
+from rlx.runs.copies.mirror_store import Cursor
 from tests.runs.another_user import commands_as_nobody
+from tests.runs.toys import home
 
 NOISE = b'{"kind":"noise","phase":"rollout","step":%d,"sigma":1,"layers":2}\n'
 STEP = "(TaskRunner pid=7) step:{0} - val-core/toy/acc/mean@1:0.5 - timing_s/step:1.0\n"
@@ -239,6 +241,46 @@ def test_what_may_not_be_read_is_said_to_be_lacking(as_nobody: Run) -> None:
     run.assert_same_evidence()
 
 
+@pytest.mark.parametrize(("folder", "name"), [("events", "attempts/1/events"), ("..", "attempts"), ("../..", ".")])
+def test_a_closed_folder_hides_nothing_without_a_word(as_nobody: Run, folder: str, name: str) -> None:
+    """A training whose umask is 077 makes such ones; without events, a run would be said to have had no noise."""
+    run = as_nobody
+    fill(run)
+    (run.attempt / folder).chmod(0o700)
+    assert run.refresh().files[name].denied
+    (run.attempt / folder).chmod(0o755)
+    assert name not in run.refresh().files
+    run.assert_same_evidence()
+
+
+@pytest.mark.parametrize("name", ["log", "events", "events/aqn-h-1.jsonl"])
+def test_on_this_machine_too_what_may_not_be_read_is_said_to_be_lacking(as_nobody: Run, name: str) -> None:
+    run = as_nobody
+    fill(run)
+    ref = RunRef("r1", "l1", "toy", "main", 1, LOCAL, str(run.root), 0.0)
+    index = Index(home())
+    (run.attempt / name).chmod(0)
+    assert name in seen_by_nobody(lambda: refresh(index, [ref])["r1"].lacks)
+    (run.attempt / name).chmod(0o755)
+    assert seen_by_nobody(lambda: refresh(index, [ref])["r1"].lacks) == ""
+
+
+def seen_by_nobody(look: Callable[[], str]) -> str:
+    """The answer of a child process that is nobody's."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setgroups([])
+        os.setuid(65534)
+        os.write(writing, look().encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        text = answer.read().decode()
+    assert os.waitpid(child, 0)[1] == 0
+    return text
+
+
 def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run)
     with monkeypatch.context() as older:
@@ -290,7 +332,7 @@ REFRESH = """
 import sys
 from pathlib import Path
 from rlx.plan import LOCAL
-from rlx.runs.mirror import copy_runs
+from rlx.runs.copies.mirror import copy_runs, refresh
 for _ in range(int(sys.argv[3])):
     copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)
 """

@@ -21,7 +21,7 @@ from rlx.errors import ExitCode
 from rlx.hosts.errors import HostError
 from rlx.plan import LOCAL
 from rlx.runs import RunRef
-from rlx.runs.pull import Outcome, Pulled, pull
+from rlx.runs.copies.pull import Outcome, Pulled, pull
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody

@@ -11,9 +11,10 @@ from rlx.cli.compare import compare
 from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.plan import LOCAL, RunState
-from rlx.runs import Index, RunRef, mirror, mirror_wire
+from rlx.runs import Index, RunRef
+from rlx.runs.copies import mirror, mirror_wire
+from rlx.runs.copies.mirror import refresh
 from rlx.runs.judged import judge_runs
-from rlx.runs.mirror import refresh
 from rlx.runs.overview import overview
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
@@ -128,6 +129,25 @@ def test_while_a_log_is_copied_nothing_is_concluded(
     (judged,) = judge_runs(index, [ref])
     assert "still being copied" not in judged.verdict.sentence
     assert judged.evidence.last_step == 3
+
+
+def test_an_end_that_was_seen_outlives_the_run_directory(loopback: Loopback) -> None:  # noqa: F811
+    """Somebody tidies up, or the disk that holds it is not mounted."""
+    script = f"{STEPS}until [ -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
+    whole, half = start_far(loopback, script, "whole", "half")
+    index = Index(home())
+    for ref in (whole, half):
+        until(lambda ref=ref: overview(index, [ref])[0].steps_done == 3, "three steps")
+        (ref.run_dir / "go").touch()
+        ended(ref)
+    (before,) = judge_runs(index, [whole])
+    runs = half.run_dir.parent
+    runs.rename(runs.with_name("elsewhere"))
+    assert judge_runs(index, [whole]) == [before]
+    rows = overview(index, [whole, half])
+    assert [row.state for row in rows] == [RunState.FINISHED, RunState.FINISHED]
+    assert "run directory is gone" in rows[0].observation.detail
+    assert rows[1].verdict.status is VerdictStatus.UNVERIFIED and "from before that" in rows[1].verdict.sentence
 
 
 def test_compare_says_when_it_speaks_from_copies(loopback: Loopback) -> None:  # noqa: F811

@@ -43,8 +43,12 @@ no_zombies() {
 
 # A run that has not started needs no docker to be stopped: what starts after all finds the marker and ends.
 stop_contained() {
+    asked=
     if alive "$run/holder"; then was_alive=1; fi
-    if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
+    if [ ! -e "$STATE/exit" ] && [ ! -e "$run/stop" ]; then
+        put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"
+        asked=1
+    fi
     if [ ! -e "$STATE/started" ]; then
         end_holder
         [ -z "$was_alive" ] || record stop 143
@@ -57,8 +61,8 @@ stop_inside() {
     status_of "$CONTAINER"
     case $STATUS in
         running) ;;
-        paused) fail "its container is paused: docker unpause $CONTAINER" ;;
-        unknown) find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
+        paused) withdraw && fail "its container is paused: docker unpause $CONTAINER" ;;
+        unknown) withdraw && find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
         *) nothing_left && return ;;
     esac
     answer=$(enter stop "$grace")
@@ -66,6 +70,9 @@ stop_inside() {
     case $answer in ended*left*) printf '%s\n' "$answer" ;; *) fail "the container did not carry out the stop" ;; esac
     return "$code"
 }
+
+# A stop that did not happen must not pass for the reason of an end that comes later.
+withdraw() { [ -z "$asked" ] || rm -f "$run/stop"; }
 
 nothing_left() {
     rm -f "$run/env" "$STATE"/reserved.*

@@ -13,18 +13,24 @@ fi
 
 # probe NAME SECONDS ARGUMENT...: runs the script on stdin and frames what it says.
 # The work is in the background and a reader with a limit of its own waits for it: a process that hangs in a driver
-# ignores every signal, and must hold up neither the next probe nor the connection.
+# ignores every signal, and must hold up neither the next probe nor the connection. Until then somebody waits for the
+# work, too: process 1 of a container may not, and would keep a zombie of each.
 probe() {
     body=$(cat)
     name=$1 seconds=$2
     shift 2
     printf '\n%s begin %s\n' "$mark" "$name"
     {
+        sh -c 'echo $PPID'
         {
             limit "$seconds" "$shell" -c "$body" "rlx-$name" "$@"
             printf '\n%s end %s %d\n' "$mark" "$name" "$?"
         } </dev/null 2>&1 &
-    } | limit $((seconds + 3)) cat
+        wait
+    } | {
+        read -r waiting
+        limit $((seconds + 3)) cat || kill "$waiting"
+    }
 }
 
 # enter CONTAINER SECONDS: runs the composite script on stdin in the container.

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.runs.pull_wire import Delivery, Listed, Wanted, batches, deliver, list_files
+from rlx.runs.copies.pull_wire import Delivery, Listed, Wanted, batches, deliver, list_files
 from rlx.runs.run import RunRef
 
 

@@ -8,6 +8,7 @@ removes it gets it again at the next look. Runs on this machine are read where t
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
-from rlx.runs import mirror_store, mirror_wire
-from rlx.runs.mirror_store import Cursor
-from rlx.runs.mirror_wire import Frame
+from rlx.runs.copies import mirror_store, mirror_wire
+from rlx.runs.copies.mirror_store import Cursor
+from rlx.runs.copies.mirror_wire import Frame
 from rlx.runs.places import DEADLINE_S, ask
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end
@@ -71,7 +72,7 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
     distant: list[RunRef] = []
     for ref in refs:
         if ref.place.is_local:
-            found[ref.run_id] = Mirrored(ref.run_dir)
+            found[ref.run_id] = _near(ref)
         else:
             distant.append(ref)
 
@@ -92,7 +93,20 @@ def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dic
 def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
     """The files of these runs by id as they are here; nobody is asked."""
     home = index.path.parent / "mirror"
-    return {ref.run_id: Mirrored(ref.run_dir) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+    return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+
+
+def _near(ref: RunRef) -> Mirrored:
+    """Read where it is. Root in a container may have written what this user cannot read."""
+    closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
+    first = next(closed, None)
+    return Mirrored(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
+
+
+def _evidence_of(run_dir: Path) -> Iterable[Path]:
+    for attempt in RunPaths(run_dir).attempts:
+        yield from (attempt / name for name in ("log", "metrics.jsonl", "events", "validation"))
+        yield from (path for name in ("events", "validation") for path in attempt.glob(f"{name}/*.jsonl"))
 
 
 def _unasked(home: Path, ref: RunRef) -> Mirrored:
@@ -111,7 +125,7 @@ def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
 def _lacking(cursor: Cursor) -> Iterable[str]:
     for path, file in cursor.files.items():
         if file.denied:
-            yield f"{path} may not be read by this user of its host"
+            yield f"{'the run directory' if path == '.' else path} may not be read by this user of its host"
     waiting = {path: file for path, file in cursor.files.items() if file.left and not file.denied}
     if waiting:
         what = f"{next(iter(waiting))} is" if len(waiting) == 1 else f"{len(waiting)} files are"

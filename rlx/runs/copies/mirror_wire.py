@@ -45,7 +45,9 @@ class Frame:
 
     @property
     def is_whole(self) -> bool:
-        """False if the file shrank while it was read."""
+        """False if the file shrank or went while it was read."""
+        if self.how == "count":
+            return self.data.strip().isdigit()
         return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
 
 

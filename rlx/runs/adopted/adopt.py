@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Expectations, LaunchPlan, Place, Site
-from rlx.runs.adopted import Source, adopted_root, read_copy, read_source, refresh, write_source
-from rlx.runs.foreign_log import ask_log
+from rlx.runs.adopted.foreign_log import ask_log
+from rlx.runs.adopted.log_copy import Source, adopted_root, read_copy, read_source, refresh, write_source
 from rlx.runs.index import Index
 from rlx.runs.manifest import read_manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
@@ -61,7 +61,8 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan, *, planned: b
     root, now = adopted_root(index.path.parent), time.time()
     own_place = Place(place.host)
     # What rlx would have to ship, run and keep secret is nothing of this run's.
-    plan = replace(plan, site=Site(own_place, root=str(root)), command=(), env={}, secrets=(), files=(), findings=())
+    site = Site(own_place, container=place.inside, root=str(root))
+    plan = replace(plan, site=site, command=(), env={}, secrets=(), files=(), findings=())
     ref = new_ref(plan, new_launch_id(now), now)
     try:
         _build(root, ref, plan, source)
@@ -98,7 +99,7 @@ def _refuse_twice(index: Index, source: Source) -> None:
 def _is_same_log(run_dir: Path, source: Source) -> bool:
     """The file of an earlier, ended run may belong to the next one by now."""
     copy = read_copy(run_dir)
-    if not copy.final:
+    if copy.is_written or copy.left:
         return True
     answer = ask_log(source.place, source.path, copy.extent)
     return answer is not None and answer.start == copy.extent.bytes

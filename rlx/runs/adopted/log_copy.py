@@ -2,7 +2,8 @@
 
 Such a run is a run directory below `RLX_HOME/adopted` on this machine: a copy of the log, which grows at each look, as
 `attempts/<k>/log`, so that all that reads runs reads it too. Nothing is written where the log is. A log that starts
-anew, because the next run went to the same file, becomes the next attempt: what was copied before stays.
+anew while it is being written becomes the next attempt: what was copied before stays. One that starts anew after its
+run had ended belongs to another run.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Place, from_jsonable, to_jsonable
-from rlx.runs.foreign_log import Extent, LogAnswer, ask_log
+from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
 from rlx.runs.run import RunPaths, RunRef
 
 _SOURCE = "source.json"
 _CURSOR = "cursor.json"
 _PATIENCE_S = 10.0
 _AT_ONCE = 16
+_QUIET_S = 900.0
+"""Where nobody can be seen writing, and somebody may: a log that is older than this is not being written. A step with
+a long rollout takes minutes."""
 _NOTHING = Extent()
 
 
@@ -70,6 +74,14 @@ class Copy:
         """How long the log had not been written when it was last looked at."""
         return max(0.0, self.now - self.changed)
 
+    @property
+    def is_written(self) -> bool:
+        """Somebody had it open for writing when it was last looked at, or may have had."""
+        return not self.gone and (self.quiet_s < _QUIET_S if self.writers is None else self.writers > 0)
+
+
+_NO_COPY = Copy()
+
 
 def adopted_root(home: Path) -> Path:
     """Where these runs are on this machine, laid out like any root of runs."""
@@ -87,7 +99,15 @@ def lacks(run_dir: Path) -> str:
     source, copy = read_source(run_dir), read_copy(run_dir)
     if not source.planned:
         return "adopted without a recipe: nothing says what it promised"
+    if copy.attempt > 1:
+        return "its log was overwritten while it was followed: nothing says that all of it is of one run"
     return f"{copy.left >> 20} MB of its log are still to be copied" if copy.left else ""
+
+
+def silent_as_of(run_dir: Path) -> float | None:
+    """When the log of an adopted run was last seen, in seconds since 1970; None if its host answers, or for others."""
+    copy = read_copy(run_dir) if (run_dir / _SOURCE).is_file() else _NO_COPY
+    return copy.as_of if copy.silent_since and not copy.final else None
 
 
 def read_source(run_dir: Path) -> Source:
@@ -150,6 +170,9 @@ def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Co
     if not answer.is_whole:
         return replace(copy, left=answer.length)
     started_anew = copy.extent.bytes > 0 and answer.start < copy.extent.bytes
+    if started_anew and not copy.is_written:
+        # What nobody wrote any more has not been overwritten by the same run.
+        return replace(copy, gone=True, left=0, as_of=now, silent_since=None)
     attempt = copy.attempt + started_anew
     _append(run_dir, attempt, answer)
     return Copy(

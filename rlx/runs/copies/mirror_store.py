@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from rlx.evidence import NEEDLES
-from rlx.runs.mirror_wire import Frame
+from rlx.runs.copies.mirror_wire import Frame
 
 _CURSOR = "cursor.json"
 _MOST_LINES = 10**7
@@ -29,7 +29,7 @@ class Copied:
     """How far one file is copied: `bytes` of the file on the host, which became `kept` bytes here.
 
     `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
-    the host may not read it.
+    the host may not read it; it may be a folder.
     """
 
     inode: str
@@ -80,6 +80,8 @@ def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
     with _locked(folder):
         cursor = read_cursor(folder)
         cursor.as_of = max(now, cursor.as_of or 0.0)
+        # What is denied is told each time.
+        cursor.files = {path: file for path, file in cursor.files.items() if not file.denied}
         # The first frames tell how the run ended: nobody is to see that before all that led to it.
         for frame in reversed(frames):
             path = str(PurePosixPath(frame.path).relative_to(folder.name))

@@ -1,0 +1,1 @@
+"""Runs that somebody started by hand, taken in by their log."""
