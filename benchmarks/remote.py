@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2, help="size of the log that is searched (default: 2)")
     options = parser.parse_args()
     # Homes, hosts and roots of whoever runs this are not the client's.
-    for name in [name for name in os.environ if name.startswith("RLX_")]:
+    for name in [name for name in os.environ if name.startswith(("RLX_", "PYTHON"))]:
         del os.environ[name]
     # The client may not write here; an installed rlx is compiled, too.
     compileall.compile_dir(REPOSITORY / "rlx", quiet=1)
