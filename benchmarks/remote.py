@@ -8,6 +8,7 @@ their ratio, since client, hosts and containers share the cores of one machine. 
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import remote_launch, remote_read
 from benchmarks.rows import HEAD, Row
+from tests.rig.machine import REPOSITORY
 from tests.rig.rig import Rig
 
 _MANY = 32
@@ -28,8 +30,10 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2, help="size of the log that is searched (default: 2)")
     options = parser.parse_args()
     # Homes, hosts and roots of whoever runs this are not the client's.
-    for name in [name for name in os.environ if name.startswith("RLX_")]:
+    for name in [name for name in os.environ if name.startswith(("RLX_", "PYTHON"))]:
         del os.environ[name]
+    # The client may not write here; an installed rlx is compiled, too.
+    compileall.compile_dir(REPOSITORY / "rlx", quiet=1)
     print(HEAD, flush=True)
     all_kept = True
     for row in measure(options.rounds, int(options.gigabytes * 1e9)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -16,6 +15,13 @@ from benchmarks.rows import Row, excess, in_turns, memory, ratio
 from tests.rig.client import Client
 from tests.rig.host import Host
 from tests.rig.rig import Rig
+
+# A process counts what the one that started it had, so that is a small one.
+_PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 # One run on each host; toys, since a back-end takes minutes to say that it has begun.
 _START = """
@@ -84,8 +90,8 @@ def searches(rig: Rig, rounds: int, size: int) -> Iterator[Row]:
 def fill(log: Path, size: int) -> None:
     """A console log of this size; every tenth step is validated. Steps repeat, which no search minds."""
     validated = " - val-core/openai/gsm8k/acc/mean@1:0.5"
-    steps = ((validated if step % 10 == 0 else "") for step in range(1000))
-    block = "".join(_LINE.format(step=step, more=more) + 20 * _NOISE for step, more in enumerate(steps)).encode()
+    steps = ((validated if step % 10 == 0 else "") for step in range(100))
+    block = "".join(_LINE.format(step=step, more=more) + 290 * _NOISE for step, more in enumerate(steps)).encode()
     with log.open("wb") as file:
         for _ in range(size // len(block)):
             file.write(block)
@@ -149,12 +155,5 @@ def _path_of_log(host: Host, run_id: str) -> Path:
 
 
 def _peak_megabytes(client: Client, *argv: str) -> float:
-    """The most memory that rlx, or one of the programs it starts, has at a time.
-
-    Before its exec a child counts what this process has, so this one must stay small: it never imports rlx.
-    """
-    process = client.start_rlx(*argv, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss * 1024 / 1e6
+    """The most memory that rlx, or one of the programs it starts, has at a time."""
+    return int(client.run(sys.executable, "-c", _PEAK, sys.executable, "-m", "rlx", *argv).stdout) * 1024 / 1e6

@@ -55,6 +55,8 @@ def measure(commands: Sequence[Sequence[str]], rounds: int) -> list[float]:
     with tempfile.TemporaryDirectory() as home:
         places = {"RLX_HOME": f"{home}/home", "RLX_ROOT": f"{home}/root", "RLX_LEASES": f"{home}/leases"}
         environment = {**os.environ, **places}
+        # The first round writes what Python compiles, as an installation does.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         samples = [[cpu_seconds(command, environment) for command in commands] for _ in range(rounds + 1)]
     return [median(column) for column in zip(*samples[1:], strict=True)]
 

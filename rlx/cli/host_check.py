@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rlx.cli.background import Background
 from rlx.errors import ExitCode, RlxError
-from rlx.plan import Severity
+from rlx.plan import Severity, Site
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding, Place, Site
+    from rlx.plan import Finding, Place
 
 
 class HostCheck:
@@ -25,11 +25,13 @@ class HostCheck:
         if self._is_here:
             self._located = Background(lambda: site)
             return
+        # A root that somebody chose stays; another one is found with the container.
+        folders = (site.root,) if site.container is None or site.root != Site().root else ()
         host = replace(site.place, inside=None)
         connected = Background(lambda: _connect(host, site))
         self._located = Background(lambda: _located(site, connected))
-        self._findings = Background(lambda: _findings(host, site, connected))
-        self._room = Background(lambda: _room(host, site, connected, self._located))
+        self._findings = Background(lambda: _findings(host, site, connected, folders))
+        self._room = None if folders else Background(lambda: _room(self._located.result()))
 
     def site(self) -> Site:
         """The site with its container found. Raises HostError."""
@@ -38,15 +40,15 @@ class HostCheck:
     def tell(self) -> None:
         """Tell warnings. Raises RlxError (exit 5) with all errors, or HostError."""
         if not self._is_here:
-            _tell((*self._findings.result(), *self._room.result()))
+            _tell((*self._findings.result(), *(self._room.result() if self._room else ())))
 
 
 def _connect(host: Place, site: Site) -> None:
     from rlx.hosts import connect, open_ahead
 
     connect(host)
-    # For the look at the back-end; for the container, the host, the room on its disk, and the launch.
-    for place in (replace(host, inside=site.container), host, host, host, host):
+    # For the look at the back-end; for locate, check and launch.
+    for place in (replace(host, inside=site.container), host, host, host):
         open_ahead(place)
 
 
@@ -57,27 +59,19 @@ def _located(site: Site, connected: Background[None]) -> Site:
     return located(site)
 
 
-def _findings(host: Place, site: Site, connected: Background[None]) -> tuple[Finding, ...]:
+def _findings(host: Place, site: Site, connected: Background[None], folders: tuple[str, ...]) -> tuple[Finding, ...]:
     from rlx.hosts import transport_for
     from rlx.preflight.doctor import quick
 
     connected.result()
-    return quick(transport_for(host), site)[1]
+    return quick(transport_for(host), site, *folders)[1]
 
 
-def _room(host: Place, site: Site, connected: Background[None], located: Background[Site]) -> tuple[Finding, ...]:
+def _room(site: Site) -> tuple[Finding, ...]:
     from rlx.hosts import transport_for
-    from rlx.plan import Site
     from rlx.preflight.doctor import room
 
-    # A root that is named stays: no need to wait for the container, unless it turns out to have its runs to itself.
-    if site.container is None or site.root != Site().root:
-        connected.result()
-        findings = room(transport_for(host), site)
-        if located.result().place.inside is None:
-            return findings
-    found = located.result()
-    return room(transport_for(found.place), found)
+    return room(transport_for(site.place), site)
 
 
 def _tell(findings: tuple[Finding, ...]) -> None:

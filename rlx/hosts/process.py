@@ -47,6 +47,10 @@ class ProcessSession:
         self._err.seek(0)
         return code, self._err.read()
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def close(self) -> None:
         _end(self._process)
         self._err.close()
@@ -81,9 +85,12 @@ def start_ahead(argv: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def _taken(argv: tuple[str, ...]) -> ProcessSession | None:
-    # One operation, so that two threads do not get the same.
+    # `pop` is one operation: two threads do not get the same.
     with suppress(IndexError):
-        return _ahead[argv].pop()
+        while session := _ahead[argv].pop():
+            if session.is_running:
+                return session
+            session.close()
     return None
 
 

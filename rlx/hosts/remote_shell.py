@@ -47,6 +47,9 @@ sleep 1
 kill -s KILL -- "-$2"
 """
 
+# Each byte as `printf %b` reads it.
+_PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
+
 # The feeder is told to go after an ordinary end, for what a command deliberately leaves behind is to stay. Its own side
 # of the pipe waits for it: the first process of many a container never does, and would keep a zombie of each command.
 _SCRIPT = """
@@ -151,8 +154,7 @@ def _first_line(mark: str, cmd: Cmd, size: int, environment: str) -> bytes:
     script = _SCRIPT.format(
         mark=mark, feeder=shlex.quote(_FEEDER), size=size, environment=environment, command=cmd.raw()
     )
-    plain = (chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in _encoded(script))
-    return "".join(plain).encode() + b"\n"
+    return "".join([_PLAIN[byte] for byte in _encoded(script)]).encode() + b"\n"
 
 
 def _encoded(text: str) -> bytes:

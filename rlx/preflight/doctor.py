@@ -58,17 +58,22 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
     return _ask(transport, site, wanted, _host_questions(site), _environment_questions(site, wanted))
 
 
-def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...]]:
-    """What can be asked in milliseconds: programs, Docker, device nodes. Nothing starts Python or npu-smi."""
-    host = [Question(MACHINE), Question(TOOLS), *_docker_questions(site)]
-    examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(TOOLS), Question(DEVICES)])
+def quick(transport: Transport, site: Site, *folders: str) -> tuple[Examined, tuple[Finding, ...]]:
+    """What can be asked in milliseconds: programs, container, device nodes, room in these folders.
+
+    Nothing starts Python or npu-smi. Docker itself and the programs in the container are left out: who launches into
+    one has them checked by `hosts.locate`.
+    """
+    host = [Question(MACHINE), Question(TOOLS), *_container_questions(site)]
+    host += [Question(DISK, folders)] if folders else []
+    examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(DEVICES)])
     return examined, findings_of(examined)
 
 
 def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
     """Whether there is room for runs below the site's root; `transport` leads to where that is."""
-    asked = [Question(MACHINE), Question(DISK, (site.root,))]
-    return tuple(machine_checks.disk(_ask(transport, replace(site, container=None), Wanted(), asked, [])))
+    asked = _ask(transport, replace(site, container=None), Wanted(), [Question(DISK, (site.root,))], [])
+    return tuple(machine_checks.disk(asked))
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
@@ -91,7 +96,11 @@ def _host_questions(site: Site) -> list[Question]:
 
 
 def _docker_questions(site: Site) -> list[Question]:
-    return [Question(DOCKER), *([Question(CONTAINER, (site.container,))] if site.container else [])]
+    return [Question(DOCKER), *_container_questions(site)]
+
+
+def _container_questions(site: Site) -> list[Question]:
+    return [Question(CONTAINER, (site.container,))] if site.container else []
 
 
 def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:

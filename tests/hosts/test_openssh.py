@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.hosts import transport_for
+from rlx.hosts import connect, open_ahead, transport_for
 from rlx.hosts.errors import (
     AccessDenied,
     ConnectionLost,
@@ -301,8 +302,51 @@ def test_no_ssh_stays_behind_a_command(loopback: Loopback) -> None:
         transport_for(loopback.place).run(Cmd("sleep", "500"), timeout_s=1)
     loopback.cut()
     wait_until(lambda: not masters(loopback))
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(loopback.config) not in listed
+
+
+def sessions(host: Loopback) -> list[str]:
+    listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if line.startswith("ssh -T ") and str(host.config) in line]
+
+
+def logins(host: Loopback) -> int:
+    return host.log().count("Accepted publickey")
+
+
+def test_a_shell_that_was_opened_ahead_takes_the_next_command(loopback: Loopback) -> None:
+    connect(loopback.place)
+    open_ahead(loopback.place)
+    (waiting,) = sessions(loopback)
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("echo", "one"), timeout_s=30).out == b"one\n"
+    assert not sessions(loopback), waiting
+    assert transport.run(Cmd("echo", "two"), timeout_s=30).out == b"two\n"
+    assert logins(loopback) == 1
+
+
+def test_a_shell_that_died_while_it_waited_is_no_loss(loopback: Loopback) -> None:
+    connect(loopback.place)
+    open_ahead(loopback.place)
+    loopback.cut()
+    assert transport_for(loopback.place).run(Cmd("echo", "still"), timeout_s=30).out == b"still\n"
+
+
+def test_an_unused_shell_ends_with_rlx(loopback: Loopback) -> None:
+    script = (
+        "from rlx.hosts import connect, open_ahead\nfrom rlx.plan import Place\n"
+        "connect(Place('loop', 'loop'))\nopen_ahead(Place('loop', 'loop'))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    assert logins(loopback) == 1
+    assert not sessions(loopback)
+
+
+def test_what_keeps_from_connecting_is_told(loopback: Loopback) -> None:
+    loopback.change_host_key()
+    with pytest.raises(HostKeyChanged):
+        connect(loopback.place)
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling link", "open folder"])

@@ -171,8 +171,8 @@ BOMB = "a: &a {x: 1, y: 2, z: 3, v: 4, w: 5, u: 6, t: 7, s: 8, r: 9, q: 0}\n" + 
 
 @pytest.mark.parametrize(
     "text",
-    ["trainer: [", "- a list\n", "\x00", "a: 2024-99-99\n", "a: &a {b: *a}\n", "[" * 5000, BOMB],
-    ids=["torn", "list", "nul", "date", "circle", "deep", "bomb"],
+    ["trainer: [", "- a list\n", "\x00", "a: 2024-99-99\n", "a: &a {b: *a}\n", "[" * 5000, "- " * 200_000, BOMB],
+    ids=["torn", "list", "nul", "date", "circle", "deep", "abyss", "bomb"],
 )
 def test_a_broken_tree_is_no_table(text: str, tmp_path: Path, fork: Path) -> None:
     (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text(text)

@@ -88,7 +88,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 def test_the_launch_asks_less() -> None:
     examined, findings = quick(LocalTransport(), Site())
-    assert set(examined.host.facts) == {"machine", "tools", "docker", "devices"}
+    assert set(examined.host.facts) == {"machine", "tools", "devices"}
     assert not examined.host.silent
     assert not {finding.id for finding in findings} & {"RLX510", "RLX520"}
 
