@@ -16,6 +16,7 @@ echo "$name" >/proc/sys/kernel/hostname
 for kept; do
     mkdir -p "$folder$kept"
     mount --rbind "$kept" "$folder$kept"
+    [ "$kind" != host ] || mount -o remount,bind,ro "$folder$kept"
 done
 
 mount -t tmpfs -o mode=755 tmpfs /run

@@ -61,7 +61,7 @@ def test_a_changed_host_key(docker_rig: Rig, host: Host, laptop: Laptop) -> None
 def test_a_user_who_is_not_let_in(host: Host, laptop: Laptop) -> None:
     assert "nobody@h1" in refused(laptop, *LAUNCH, "--host", "nobody@h1", "--container", "rl")
     said = laptop.rlx("status", "--host", "nobody@h1")
-    assert (said.code, "does not let this user in" in said.err) == (0, True), said
+    assert (said.code, "does not let this user in" in said.err) == (4, True), said
     ref = laptop.start(host, toy(laptop.site("h1", "rl"), FOREVER))
     host.configure_sshd("DenyUsers root")
     host.break_connections()

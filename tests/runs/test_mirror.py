@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import LOCAL
+from rlx.resources import payload_folder
 from rlx.runs import Index, RunPaths, RunRef
 from rlx.runs.copies import mirror, mirror_store, mirror_wire
 from rlx.runs.copies.mirror import copy_runs, refresh
@@ -294,7 +295,7 @@ def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.Monkey
 
 def in_no_time(run: Run) -> list[mirror_wire.Frame]:
     """The answer of a host that may not read for a second even."""
-    script = Path(mirror_wire.__file__).parent.parent / "payload" / "mirror.sh"
+    script = payload_folder() / "mirror.sh"
     files = mirror_store.read_cursor(run.home / "r1").files
     known = "".join(f"{file.inode} {file.bytes} r1/{path}\n" for path, file in files.items())
     request = script.read_text() + f"answer <<'m'\nr1\n{known}m\n"
