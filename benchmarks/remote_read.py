@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from threading import Thread
 
-from benchmarks.rows import Row, excess, in_turns, memory, ratio
+from benchmarks.rows import Row, Way, excess, in_turns, memory, ratio
 from tests.rig.client import Client
 from tests.rig.host import Host
 from tests.rig.rig import Rig
@@ -61,13 +62,25 @@ def statuses(rig: Rig, rounds: int, counts: Sequence[int]) -> Iterator[Row]:
     for host in rig.hosts:
         host.delay(100)
     ids = start_runs(rig.client, [host.name for host in rig.hosts])
-    ways = {str(count): (lambda count=count: rig.client.rlx("status", *ids[:count])) for count in counts}
+    ways: dict[str, Way] = {str(count): partial(rig.client.rlx, "status", *ids[:count]) for count in counts}
+    # What the hosts need for half of their answer, on the cores of this one machine.
+    ways["by hand"] = partial(rig.client.run, "sh", "-c", _ask_all(ids))
     seconds = in_turns(ways, rounds)
     for count in counts[1:]:
         what = f"status of {count} hosts, 100 ms round trip, warm"
         budget = 0.3 if count == counts[-1] else None
         yield excess(what, seconds[str(count)], "a single host", seconds["1"], budget)
+    what = f"status of {counts[-1]} hosts, warm"
+    yield ratio(what, seconds[str(counts[-1])], "supervise.sh report by as many ssh at once", seconds["by hand"])
     yield memory(f"status of {counts[-1]} hosts", _peak_megabytes(rig.client, "status", *ids))
+
+
+def _ask_all(ids: Sequence[str]) -> str:
+    shared = "-o ControlMaster=auto -o ControlPersist=60 -o ControlPath=/tmp/by-hand-%C"
+    asked = (
+        f"ssh {shared} h{n} sh /srv/rlx/runs/{id_}/supervise.sh report /srv/rlx {id_}" for n, id_ in enumerate(ids, 1)
+    )
+    return " & ".join(asked) + " & wait"
 
 
 # ---- search --------------------------------------------------------------------------------------------------------
