@@ -258,4 +258,5 @@ def test_a_run_directory_that_another_user_names_is_not_looked_into(strange: Pat
     os.chown(bait, 65534, 65534)
     (strange / "devices" / "npu.0" / "65534").write_text(f"1 1 boot {bait}\n")
     assert devices_of(begin(npu_plan(_SHOW, 0))) == "0"
-    assert [lease.run_id for lease in leases().held if lease.run_id == "bait"] == []
+    # While a lock outlives its run by a moment, a claim that nobody here can look at may be the one.
+    until(lambda: not [lease for lease in leases().held if lease.run_id == "bait"], "the claim is nobody's")
