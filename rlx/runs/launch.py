@@ -29,17 +29,26 @@ _TIMEOUT_EACH_RUN_S = 30.0
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
 
-# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
-_UNPACK = r"""
+# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody. Who waits
+# for it ends with its connection. The rest is a session of its own, which a lost connection does not end half way:
+# tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
+_TAKE_TURN = r"""
 umask 077
 for tool in flock setsid tar mktemp; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
-root=$1 leases=$2 socket=$3 launch=$4
+unpack=$1 root=$2
 case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
 mkdir -p "$root/runs" || exit
 exec 5<"$root/runs"
 flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
+shift 2
+setsid sh -c "$unpack" rlx-launch "$root" "$@"
+# Not last: in place of this shell, setsid would not wait.
+exit
+"""
+_UNPACK = r"""
+root=$1 leases=$2 socket=$3 launch=$4
 rm -rf "$root"/runs/.incoming-*
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
@@ -53,11 +62,8 @@ case $owner in
     *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
 esac
 tar -xmf - -C "$incoming" || exit
-# From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
-# does not reach another session, and the traps wait for it.
-trap - EXIT
-setsid sh -c 'sh "$1/supervise.sh" accept "$@"; code=$?; rm -rf "$1"; exit "$code"' \
-    rlx-accept "$incoming" "$root" "$leases" "$socket"
+sh "$incoming/supervise.sh" accept "$incoming" "$root" "$leases" "$socket"
+exit
 """
 
 
@@ -134,7 +140,8 @@ def _has_run(seen: Observation) -> bool:
 
 
 def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
-    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, site.leases, tmux_socket(), pending.launch_id)
+    where = (site.root, site.leases, tmux_socket(), pending.launch_id)
+    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *where)
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
 

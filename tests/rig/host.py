@@ -75,6 +75,10 @@ class Host(EquippedMachine):
         found = {int(entry.name): _text(entry / "comm") for entry in entries}
         return {pid: name for pid, name in found.items() if name}
 
+    def command_line(self, pid: int) -> str:
+        """Of one of its processes, with blanks in between; empty once that is gone."""
+        return _text(self.path(f"/proc/{pid}/cmdline")).replace("\0", " ")
+
     def kill(self, name: str, how: str = "KILL") -> int:
         """Send a signal to all of its processes of that name, those in containers left out; returns to how many."""
         pids = [pid for pid, found in self.processes().items() if found == name and not self._is_contained(pid)]
@@ -161,6 +165,6 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return file.read_text(errors="replace").strip()
     except OSError:
         return ""

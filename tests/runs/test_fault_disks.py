@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from rlx.plan import LaunchPlan, PlannedFile, RunState
+from rlx.runs import RunRef
 from tests.rig import Host, Rig
 from tests.runs.laptop import GO, Laptop, go, log, patiently, run_folder, toy
 from tests.runs.toys import FOREVER
 
+# Only once it is told to, after the launch: what the launch itself puts aside makes room when it goes.
+FILL = "while [ ! -e $RLX_RUN_DIR/begin ]; do sleep 0.1; done; cat /dev/zero >$RLX_RUN_DIR/fill 2>/dev/null\n"
 STEP = "echo '(TaskRunner pid=7) step:1 - timing_s/step:0.5 - critic/score/mean:0.25'\n"
 
 
@@ -34,18 +37,20 @@ def used_percent(host: Host) -> int:
     return int(host.run("df", "--output=pcent", "/srv").stdout.split()[-1].rstrip(b"%"))
 
 
+def fill(host: Host, ref: RunRef) -> None:
+    (run_folder(host, ref) / "begin").touch()
+    patiently(lambda: used_percent(host) >= 98, "the disk is full")
+
+
 def plan_on_srv(laptop: Laptop, script: str, **options: Any) -> LaunchPlan:
     return toy(replace(laptop.site("h1"), root="/srv/rlx"), script, **options)
 
 
 def test_a_full_disk_on_the_host(host: Host, laptop: Laptop) -> None:
-    fills = f"cat /dev/zero >$RLX_RUN_DIR/fill 2>/dev/null; echo lost in the log\n{GO}exit 9\n"
-    fills = f"while [ ! -e $RLX_RUN_DIR/begin ]; do sleep 0.1; done; {fills}"
-    ref = laptop.start(host, plan_on_srv(laptop, fills))
+    ref = laptop.start(host, plan_on_srv(laptop, f"{FILL}echo lost in the log\n{GO}exit 9\n"))
     (waiting,) = laptop.launch(plan_on_srv(laptop, "true\n", arm="waiting"))
     laptop.reaches(waiting, RunState.QUEUED)
-    (run_folder(host, ref) / "begin").touch()
-    patiently(lambda: used_percent(host) >= 98, "the disk is full")
+    fill(host, ref)
     said = laptop.rlx("launch", "--plan", laptop.write_plans(plan_on_srv(laptop, "true\n", arm="late")))
     assert (said.code, said.out) == (1, ""), said
     assert "No space left" in said.err
@@ -64,8 +69,8 @@ def test_a_full_disk_on_the_host(host: Host, laptop: Laptop) -> None:
 
 
 def test_a_run_is_stopped_on_a_full_disk(host: Host, laptop: Laptop) -> None:
-    ref = laptop.start(host, plan_on_srv(laptop, f"cat /dev/zero >$RLX_RUN_DIR/fill 2>/dev/null\n{FOREVER}"))
-    patiently(lambda: used_percent(host) >= 98, "the disk is full")
+    ref = laptop.start(host, plan_on_srv(laptop, f"{FILL}{FOREVER}"))
+    fill(host, ref)
     said = laptop.rlx("stop", "main", "--grace", "1")
     assert (said.code, "nothing left" in said.out) == (0, True), said
     assert laptop.see(ref).state is RunState.STOPPED

@@ -112,6 +112,19 @@ def test_killed_connections_during_a_launch(docker_rig: Rig, laptop: Laptop, sha
         assert (runs / ref.run_id / "count").read_text() == "once\n"
 
 
+def test_a_host_that_is_slow_to_clear_up_is_given_the_time(docker_rig: Rig, laptop: Laptop) -> None:
+    """What ends the command over there must not end the removal of what has arrived, secrets among it."""
+    host = docker_rig.host("h1")
+    host.wrap_program("rm", 'case $2 in *.incoming-*) [ ! -e "$2" ] || sleep 2 ;; esac')
+    host.docker.container("rl", {"/srv": "/data"})
+    plans = pair(laptop.site("h1", "rl"), "slow")
+    host.rate(NARROW)
+    attempt = Attempt(laptop, plans)
+    attempt.cut_at(lambda: MOMENTS["it arrives"](runs_of(host), "slow"), host.break_connections)
+    host.run("flock", "/srv/rlx-root/runs", "true")
+    check_repeat(laptop, runs_of(host), "slow", attempt, plans)
+
+
 def root_of(container: Container) -> Path:
     """The files of a container, as the tests see them."""
     pid = container.host.run("docker", "inspect", "-f", "{{.State.Pid}}", container.id).stdout.decode().strip()

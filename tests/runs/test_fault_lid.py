@@ -27,8 +27,7 @@ def host(docker_rig: Rig, container: Container) -> Host:
 
 def readers(host: Host) -> list[str]:
     """Command lines on the host that came over ssh and are no part of a run."""
-    entries = [host.path(f"/proc/{pid}/cmdline") for pid in host.processes()]
-    lines = [entry.read_bytes().replace(b"\0", b" ").decode(errors="replace") for entry in entries if entry.exists()]
+    lines = [host.command_line(pid) for pid in host.processes()]
     return [line for line in lines if "rlx-logs" in line or "rlx-launch" in line or line.startswith("sh -s")]
 
 
