@@ -16,6 +16,14 @@ from rlx.plan import Cmd, Site
 from rlx.resources import payload_folder
 
 _TIMEOUT_S = 60.0
+# A session of its own: what ends a command whose caller is gone would end this one before it has cleared up, if docker
+# is slow. Not last: in place of this shell, setsid would not wait.
+_APART = """
+apart=
+! command -v setsid >/dev/null || apart=setsid
+$apart sh -s -- "$@"
+exit
+"""
 _NEEDED = ("bash", "setsid", "grep", "od", "mktemp", "stat")
 _NEEDED_ALONE = (*_NEEDED, "tail", "flock", "tar")
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -63,7 +71,7 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
     """What the host says of the site's container. Raises ContainerGone."""
     script = (payload_folder() / "locate.sh").read_bytes()
     task = "look" if reading else "try"
-    cmd = Cmd("sh", "-s", "--", site.container or "", _without_slash(site.root), task)
+    cmd = Cmd("sh", "-c", _APART, "rlx-locate", site.container or "", _without_slash(site.root), task)
     completed = transport_for(site.place).run(cmd, stdin=script, timeout_s=_TIMEOUT_S)
     if completed.code != 0:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"

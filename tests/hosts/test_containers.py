@@ -238,7 +238,7 @@ def locate_as(uid: int, environment: Mapping[str, str]) -> subprocess.CompletedP
 def test_other_shells(engine: Engine, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     busybox = shutil.which("busybox")
     assert busybox, "busybox is not installed"
-    tools = "sh awk cat chmod cut df grep head id ln mkdir mktemp rm sed sort stat timeout tr"
+    tools = "sh awk cat chmod cut df grep head id ln mkdir mktemp rm sed setsid sort stat timeout tr"
     for tool in tools.split():
         (tmp_path / tool).symlink_to(busybox)
     (tmp_path / "docker").symlink_to(str(shutil.which("docker")))

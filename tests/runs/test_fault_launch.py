@@ -168,6 +168,7 @@ def runs_of(host: Host) -> Path:
 
 def test_a_look_at_a_container_that_is_cut_leaves_nothing_there(docker_rig: Rig, laptop: Laptop) -> None:
     host = docker_rig.host("h1")
+    host.wrap_program("docker", '[ "$1" != exec ] || sleep 2')
     host.docker.container("rl", {"/srv": "/data"})
 
     def look() -> None:
