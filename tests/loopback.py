@@ -11,6 +11,7 @@
   a plain PATH; nothing of the real account's shell start-up is read.
 - `stop()`, `start()`: the listener; connections that are open stay. `cut()`: end the open connections at once.
 - `change_host_key()`, `forget_host_key()`, `deny_user()`: what then fails to connect (new connections only).
+- `limit_sessions(most)`: how many may share a connection.
 - `add_config(text)`: more lines for the ssh config, before the alias; first match wins.
 
 Each test has its own sshd on its own port, so they run in parallel. It needs `sshd`, and root or a user of its own.
@@ -47,6 +48,7 @@ class Loopback:
         self._environment = environment or {}
         self._listener: subprocess.Popen[bytes] | None = None
         self._denied = False
+        self._most_sessions = 10
         self.home = folder / "home"
         self.identity = folder / "identity"
         self.config = folder / "ssh_config"
@@ -95,6 +97,11 @@ class Loopback:
         self._denied = True
         self._restart_if_running()
 
+    def limit_sessions(self, most: int) -> None:
+        """How many may share a connection."""
+        self._most_sessions = most
+        self._restart_if_running()
+
     def _restart_if_running(self) -> None:
         if self._listener is not None:
             self.stop()
@@ -127,6 +134,7 @@ class Loopback:
             "KbdInteractiveAuthentication no",
             "PermitRootLogin prohibit-password",
             "PermitUserRC no",
+            f"MaxSessions {self._most_sessions}",
             f"PidFile {self._folder / 'sshd.pid'}",
             "SetEnv " + " ".join(f'"{name}={text}"' for name, text in session.items()),
         ]

@@ -60,25 +60,28 @@ class ParamikoLink:
         """Not by paramiko: it is there for machines without ssh."""
 
     def _shared_session(self) -> paramiko.Channel | None:
-        """None if the host grants no further session there. A connection that broke unnoticed is replaced."""
+        """None if the host grants no further session there. A connection that broke unnoticed is replaced.
+
+        One at a time: of several refusals at once paramiko keeps one, and the others would look like a broken connection.
+        """
         import paramiko
 
-        client = self._shared()
-        try:
-            return _session(client)
-        except paramiko.ChannelException:
-            return None
-        except (paramiko.SSHException, OSError, EOFError):
-            client.close()
-            return _session(self._shared())
+        with _locks[self._settings]:
+            client = self._shared()
+            try:
+                return _session(client)
+            except paramiko.ChannelException:
+                return None
+            except (paramiko.SSHException, OSError, EOFError):
+                client.close()
+                return _session(self._shared())
 
     def _shared(self) -> paramiko.SSHClient:
-        with _locks[self._settings]:
-            client = _connections.get(self._settings)
-            transport = client.get_transport() if client else None
-            if client is None or transport is None or not transport.is_active():
-                client = _connections[self._settings] = self._connect()
-            return client
+        client = _connections.get(self._settings)
+        transport = client.get_transport() if client else None
+        if client is None or transport is None or not transport.is_active():
+            client = _connections[self._settings] = self._connect()
+        return client
 
     def _connect(self) -> paramiko.SSHClient:
         import paramiko

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -156,6 +157,19 @@ def test_one_connection_serves_all_commands(loopback: Loopback) -> None:
     for _ in range(3):
         assert says_hello(loopback)
     assert loopback.log().count("Accepted publickey") == 1
+
+
+def test_refused_sessions_break_no_other(loopback: Loopback) -> None:
+    """A busy sshd may have counted those that just ended; whoever is refused connects by itself."""
+    loopback.limit_sessions(1)
+    transport = transport_for(loopback.place_via("paramiko"))
+    lasting = Cmd("sh", "-c", "echo begun; until [ -e ~/go ]; do sleep 0.1; done; echo lasted")
+    with transport.stream(lasting) as chunks, ThreadPoolExecutor(4) as pool:
+        assert next(chunks) == b"begun\n"
+        completed = pool.map(lambda _: transport.run(COMMAND, timeout_s=60), range(16))
+        assert [command.out for command in completed] == [b"hello\n"] * 16
+        (loopback.home / "go").touch()
+        assert next(chunks) == b"lasted\n"
 
 
 class Strange(paramiko.ServerInterface):
