@@ -170,7 +170,7 @@ class Loopback:
             self._await_silence()
 
     def _await_silence(self) -> None:
-        """The process of a connection that just came holds the listening socket, too, until it runs for the first time."""
+        """The process of a connection that just came holds the listening socket until it runs for the first time."""
         deadline = time.monotonic() + 30
         while True:
             with socket.socket() as probe, suppress(OSError):
