@@ -69,8 +69,15 @@ start_inside() {
     setsid docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside run "$INNER" "$(positions)" \
         </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
-    within "$HOLDER_START_S" named_or_over
-    if host_pid "$STATE/supervisor"; then claim "$PID"; fi
+}
+
+# However long docker takes: until then nothing of the run uses the devices, and the holder has their locks.
+pass_claim_inside() {
+    until named_or_over; do nap 0.1; done
+    [ -s "$STATE/supervisor" ] || return 0
+    # Where the kernel hides the container's processes from this user (hidepid), the claim stays the holder's.
+    host_pid "$STATE/supervisor" || PID=$$
+    pass_claim "$PID"
 }
 
 named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }

@@ -41,6 +41,7 @@ held() {
         tail $own -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
         viewer=$!
     fi
+    if contained "$run"; then pass_claim_inside; else pass_claim "$supervisor"; fi
     wait "$supervisor"
     # Normally everything is over now. A killed supervisor leaves the rest of its work to the holder.
     if contained "$run"; then await_inside; else await "$run"; fi
@@ -52,5 +53,11 @@ held() {
 start_here() {
     setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
-    claim "$supervisor"
+}
+
+# pass_claim PID: from here on the devices are the supervisor's, also for others than this user, and it may start the
+# run. A holder that was killed before passed nothing on: its locks are free, and the run must not begin.
+pass_claim() {
+    claim "$1"
+    put "$STATE/claimed" "$1"
 }
