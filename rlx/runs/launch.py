@@ -21,7 +21,7 @@ from rlx.plan import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.runs.index import Index
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunRef, new_launch_id, new_ref
-from rlx.runs.shipment import check_plan, pack, pick_secrets
+from rlx.runs.shipment import check_plan, digest, pack, pick_secrets, shared_container
 from rlx.runs.tables import PendingLaunch
 
 _TIMEOUT_S = 120.0
@@ -35,7 +35,7 @@ umask 077
 for tool in flock setsid tar mktemp; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
-root=$1 leases=$2 socket=$3 launch=$4
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
 case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
 mkdir -p "$root/runs" || exit
 exec 5<"$root/runs"
@@ -53,11 +53,21 @@ case $owner in
     *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
 esac
 tar -xmf - -C "$incoming" || exit
+# Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
+# run from elsewhere, and is what was sent.
+own=$incoming
+if [ -n "$container" ]; then
+    own=$(mktemp -d) || exit
+    trap 'rm -rf "$incoming" "$own"' EXIT
+    for part in supervise.sh order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/supervise.sh" "$own/order" | sha256sum)
+    [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
+fi
 # From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
 # does not reach another session, and the traps wait for it.
 trap - EXIT
-setsid sh -c 'sh "$1/supervise.sh" accept "$@"; code=$?; rm -rf "$1"; exit "$code"' \
-    rlx-accept "$incoming" "$root" "$leases" "$socket"
+setsid sh -c 'sh "$1/supervise.sh" accept "$@"; code=$?; rm -rf "$1" "$2"; exit "$code"' \
+    rlx-accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
 """
 
 
@@ -81,7 +91,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
     index = Index(home)
     pending = _journal(index, plans)
     try:
-        completed = _ship(site, pending, pack(plans, pending.runs, secrets))
+        completed = _ship(plans, pending, pack(plans, pending.runs, secrets))
     except HostError as error:
         raise _cut_off(index, pending, site, error) from None
     answers = completed.out.decode(errors="replace").splitlines()
@@ -113,14 +123,14 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
 
 
 def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
-    digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
-    pending = index.pending(digest)
+    plan_digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
+    pending = index.pending(plan_digest)
     now = time.time()
     if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
         index.resolve_launch(pending.launch_id)
     launch_id = new_launch_id(now)
-    return index.begin(digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
+    return index.begin(plan_digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
@@ -133,8 +143,10 @@ def _has_run(seen: Observation) -> bool:
     return seen.state is RunState.STOPPED or (seen.state.is_terminal and seen.started_epoch is not None)
 
 
-def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
-    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", site.root, site.leases, tmux_socket(), pending.launch_id)
+def _ship(plans: Sequence[LaunchPlan], pending: PendingLaunch, archive: bytes) -> Completed:
+    site = plans[0].site
+    words = (site.root, site.leases, tmux_socket(), pending.launch_id, digest(plans, pending.runs))
+    cmd = Cmd("sh", "-c", _UNPACK, "rlx-launch", *words, *shared_container(site))
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
 
