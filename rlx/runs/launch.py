@@ -57,6 +57,7 @@ tar -xmf - -C "$incoming" || exit
 # run from elsewhere, and is what was sent.
 own=$incoming
 if [ -n "$container" ]; then
+    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
     own=$(mktemp -d) || exit
     trap 'rm -rf "$incoming" "$own"' EXIT
     for part in supervise.sh order; do cat "$incoming/$part" >"$own/$part" || exit; done

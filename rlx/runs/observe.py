@@ -70,8 +70,15 @@ def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
 
 
 def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
-    """What is known of these runs, by id, where their place has just failed to answer; nobody is asked."""
-    return _observed(index, refs, Asked((), {ref.place: failure for ref in refs}))
+    """What is known of these runs, by id, where their host has just failed to answer; nobody is asked."""
+    from rlx.runs.adopted.state import unasked_adopted
+
+    adopted = [ref for ref in refs if is_adopted(ref)]
+    own = [ref for ref in refs if ref not in adopted]
+    return {
+        **unasked_adopted(adopted, failure),
+        **_observed(index, own, Asked((), {ref.place: failure for ref in own})),
+    }
 
 
 def _observed(index: Index, refs: Sequence[RunRef], looked: Asked[dict[str, Facts]]) -> Mapping[str, Observation]:

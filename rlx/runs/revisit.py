@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from rlx.errors import RlxError
 from rlx.plan import Place, RunState
-from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.index import Index
 from rlx.runs.observe import Observation, observe, unasked
 from rlx.runs.run import RunRef
@@ -39,8 +38,7 @@ class Revisit:
         return {ref.run_id: self._seen[ref.run_id] for ref in refs}
 
     def leave_alone(self, refs: Sequence[RunRef], failure: RlxError) -> None:
-        """The place of these runs has just been asked for something else, in vain."""
-        refs = [ref for ref in refs if not is_adopted(ref)]
+        """The host of these runs has just been asked for something else, in vain."""
         self._seen |= unasked(self._index, refs, failure)
         for place in {ref.place for ref in refs}:
             self._set_pause(place, 1.0)

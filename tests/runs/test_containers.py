@@ -291,7 +291,7 @@ def test_a_daemon_that_hangs(engine: Engine, site: Site) -> None:
 def test_other_shells_and_no_tmux(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for tool in {*TOOLS.split(), "timeout", "sed", "flock", "docker", "bash", "xargs"}:
+    for tool in {*TOOLS.split(), "timeout", "sed", "flock", "docker", "bash", "xargs", "sha256sum"}:
         (programs / tool).symlink_to(str(shutil.which(tool)))
     (programs / "sh").unlink()
     (programs / "sh").symlink_to(str(shutil.which(shell)))
