@@ -50,6 +50,9 @@ fail() {
     exit 2
 }
 
+# A small busybox has none; then whoever asks waits no longer than for any answer.
+command -v timeout >/dev/null || timeout() { shift && "$@"; }
+
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 
 clock() { IFS=. read -r NOW _ </proc/uptime; } # whole seconds since boot, in NOW
