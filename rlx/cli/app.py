@@ -29,7 +29,7 @@ from rlx.cli import (
     wait,
 )
 from rlx.cli.output import be_quiet
-from rlx.cli.streams import end, is_full, not_written
+from rlx.cli.streams import end, is_full, mute, not_written
 from rlx.errors import ExitCode, RlxError
 
 EXIT_CODES = (
@@ -116,6 +116,7 @@ def _exit_code() -> int | str | None:
         if not is_full(error):
             return _report_bug(error)
         sys.stderr.write(not_written(error))
+        mute()
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
         return _report_bug(error)

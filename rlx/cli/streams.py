@@ -24,17 +24,20 @@ def open_missing_streams() -> None:
 
 
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
-    """Ends with this code, once all is written, at last `last_words`. Where the reader is gone and nothing else was wrong: OUTPUT_CLOSED."""
+    """Ends with this code, once all is written, at last `last_words`.
+
+    Where the reader is gone and nothing else was wrong, the code is OUTPUT_CLOSED.
+    """
     try:
         sys.stdout.write(last_words)
         sys.stdout.flush()
     except BrokenPipeError:
         code = code or ExitCode.OUTPUT_CLOSED
-        _mute()
+        mute()
     except OSError as error:
         sys.stderr.write(not_written(error))
         code = code or ExitCode.ERROR
-        _mute()
+        mute()
     sys.exit(code)
 
 
@@ -47,8 +50,8 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _mute() -> None:
-    """Python writes what is left once more at its end, and would complain of that."""
+def mute() -> None:
+    """Nothing goes to stdout any more: at its end, Python would write what is left once again, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
