@@ -6,11 +6,13 @@ import sys
 
 
 def main() -> None:
+    from rlx.cli.streams import end, open_missing_streams
+
+    open_missing_streams()
     if sys.argv[1:] == ["--version"]:
         from rlx import __version__
 
-        print(f"rlx {__version__}")
-        return
+        end(0, f"rlx {__version__}\n")
     from rlx.cli.app import run
 
     run()

@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     STOPPED = 13
     NOT_VERIFIED = 14
     INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
 
 
 class RlxError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from typing import Annotated
 
@@ -30,11 +29,13 @@ from rlx.cli import (
     wait,
 )
 from rlx.cli.output import be_quiet
+from rlx.cli.streams import end, is_full, mute, not_written
 from rlx.errors import ExitCode, RlxError
 
 EXIT_CODES = (
     "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
-    "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C"
+    "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C · "
+    "141 the reader of the output went away"
 )
 
 app = typer.Typer(
@@ -93,26 +94,33 @@ app.add_typer(hosts.hosts)
 
 def run() -> None:
     """Run the command line and exit; the only place where an exception becomes an exit code."""
+    end(_exit_code())
+
+
+def _exit_code() -> int | str | None:
     try:
         app(standalone_mode=True)
+    except SystemExit as ending:
+        # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
+        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except RlxError as error:
         _complain(f"rlx: {error.message}")
         if error.hint:
             _complain(f"  fix: {error.hint}")
-        sys.exit(error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # `rlx logs | head` closed the pipe; that is no error of anybody.
-        sys.stderr.close()
-        sys.exit(ExitCode.OK)
+        return ExitCode.OUTPUT_CLOSED
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            sys.exit(_report_bug(error))
-        sys.stderr.write(f"rlx: the output could not be written: {error.strerror}\n")
-        sys.exit(ExitCode.ERROR)
+        if not is_full(error):
+            return _report_bug(error)
+        sys.stderr.write(not_written(error))
+        mute()
+        return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
-        sys.exit(_report_bug(error))
+        return _report_bug(error)
+    return ExitCode.OK
 
 
 def _complain(text: str) -> None:

@@ -10,7 +10,9 @@ from rlx.errors import ExitCode, RlxError
 from rlx.plan import Severity, Site
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding, Place
+    from collections.abc import Sequence
+
+    from rlx.plan import Finding, LaunchPlan, Place
 
 
 class HostCheck:
@@ -41,6 +43,25 @@ class HostCheck:
         """Tell warnings. Raises RlxError (exit 5) with all errors, or HostError."""
         if not self._is_here:
             _tell((*self._findings.result(), *(self._room.result() if self._room else ())))
+
+
+def check_again(plans: Sequence[LaunchPlan]) -> None:
+    """What may have changed since these plans were made: the host, and which container has the name.
+
+    Raises HostError, or RlxError (exit 5).
+    """
+    site = plans[0].site
+    if site.container is not None and site.container_id is None:
+        return  # The launch refuses a plan whose container nobody has looked at.
+    check = HostCheck(site)
+    found = check.site()
+    if found.container_id != site.container_id:
+        raise RlxError(
+            f"{site.host}: the container {site.container} is another one than when the plan was made",
+            "make the plan again: rlx plan RECIPE --json",
+            ExitCode.PREFLIGHT_FAILED,
+        )
+    check.tell()
 
 
 def _connect(host: Place, site: Site) -> None:

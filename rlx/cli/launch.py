@@ -82,12 +82,16 @@ def _planned(
 
 
 def _read(plan: str, *others: object) -> Sequence[LaunchPlan]:
-    from rlx.cli.planning import read_plans
+    from rlx.cli.host_check import check_again
+    from rlx.cli.planning import narrate_warnings, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
-    return read_plans(plan)
+    plans = read_plans(plan)
+    check_again(plans)
+    narrate_warnings(plans)
+    return plans
 
 
 def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlx.plan import Site
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.overview import Overview
+    from rlx.runs.revisit import Revisit
 
 _WATCH_SECONDS = 2.0
 
@@ -39,12 +40,14 @@ def status(
     """
     from rlx.cli.output import narrate, print_json
     from rlx.cli.selection import open_index
+    from rlx.runs.revisit import Revisit
 
     if names and (host or everything):
         raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
     index = open_index()
-    site = _read_again(index, host) if host or everything else None
-    look = _watcher(index, names or (), everything, host)
+    visits = Revisit(index)
+    site = _read_again(index, host, visits) if host or everything else None
+    look = _watcher(index, names or (), everything, host, visits)
     if watch:
         _watch(look, verbose)
         return
@@ -61,23 +64,32 @@ def status(
         _print_leases(leases)
 
 
-def _read_again(index: Index, host: str | None) -> Site | None:
+def _read_again(index: Index, host: str | None, visits: Revisit) -> Site | None:
     """The index is a cache: what lies on the host is the truth, also about what others launched.
 
-    None where the host does not answer. Raises HostError if nothing is known of it either.
+    None where the host does not answer in time. Raises HostError if nothing is known of it either.
     """
     from rlx.cli.output import narrate
-    from rlx.hosts import local_site
-    from rlx.hosts.errors import HostError
+    from rlx.hosts.errors import HostError, TimedOut
+    from rlx.runs.places import in_time
 
     try:
-        site = _located(host) if host else local_site()
-        index.rebuild(site)
+        return in_time(host or "local", lambda: _rebuilt(index, host))
     except HostError as error:
-        if not any(ref.host == host for ref in index.runs()):
+        known = [ref for ref in index.runs() if ref.host == host]
+        if not known:
             raise
         narrate(f"rlx: {error.message}; what was known of it before:")
+        if isinstance(error, TimedOut):
+            visits.leave_alone(known, error)
         return None
+
+
+def _rebuilt(index: Index, host: str | None) -> Site:
+    from rlx.hosts import local_site
+
+    site = _located(host) if host else local_site()
+    index.rebuild(site)
     return site
 
 
@@ -99,9 +111,10 @@ def _leases(site: Site) -> Leases | None:
     """Who has the devices of the host; None if it no longer answers."""
     from rlx.hosts.errors import HostError
     from rlx.runs import look_at_leases
+    from rlx.runs.places import in_time
 
     try:
-        return look_at_leases(site.place, site.leases)
+        return in_time(site.host, lambda: look_at_leases(site.place, site.leases))
     except HostError:
         return None
 
@@ -114,15 +127,16 @@ def _print_leases(leases: Leases) -> None:
         print_text(line)
 
 
-def _watcher(index: Index, names: Sequence[str], everything: bool, host: str | None) -> Callable[[], list[Overview]]:
+def _watcher(
+    index: Index, names: Sequence[str], everything: bool, host: str | None, visits: Revisit
+) -> Callable[[], list[Overview]]:
     """What looks at the runs that were asked for, one round trip a host each time."""
     from rlx.cli.outages import Outages
     from rlx.runs import resolve
     from rlx.runs.overview import overview
     from rlx.runs.resolve import candidates, still_current
-    from rlx.runs.revisit import Revisit
 
-    visits, outages = Revisit(index), Outages()
+    outages = Outages()
 
     def select() -> Sequence[RunRef]:
         if names:

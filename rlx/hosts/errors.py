@@ -7,6 +7,7 @@ HostError            the host did not do what was asked (exit 4)
 ├── AccessDenied     the host does not let this user in
 ├── ConnectionLost   the connection broke while the command ran
 ├── TimedOut         the command took too long
+├── TooMuch          the host answers without end
 ├── Garbled          the host answered what makes no sense
 └── ContainerGone    the container is not there, is not running, or this user may not enter it
 ToolMissing          this machine lacks the program that connects (exit 1)
@@ -48,6 +49,10 @@ class ConnectionLost(HostError):
 
 
 class TimedOut(HostError):
+    arrived = True
+
+
+class TooMuch(HostError):
     arrived = True
 
 

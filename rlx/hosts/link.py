@@ -21,11 +21,20 @@ class Failure:
     began: bool
 
 
+MOST_ANSWER_BYTES = 320 * 1024**2
+"""What an answer may have on stdout, and again on stderr. The longest that rlx asks for, new pieces of logs, has
+272 MiB at most; what has no limit comes as a stream."""
+
+
+class AnswerTooLong(Exception):
+    """More than MOST_ANSWER_BYTES came; what was asked goes on."""
+
+
 class Session(Protocol):
     """A started shell: its pipes."""
 
     def exchange(self, data: bytes, timeout_s: float) -> bytes:
-        """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError."""
+        """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError or AnswerTooLong."""
         ...
 
     def chunks(self, data: bytes) -> Iterator[bytes]:

@@ -6,10 +6,14 @@ import os
 import pwd
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import IO
 
-from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out
+from rlx.hosts.link import AnswerTooLong
+from rlx.hosts.process import exchange
+from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out, too_much
 from rlx.hosts.transport import Completed
 from rlx.plan import Cmd
 
@@ -35,22 +39,26 @@ class LocalTransport:
     """Runs commands as children of rlx, in a session of their own: Ctrl-C at the terminal is rlx's to handle."""
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
-        try:
-            process = _start(cmd, subprocess.PIPE)
-        except OSError as error:
-            return Completed(_NOT_STARTED, b"", f"{cmd.argv()[0]}: {error.strerror}\n".encode())
-        try:
-            out, err = process.communicate(stdin, timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            raise timed_out("local", cmd, timeout_s) from None
-        finally:
-            _end(process)
-        return Completed(_as_shells_say(process.returncode), out, err)
+        with tempfile.TemporaryFile() as err:
+            try:
+                process = _start(cmd, subprocess.PIPE, err)
+            except OSError as error:
+                return Completed(_NOT_STARTED, b"", f"{cmd.argv()[0]}: {error.strerror}\n".encode())
+            try:
+                out = exchange(process, stdin, err, timeout_s, end_input=True)
+            except TimeoutError:
+                raise timed_out("local", cmd, timeout_s) from None
+            except AnswerTooLong:
+                raise too_much("local", cmd) from None
+            finally:
+                _end(process)
+            err.seek(0)
+            return Completed(_as_shells_say(process.returncode), out, err.read())
 
     @contextmanager
     def stream(self, cmd: Cmd) -> Iterator[Iterator[bytes]]:
         try:
-            process = _start(cmd, subprocess.DEVNULL)
+            process = _start(cmd, subprocess.DEVNULL, subprocess.DEVNULL)
         except OSError:
             yield iter(())
             return
@@ -61,12 +69,12 @@ class LocalTransport:
             _end(process)
 
 
-def _start(cmd: Cmd, stdin: int) -> subprocess.Popen[bytes]:
+def _start(cmd: Cmd, stdin: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         cmd.argv(),
         stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if stdin == subprocess.PIPE else subprocess.DEVNULL,
+        stderr=stderr,
         env=clean_environment(os.environ),
         start_new_session=True,
     )
@@ -86,7 +94,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
+    for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
                 pipe.close()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
+
 if TYPE_CHECKING:
     import paramiko
 
@@ -25,13 +27,23 @@ class ChannelSession:
         timer = threading.Timer(timeout_s, self._expire, (expired,))
         timer.start()
         try:
-            out = b"".join(self.chunks(data))
+            out = self._all(data)
             self._err_reader.join()
             self._channel.status_event.wait()
         finally:
             timer.cancel()
         if expired.is_set():
             raise TimeoutError
+        if max(len(out), len(self._err)) > MOST_ANSWER_BYTES:
+            raise AnswerTooLong
+        return bytes(out)
+
+    def _all(self, data: bytes) -> bytearray:
+        out = bytearray()
+        for chunk in self.chunks(data):
+            out += chunk
+            if len(out) > MOST_ANSWER_BYTES:
+                self._channel.close()
         return out
 
     def _expire(self, expired: threading.Event) -> None:
@@ -64,3 +76,5 @@ class ChannelSession:
         with suppress(OSError):
             while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
                 self._err += chunk
+                if len(self._err) > MOST_ANSWER_BYTES:
+                    self._channel.close()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
+import selectors
 import subprocess
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
 from rlx.hosts.errors import ToolMissing
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
 
 _CHUNK_BYTES = 65536
 
@@ -24,15 +28,8 @@ class ProcessSession:
         self._err = err
 
     def exchange(self, data: bytes, timeout_s: float) -> bytes:
-        assert self._process.stdin is not None
-        # `communicate` closes stdin when all is sent, which over there would mean: end the command.
-        held_open = os.dup(self._process.stdin.fileno())
-        try:
-            return self._process.communicate(data, timeout=timeout_s)[0]
-        except subprocess.TimeoutExpired:
-            raise TimeoutError from None
-        finally:
-            os.close(held_open)
+        # stdin stays open when all is sent: closed, it would over there mean to end the command.
+        return exchange(self._process, data, self._err, timeout_s)
 
     def chunks(self, data: bytes) -> Iterator[bytes]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -55,6 +52,61 @@ class ProcessSession:
         _end(self._process)
         self._err.close()
         _open.discard(self)
+
+
+def exchange(
+    process: subprocess.Popen[bytes], data: bytes, err: IO[bytes], timeout_s: float, *, end_input: bool = False
+) -> bytes:
+    """All of stdout, after sending `data`, once the process has ended; its stderr goes to the file `err`.
+
+    Raises TimeoutError, or AnswerTooLong if either grows beyond MOST_ANSWER_BYTES.
+    """
+    assert process.stdin is not None and process.stdout is not None
+    out, rest, until, sending = bytearray(), memoryview(data), time.monotonic() + timeout_s, True
+    with selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        ready.register(process.stdin, selectors.EVENT_WRITE)
+        while process.stdout in ready.get_map():
+            for key, _ in ready.select(_wait_s(until, out, err)):
+                if key.fileobj is process.stdin:
+                    rest = _sent(process.stdin, rest)
+                elif chunk := os.read(key.fd, _CHUNK_BYTES):
+                    out += chunk
+                else:
+                    ready.unregister(process.stdout)
+            if sending and not rest:
+                sending = False
+                ready.unregister(process.stdin)
+                if end_input:
+                    process.stdin.close()
+    # What sends no more may go on to complain.
+    while process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_wait_s(until, out, err))
+    _check_size(out, err)
+    return bytes(out)
+
+
+def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:
+    """Not for long: nobody tells that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    _check_size(out, err)
+    return min(left, 1.0)
+
+
+def _check_size(out: bytearray, err: IO[bytes]) -> None:
+    if max(len(out), os.fstat(err.fileno()).st_size) > MOST_ANSWER_BYTES:
+        raise AnswerTooLong
+
+
+def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
+    """What remains; nothing where nobody reads any more. A pipe that is ready takes this much without blocking."""
+    try:
+        return rest[os.write(stdin.fileno(), rest[: select.PIPE_BUF]) :]
+    except BrokenPipeError:
+        return rest[:0]
 
 
 _open: set[ProcessSession] = set()

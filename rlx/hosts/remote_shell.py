@@ -20,8 +20,8 @@ import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from rlx.hosts.errors import TimedOut, Unreachable
-from rlx.hosts.link import Failure, Link, Session
+from rlx.hosts.errors import TimedOut, TooMuch, Unreachable
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Session
 from rlx.hosts.transport import Completed, shown
 from rlx.plan import Cmd
 
@@ -99,6 +99,8 @@ class RemoteTransport:
                 code, err = session.end()
         except TimeoutError:
             raise timed_out(self.link.host, cmd, timeout_s) from None
+        except AnswerTooLong:
+            raise too_much(self.link.host, cmd) from None
         reply = _Reply(mark.encode(), err)
         if code == 0 and reply.code is not None:
             return Completed(reply.code, _after(out, mark.encode() + b"\n"), reply.err)
@@ -179,3 +181,10 @@ def _behind(mark: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def timed_out(host: str, cmd: Cmd, timeout_s: float) -> TimedOut:
     return TimedOut(f"{host}: no answer after {timeout_s:g} s from: {shown(cmd)}", "is the machine overloaded?")
+
+
+def too_much(host: str, cmd: Cmd) -> TooMuch:
+    return TooMuch(
+        f"{host}: over {MOST_ANSWER_BYTES >> 20} MiB came back, without an end, from: {shown(cmd)}",
+        "does a login script on the host print without end? try: ssh HOST true | wc -c",
+    )

@@ -31,7 +31,8 @@ class Transport(Protocol):
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
         """Run to the end. A non-zero exit is an answer.
 
-        Raises a HostError if the host cannot be asked, TimedOut (and ends the command) if it takes too long.
+        Raises a HostError if the host cannot be asked, TimedOut (and ends the command) if it takes too long, TooMuch
+        (as well) if over 320 MiB come back.
         """
         ...
 

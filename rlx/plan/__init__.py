@@ -3,7 +3,7 @@
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
 from rlx.plan.found import NO_FOLDER, NO_PYTHON, FoundTree, Look
-from rlx.plan.jsonable import from_jsonable, to_jsonable
+from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
     DEFAULT_LEASES,
     PLAN_SCHEMA_VERSION,
@@ -39,6 +39,7 @@ __all__ = [
     "Severity",
     "Site",
     "from_jsonable",
+    "salvage_jsonable",
     "sigmas_by_step",
     "stage_sigmas",
     "to_jsonable",

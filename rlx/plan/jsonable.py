@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -33,7 +33,17 @@ def to_jsonable(value: Any) -> Any:
 
 def from_jsonable(cls: type[T], data: Any, where: str = "") -> T:
     """The inverse of to_jsonable. Raises UsageError naming the place that does not fit."""
-    return _read(cls, data, where or cls.__name__)  # type: ignore[no-any-return]
+    return _read(cls, data, where or cls.__name__, None)  # type: ignore[no-any-return]
+
+
+def salvage_jsonable(cls: type[T], data: Any, where: str) -> tuple[T, tuple[str, ...]]:
+    """As much as can be read, and the places that could not: for what another version of rlx wrote.
+
+    What is missing or does not fit is the field's default, which for a field without one is named like a misfit: None,
+    empty or 0. Raises UsageError if there is no object at all.
+    """
+    unread: list[str] = []
+    return _read(cls, data, where, unread), tuple(unread)
 
 
 @cache
@@ -41,30 +51,28 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _read(hint: Any, data: Any, where: str) -> Any:
+def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
     origin = get_origin(hint)
     if hint is Any:
         return data
     if origin in (Union, types.UnionType):
-        return _read_union(hint, data, where)
+        return None if data is None else _read(_arm(hint), data, where, unread)
     if origin is tuple:
-        return tuple(
-            _read(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(_expect(list, data, where))
-        )
+        items = enumerate(_expect(list, data, where))
+        return tuple(_read(get_args(hint)[0], item, f"{where}[{i}]", unread) for i, item in items)
     if origin is not None and issubclass(origin, Mapping):
-        item_hint = get_args(hint)[1]
-        return {key: _read(item_hint, item, f"{where}.{key}") for key, item in _expect(dict, data, where).items()}
+        items = _expect(dict, data, where).items()
+        return {key: _read(get_args(hint)[1], item, f"{where}.{key}", unread) for key, item in items}
     if is_dataclass(hint):
-        return _read_dataclass(hint, data, where)  # type: ignore[arg-type]
+        return _read_dataclass(hint, _expect(dict, data, where), where, unread)  # type: ignore[arg-type]
     if issubclass(hint, Enum):
         return _read_enum(hint, data, where)
     return _expect(hint, data, where)
 
 
-def _read_union(hint: Any, data: Any, where: str) -> Any:
-    if data is None:
-        return None
-    return _read(next(arm for arm in get_args(hint) if arm is not type(None)), data, where)
+def _arm(union: Any) -> Any:
+    """What an optional value is if it is there."""
+    return next(arm for arm in get_args(union) if arm is not type(None))
 
 
 def _read_enum(hint: type[Enum], data: Any, where: str) -> Enum:
@@ -74,14 +82,42 @@ def _read_enum(hint: type[Enum], data: Any, where: str) -> Enum:
         raise UsageError(f"{where}: {data!r} is not one of {', '.join(str(e.value) for e in hint)}") from None
 
 
-def _read_dataclass(cls: type, data: Any, where: str) -> Any:
-    data = _expect(dict, data, where)
+def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[str] | None) -> Any:
     hints = _hints(cls)
     names = {field.name for field in fields(cls)}
+    if unread is not None:
+        unread += [f"{where}.{name}" for name in sorted(data.keys() - names)]
+        return cls(**{field.name: _salvage(field, hints[field.name], data, where, unread) for field in fields(cls)})
     if wrong := sorted(names ^ data.keys()):
         problem = "unknown" if wrong[0] in data else "missing"
         raise UsageError(f"{where}: {problem} field {wrong[0]!r}", "was this file written by another version of rlx?")
-    return cls(**{name: _read(hints[name], data[name], f"{where}.{name}") for name in names})
+    return cls(**{name: _read(hints[name], data[name], f"{where}.{name}", None) for name in names})
+
+
+def _salvage(field: Field[Any], hint: Any, data: dict[str, Any], where: str, unread: list[str]) -> Any:
+    place = f"{where}.{field.name}"
+    if field.name in data:
+        try:
+            return _read(hint, data[field.name], place, unread)
+        except UsageError:
+            unread.append(place)
+    if field.default is not MISSING:
+        return field.default
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    unread.extend([place] * (place not in unread))
+    return _nothing(hint)
+
+
+def _nothing(hint: Any) -> Any:
+    origin = get_origin(hint)
+    if hint is Any or origin in (Union, types.UnionType):
+        return None
+    if is_dataclass(hint):
+        return _read_dataclass(hint, {}, "", [])  # type: ignore[arg-type]
+    if origin is None and issubclass(hint, Enum):
+        return next(iter(hint))
+    return {} if origin is not None and issubclass(origin, Mapping) else (origin or hint)()
 
 
 def _expect(kind: type, data: Any, where: str) -> Any:

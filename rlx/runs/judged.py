@@ -120,7 +120,8 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
-    evidence = replace(read_evidence(paths.attempts), missing=copy.lacks or lacks(copy.run_dir))
+    missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
+    evidence = replace(read_evidence(paths.attempts), missing=missing)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,

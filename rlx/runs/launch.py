@@ -21,7 +21,7 @@ from rlx.plan import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.runs.index import Index
 from rlx.runs.observe import Observation, observe
 from rlx.runs.run import RunRef, new_launch_id, new_ref
-from rlx.runs.shipment import check_plan, pack, pick_secrets
+from rlx.runs.shipment import check_plan, digest, pack, pick_secrets, shared_container
 from rlx.runs.tables import PendingLaunch
 
 _TIMEOUT_S = 120.0
@@ -48,7 +48,7 @@ setsid sh -c "$unpack" rlx-launch "$root" "$@"
 exit
 """
 _UNPACK = r"""
-root=$1 leases=$2 socket=$3 launch=$4
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
 rm -rf "$root"/runs/.incoming-*
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
@@ -62,7 +62,18 @@ case $owner in
     *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
 esac
 tar -xmf - -C "$incoming" || exit
-sh "$incoming/supervise.sh" accept "$incoming" "$root" "$leases" "$socket"
+# Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
+# run from elsewhere, and is what was sent.
+own=$incoming
+if [ -n "$container" ]; then
+    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
+    own=$(mktemp -d) || exit
+    trap 'rm -rf "$incoming" "$own"' EXIT
+    for part in supervise.sh order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/supervise.sh" "$own/order" | sha256sum)
+    [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
+fi
+sh "$own/supervise.sh" accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
 exit
 """
 
@@ -87,7 +98,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
     index = Index(home)
     pending = _journal(index, plans)
     try:
-        completed = _ship(site, pending, pack(plans, pending.runs, secrets))
+        completed = _ship(plans, pending, pack(plans, pending.runs, secrets))
     except HostError as error:
         raise _cut_off(index, pending, site, error) from None
     answers = completed.out.decode(errors="replace").splitlines()
@@ -119,14 +130,14 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> Site:
 
 
 def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
-    digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
-    pending = index.pending(digest)
+    plan_digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
+    pending = index.pending(plan_digest)
     now = time.time()
     if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
         index.resolve_launch(pending.launch_id)
     launch_id = new_launch_id(now)
-    return index.begin(digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
+    return index.begin(plan_digest, launch_id, [new_ref(plan, launch_id, now) for plan in plans])
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
@@ -139,9 +150,10 @@ def _has_run(seen: Observation) -> bool:
     return seen.state is RunState.STOPPED or (seen.state.is_terminal and seen.started_epoch is not None)
 
 
-def _ship(site: Site, pending: PendingLaunch, archive: bytes) -> Completed:
-    where = (site.root, site.leases, tmux_socket(), pending.launch_id)
-    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *where)
+def _ship(plans: Sequence[LaunchPlan], pending: PendingLaunch, archive: bytes) -> Completed:
+    site = plans[0].site
+    words = (site.root, site.leases, tmux_socket(), pending.launch_id, digest(plans, pending.runs))
+    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words, *shared_container(site))
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(pending.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
 

@@ -8,10 +8,8 @@ from pathlib import PurePosixPath
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Place
 from rlx.runs import supervisor
+from rlx.runs.places import DEADLINE_S
 from rlx.runs.state import epoch_of
-
-# Longer than supervise.sh lets npu-smi and nvidia-smi take.
-_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Leases:
 
 def look_at_leases(place: Place, folder: str) -> Leases:
     """One round trip; writes nothing there. `folder` is the site's `leases`. Raises HostError if the host is silent."""
-    text = supervisor.call(place, "leases", folder, timeout_s=_TIMEOUT_S)
+    text = supervisor.call(place, "leases", folder, timeout_s=DEADLINE_S)
     with reading_answer(place.host, "who has its devices"):
         return parse_leases(text)
 

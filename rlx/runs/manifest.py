@@ -7,15 +7,15 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rlx import __version__
 from rlx.errors import UsageError
-from rlx.plan import LaunchPlan, Place, from_jsonable, to_jsonable
+from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
 from rlx.runs.state import epoch_of
@@ -27,7 +27,8 @@ SCHEMA_VERSION = 1
 class Manifest:
     """`created` is an ISO time in UTC, `created_epoch` the same in seconds. The files of `plan` have no content.
 
-    `position` counts the runs of a launch from 0, in the order of the recipe's arms.
+    `position` counts the runs of a launch from 0, in the order of the recipe's arms. `unread` are the places in the
+    document that this rlx cannot read, because another version wrote it; they count as not promised.
     """
 
     run_id: str
@@ -38,6 +39,17 @@ class Manifest:
     submitted_by: Mapping[str, str]
     digests: Mapping[str, str]
     plan: LaunchPlan
+    unread: tuple[str, ...] = ()
+
+    @property
+    def lacks(self) -> str:
+        """Why no verdict can rest on it, in words; empty if all of it was read."""
+        if not self.unread:
+            return ""
+        first = ", ".join(place[:80] for place in self.unread[:_MOST_NAMED])
+        more = f" and {len(self.unread) - _MOST_NAMED} more" if len(self.unread) > _MOST_NAMED else ""
+        writer = self.submitted_by.get("rlx", "of an unknown version")[:80]
+        return f"its manifest was written by rlx {writer}, and this rlx {__version__} cannot read {first}{more} in it"
 
 
 def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
@@ -72,19 +84,54 @@ def _user() -> str:
 
 
 def parse_manifest(text: str) -> Manifest | None:
-    """None for anything that is not a manifest of this version."""
+    """As much of it as can be read; None for what does not even name its run."""
     try:
         document = json.loads(text)
-        if document["schema_version"] != SCHEMA_VERSION:
-            return None
-        plan = document["plan"]
-        digests = {file["path"]: file.pop("sha256") for file in plan["files"]}
-        plan["files"] = [{**file, "content": ""} for file in plan["files"]]
-        head: dict[str, Any] = {name: document[name] for name in _HEAD}
-        manifest = Manifest(**head, digests=digests, plan=from_jsonable(LaunchPlan, plan))
-        return manifest if _is_sound(manifest) else None
+        digests, files = _split_files(document["plan"].get("files"))
+        plan, unread = salvage_jsonable(LaunchPlan, {**document["plan"], "files": files}, "plan")
+        if not plan.expectations.metric:
+            plan = replace(plan, expectations=replace(plan.expectations, metric="auto"))
+        manifest = Manifest(
+            run_id=document["run_id"],
+            launch_id=document["launch_id"],
+            position=document.get("position", 0),
+            created=document.get("created", ""),
+            created_epoch=document["created_epoch"],
+            submitted_by=_words(document.get("submitted_by", {})),
+            digests=digests,
+            plan=plan,
+            unread=(*_unread_of_head(document), *unread),
+        )
+        return manifest if _is_sound(manifest) and "plan.seed" not in unread else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError):
         return None
+
+
+def _split_files(files: Any) -> tuple[dict[str, str], Any]:
+    """Digests by path, and the files as the plan has them; something else as it is, for `salvage` to name."""
+    if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
+        return {}, files
+    digests = {
+        path: digest
+        for file in files
+        if isinstance(path := file.get("path"), str) and isinstance(digest := file.get("sha256"), str)
+    }
+    without = [{name: value for name, value in file.items() if name != "sha256"} for file in files]
+    return digests, [{**file, "content": ""} for file in without]
+
+
+def _words(submitted_by: Any) -> Any:
+    """Who launched it, without what is no text."""
+    if not isinstance(submitted_by, dict):
+        return submitted_by
+    return {name: word for name, word in submitted_by.items() if isinstance(word, str)}
+
+
+def _unread_of_head(document: Mapping[str, Any]) -> Iterator[str]:
+    yield from sorted(document.keys() - _HEAD)
+    yield from (name for name in _SPARABLE if name not in document)
+    if document.get("schema_version") != SCHEMA_VERSION:
+        yield "schema_version"
 
 
 def _is_sound(manifest: Manifest) -> bool:
@@ -96,13 +143,15 @@ def _is_sound(manifest: Manifest) -> bool:
         all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
         and all(type(number) is int and abs(number) < 1 << 63 for number in numbers)
         and epoch_of(manifest.created_epoch) > 0
+        and isinstance(manifest.created, str)
         and isinstance(manifest.submitted_by, dict)
-        and all(isinstance(word, str) for word in manifest.submitted_by.values())
     )
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
-_HEAD = ("run_id", "launch_id", "position", "created", "created_epoch", "submitted_by")
+_SPARABLE = ("position", "created", "submitted_by")
+_HEAD = {"schema_version", "run_id", "launch_id", "created_epoch", "plan", *_SPARABLE}
+_MOST_NAMED = 3
 
 
 def read_manifest(run_dir: Path) -> Manifest | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -58,16 +59,30 @@ def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing."""
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
-        return _observe_own(index, refs)
+        return _observed(index, refs, look(refs))
     from rlx.runs.adopted.state import observe_adopted
 
-    seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
+    own = [ref for ref in refs if ref not in adopted]
+    with ThreadPoolExecutor(1) as pool:
+        seen_own = pool.submit(lambda: _observed(index, own, look(own)))
+        seen = {**observe_adopted(adopted), **seen_own.result()}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
 
 
-def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
+def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
+    """What is known of these runs, by id, where their host has just failed to answer; nobody is asked."""
+    from rlx.runs.adopted.state import unasked_adopted
+
+    adopted = [ref for ref in refs if is_adopted(ref)]
+    own = [ref for ref in refs if ref not in adopted]
+    return {
+        **unasked_adopted(adopted, failure),
+        **_observed(index, own, Asked((), {ref.place: failure for ref in own})),
+    }
+
+
+def _observed(index: Index, refs: Sequence[RunRef], looked: Asked[dict[str, Facts]]) -> Mapping[str, Observation]:
     """Of runs that rlx started itself."""
-    looked = look(refs)
     silent = looked.failures
     facts = {run_id: found for answer in looked.answers for run_id, found in answer.items()}
     distant = [ref for ref in refs if not ref.place.is_local or ref.place in silent]

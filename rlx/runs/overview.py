@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
 from rlx.runs.judged import judge_observed, look
 from rlx.runs.observe import Observation
+from rlx.runs.state import with_steps
 
 if TYPE_CHECKING:
     from rlx.plan import RunState
@@ -86,7 +87,7 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     running = pace is not None and total is not None and not observation.state.is_terminal
     return Overview(
         ref=ref,
-        observation=observation,
+        observation=_with_steps(observation, evidence.last_step),
         evidence=evidence,
         verdict=judged.verdict,
         steps_done=done,
@@ -99,6 +100,11 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
     )
+
+
+def _with_steps(seen: Observation, steps: int) -> Observation:
+    last_known = with_steps(seen.last_known, steps) if seen.last_known else None
+    return replace(seen, state=with_steps(seen.state, steps), last_known=last_known)
 
 
 def _pace(evidence: Evidence) -> float | None:

@@ -41,6 +41,29 @@ def ask(refs: Iterable[RunRef], question: Question[T], deadline_s: float = DEADL
     return _collect(came, [place for place, _ in roots], deadline_s)
 
 
+def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+    """What the work returns, or raises. Raises TimedOut at the deadline; the work then goes on, and nobody hears of it.
+
+    For questions that take several commands: each of them may be slow for a reason, all together may not.
+    """
+    came: Queue[T | BaseException] = Queue()
+    Thread(target=_work, args=(came, work), daemon=True, name=host).start()
+    try:
+        found = came.get(timeout=deadline_s)
+    except Empty:
+        raise _no_answer(host, deadline_s) from None
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:
+    try:
+        came.put(work())
+    except BaseException as problem:  # noqa: BLE001 - goes on in the thread that asked
+        came.put(problem)
+
+
 def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
     """The run ids below each root of each place."""
     roots: dict[tuple[Place, str], list[str]] = {}
@@ -78,4 +101,8 @@ def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place],
 
 
 def _late(places: Iterable[Place], deadline_s: float) -> dict[Place, RlxError]:
-    return {place: TimedOut(f"{place.host}: no answer after {deadline_s:g} s") for place in places}
+    return {place: _no_answer(place.host, deadline_s) for place in places}
+
+
+def _no_answer(host: str, deadline_s: float) -> TimedOut:
+    return TimedOut(f"{host}: no answer after {deadline_s:g} s")

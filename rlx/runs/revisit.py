@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from rlx.errors import RlxError
 from rlx.plan import Place, RunState
 from rlx.runs.index import Index
-from rlx.runs.observe import Observation, observe
+from rlx.runs.observe import Observation, observe, unasked
 from rlx.runs.run import RunRef
 
 _LONGEST_PAUSE_S = 15.0
@@ -35,6 +36,12 @@ class Revisit:
         for place in {ref.place for ref in due}:
             self._set_pause(place, min(_LONGEST_PAUSE_S, 1.0 + 2 * self._pauses.get(place, 0.0)) * (place in silent))
         return {ref.run_id: self._seen[ref.run_id] for ref in refs}
+
+    def leave_alone(self, refs: Sequence[RunRef], failure: RlxError) -> None:
+        """The host of these runs has just been asked for something else, in vain."""
+        self._seen |= unasked(self._index, refs, failure)
+        for place in {ref.place for ref in refs}:
+            self._set_pause(place, 1.0)
 
     def _set_pause(self, place: Place, seconds: float) -> None:
         self._pauses[place] = seconds

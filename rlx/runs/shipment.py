@@ -6,6 +6,7 @@ read, nor in the manifest or the log.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import shlex
@@ -146,9 +147,27 @@ def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[s
         _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
         for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
             _add_run(archive, plan, ref, position, secrets)
-        lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
-        _add(archive, PlannedFile("order", "\n".join([*lines, "end\n"])))
+        _add(archive, PlannedFile("order", _order(plans, refs)))
     return buffer.getvalue()
+
+
+def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
+    lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
+    return "\n".join([*lines, "end\n"])
+
+
+def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
+    """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
+    return hashlib.sha256((supervisor.script() + _order(plans, refs)).encode()).hexdigest()
+
+
+def shared_container(site: Site) -> tuple[str, str]:
+    """Id of the container that shares the folder of the runs, and the runs' folder as it sees it; empty without."""
+    return (site.container_id or "", _inner_runs(site)) if site.container_root is not None else ("", "")
+
+
+def _inner_runs(site: Site) -> str:
+    return f"{(site.container_root or '').rstrip('/')}/runs"
 
 
 def _wanted(plan: LaunchPlan) -> str:
@@ -188,7 +207,7 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, s
 
 def container_file(site: Site, ref: RunRef) -> str:
     """Says to everybody who reads the run directory where its processes are: container, and its path in there."""
-    return f"{site.container_id}\n{(site.container_root or '').rstrip('/')}/runs/{ref.run_id}\n"
+    return f"{site.container_id}\n{_inner_runs(site)}/{ref.run_id}\n"
 
 
 def env_file(values: Mapping[str, str]) -> str:

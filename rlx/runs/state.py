@@ -175,6 +175,12 @@ def derive_state(facts: Facts) -> RunState:
     return RunState.STARTING if just_shipped else RunState.LOST
 
 
+def with_steps(state: RunState, steps: int) -> RunState:
+    """The state of a run whose evidence shows so many steps: a back-end may log them to its console only, where whoever
+    derives a state does not look."""
+    return RunState.RUNNING if state is RunState.STARTING and steps else state
+
+
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
     """What became of a run by the text of its exit record alone; None if that is no record."""
     end = _parse_exit(",".join(record.split()[:3]))

@@ -52,6 +52,21 @@ def test_a_container_that_is_not_there_is_told_before_anything_is_planned() -> N
     assert done.stdout == ""
 
 
+def test_a_plan_from_a_file_is_held_against_the_container_of_now(root: Path, engine: Engine, tmp_path: Path) -> None:
+    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", "--json", *PYTHON).stdout)
+    file = write_plans(
+        tmp_path / "plan.json", replace(toy_plan("true"), site=from_jsonable(Site, planned["plans"][0]["site"]))
+    )
+    engine.docker("stop", "-t", "0", "trainer")
+    done = rlx("launch", "--plan", file, code=4)
+    assert "is exited, not running" in done.stderr
+    engine.docker("rm", "trainer")
+    engine.run_container("trainer", {root: "/shared"})
+    done = rlx("launch", "--plan", file, code=5)
+    assert "is another one than when the plan was made" in done.stderr
+    assert not (root / "runs").exists(), "nothing was launched"
+
+
 def test_a_proxy_reaches_the_container_and_no_argument(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,3 +99,18 @@ def test_a_full_disk_is_no_bug_of_rlx() -> None:
         done = subprocess.run([sys.executable, "-m", "rlx", "recipes"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "rlx: the output could not be written: No space left on device\n")
     assert not (home() / "bug.log").exists()
+
+
+CONSOLE_ONLY = """
+echo "step:1 - timing_s/step:0.500 - actor/loss:0.100"
+while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done
+"""
+
+
+def test_a_run_whose_steps_are_on_its_console_only_is_running() -> None:
+    ref = start_one(CONSOLE_ONLY)
+    until(lambda: states()["main"][0] == "running", "it is seen to make steps")
+    assert json.loads(rlx("status", "--json").stdout)["runs"][0]["steps_done"] == 1
+    (ref.run_dir / "go").touch()
+    ended(ref)
+    assert states()["main"][0] == "finished"

@@ -291,7 +291,7 @@ def test_a_daemon_that_hangs(engine: Engine, site: Site) -> None:
 def test_other_shells_and_no_tmux(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for tool in {*TOOLS.split(), "timeout", "sed", "flock", "docker", "bash", "xargs"}:
+    for tool in {*TOOLS.split(), "timeout", "sed", "flock", "docker", "bash", "xargs", "sha256sum"}:
         (programs / tool).symlink_to(str(shutil.which(tool)))
     (programs / "sh").unlink()
     (programs / "sh").symlink_to(str(shutil.which(shell)))
@@ -372,3 +372,19 @@ def test_a_container_stopped_in_the_middle_of_a_stop_leaves_the_truth(engine: En
     assert (result.ended, result.left) == ((), ())
     # Its holder still has to see it.
     reaches(ref, RunState.LOST)
+
+
+def test_a_host_without_a_timeout_command(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a small busybox."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if tool.name != "timeout":
+            (programs / tool.name).symlink_to(tool)
+    monkeypatch.setenv("PATH", str(programs))
+    (tmp_path / "root").mkdir()
+    engine.run_container("trainer", {tmp_path / "root": "/shared"})
+    site, _ = locate(replace(local_site(), container="trainer", path_prefix=()))
+    assert site.container_root == "/shared"
+    ref = start_in(site, "exit 7\n")
+    assert ended(ref).exit_code == 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -74,18 +73,6 @@ def test_runs_of_another_home_appear_when_the_root_is_read_again(tmp_path: Path)
     mine.rebuild(local_site())
     assert mine.runs() == (ref,)
     ended(ref)
-
-
-def test_a_manifest_of_another_version_does_not_hide_the_other_runs() -> None:
-    old, good = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
-    ended(good)
-    manifest = old.run_dir / "manifest.json"
-    document = json.loads(manifest.read_text())
-    del document["plan"]["expectations"]
-    manifest.write_text(json.dumps(document))
-    assert Index(home() / "new").runs() == (good,)
-    assert read_manifest(good.run_dir) is not None
-    assert read_manifest(old.run_dir) is None
 
 
 def test_a_manifest_is_the_plan_with_digests_instead_of_contents() -> None:

@@ -2,9 +2,12 @@
 # Starts a run, keeps watch over it, records how it ended, and tells what it knows. POSIX sh on Linux. It is written in
 # parts, of which this is the first, and travels as one file, supervise.sh.
 #
-#   accept INCOMING ROOT LEASES SOCKET   put shipped runs in their place and start their holders, in order
-#   hold RUN LEASES KIND WANTED          wait in ticket order for the devices, start the supervisor, show the log
-#   held RUN LEASES KIND DEVICES TICKET  the second half of hold, started while flock holds the devices
+#   accept OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
+#                                        put shipped runs in their place and start their holders, in order
+#   hold RUN LEASES KIND WANTED [CONTAINER RUN-INSIDE]
+#                                        wait in ticket order for the devices, start the supervisor, show the log
+#   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
+#                                        the second half of hold, started while flock holds the devices
 #   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE                       end everything that belongs to the run, and check that it is gone
@@ -29,10 +32,12 @@ HEARTBEAT_S=5
 KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
+CLAIM_S=20       # how long a supervisor waits for its holder to pass the devices on
 TMUX_RETRY_S=3
 DOCKER_S=20  # a docker that hangs must not hang whoever asks
 REPORT_DOCKER_S=7 # twice that is less than rlx waits for a report, which is about other runs, too
 FOREIGN_S=20 # nor an npu-smi
+REPORT_FOREIGN_S=8 # twice that, too
 FOREIGN_NAP_S=10
 NEWLINE='
 '
@@ -44,6 +49,9 @@ fail() {
     printf '%s\n' "$*" >&2
     exit 2
 }
+
+# A small busybox has none; then whoever asks waits no longer than for any answer.
+command -v timeout >/dev/null || timeout() { shift && "$@"; }
 
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
 
@@ -89,9 +97,13 @@ members() {
 
 # ---- files of a run ------------------------------------------------------------------------------------------------
 
-# put FILE TEXT: the file has the old text or the new one, never half of it.
+# put FILE TEXT: the file has the old text or the new one, never half of it. No link that somebody put there is followed.
 put() {
-    { printf '%s\n' "$2" >"$1.tmp.$$" && mv -f "$1.tmp.$$" "$1"; } 2>/dev/null || { rm -f "$1.tmp.$$" && false; }
+    set -C
+    { printf '%s\n' "$2" >"$1.tmp.$$"; } 2>/dev/null
+    wrote=$?
+    set +C
+    { [ "$wrote" -eq 0 ] && mv -f "$1.tmp.$$" "$1"; } 2>/dev/null || { rm -f "$1.tmp.$$" && false; }
 }
 
 # The newest attempt of a run, in ATTEMPT and STATE.

@@ -2,10 +2,15 @@
 # Their run directory has a file `container`: the full id, and the run directory as the container sees it. The holder is
 # a process of the host; supervisor and leader are the container's. Their pids mean something only there, so the host
 # asks inside, with the copy of this script that lies in the run directory.
+#
+# Root of the container can write all of the run directory. The host's user runs nothing from there, and a holder knows
+# its container from its arguments.
 
 # contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
 contained() {
-    [ -z "$WITHIN" ] && [ -e "$1/container" ] && { read -r CONTAINER && read -r INNER; } <"$1/container"
+    [ -z "$WITHIN" ] && [ -e "$1/container" ] && { read -r CONTAINER && read -r INNER; } <"$1/container" || return 1
+    # An id, and nothing that docker would take for an option.
+    case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
 }
 
 # enter VERB…: as long as it takes.
@@ -69,8 +74,15 @@ start_inside() {
     setsid docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside run "$INNER" "$(positions)" \
         </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
-    within "$HOLDER_START_S" named_or_over
-    if host_pid "$STATE/supervisor"; then claim "$PID"; fi
+}
+
+# However long docker takes: until then nothing of the run uses the devices, and the holder has their locks.
+pass_claim_inside() {
+    until named_or_over; do nap 0.1; done
+    [ -s "$STATE/supervisor" ] || return 0
+    # Where the kernel hides the container's processes from this user (hidepid), the claim stays the holder's.
+    host_pid "$STATE/supervisor" || PID=$$
+    pass_claim "$PID"
 }
 
 named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }
@@ -85,11 +97,14 @@ await_inside() {
     done
     # Whoever makes this folder decides whether the run has started; from here on it cannot any more.
     if mkdir "$STATE/started" 2>/dev/null; then
-        printf 'rlx: the container could not be entered: %s\n' "$(tail -n 1 "$run/holder.log")" >>"$ATTEMPT/log"
+        printf 'rlx: the container could not be entered: %s\n' "$(last_complaint)" >>"$ATTEMPT/log"
         record supervisor 125
     fi
     rm -f "$run/env" "$STATE"/reserved.*
 }
+
+# Words only: whoever can write the run directory can have them appended to another file of this user.
+last_complaint() { tail -n 1 "$run/holder.log" | LC_ALL=C tr -cd 'A-Za-z0-9 .,:/_-'; }
 
 # Until nothing of the run is left.
 await() {

@@ -31,15 +31,15 @@ find_own_numbers() {
 
 # note_visible RUN: the devices that its container sees, into `devices`. Asked once for all runs of a launch.
 note_visible() {
-    [ "$kind" != cpu ] && contained "$1" || return 0
+    [ "$kind" != cpu ] && [ -n "$container" ] || return 0
     case $VISIBLE in
-        "$CONTAINER $kind:"*) ;;
+        "$kind:"*) ;;
         *)
-            nodes=$(timeout "$DOCKER_S" docker exec "$CONTAINER" sh -c 'cd /dev && ls' </dev/null) ||
+            nodes=$(timeout "$DOCKER_S" docker exec "$container" sh -c 'cd /dev && ls' </dev/null) ||
                 fail "cannot look for $kind devices in the container"
             prefix=davinci
             [ "$kind" = npu ] || prefix=nvidia
-            VISIBLE="$CONTAINER $kind:$(printf '%s\n' "$nodes" | sed -n "s/^$prefix\([0-9][0-9]*\)\$/\1/p" | sort -n | tr '\n' ' ')"
+            VISIBLE="$kind:$(printf '%s\n' "$nodes" | sed -n "s/^$prefix\([0-9][0-9]*\)\$/\1/p" | sort -n | tr '\n' ' ')"
             ;;
     esac
     put "$1/devices" "${VISIBLE#*:}" || fail "cannot write to $1"

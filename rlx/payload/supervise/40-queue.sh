@@ -81,7 +81,7 @@ with_devices() {
         choose_devices || { tell_foreign && return "$CONFLICT"; }
     fi
     rm -f "$run/foreign"
-    set -- sh "$0" held "$run" "$leases" "$kind" "${devices# }" "$ticket"
+    set -- sh "$SELF" held "$run" "$leases" "$kind" "${devices# }" "$ticket" "$CONTAINER" "$INNER"
     for number in $devices; do
         set -- flock -n -o -E "$CONFLICT" "$leases/devices/$kind.$number" "$@"
     done

@@ -6,11 +6,12 @@ startable() {
 }
 
 hold() {
-    run=$1 leases=$2 kind=$3 wanted=$4
+    run=$1 leases=$2 kind=$3 wanted=$4 CONTAINER=${5-} INNER=${6-} SELF=$0
     # The terminal may go away with tmux, and a person who watches may press Ctrl-C: neither ends the run.
     trap '' HUP INT QUIT TSTP
     cd /
-    exec 2>>"$run/holder.log" 7<"$run"
+    if [ -n "$CONTAINER" ]; then keep_to_oneself; else exec 2>>"$run/holder.log"; fi
+    exec 7<"$run"
     flock -n 7 || fail "another holder has this run"
     startable "$run" || fail "this run was started or stopped before"
     take_ticket
@@ -25,12 +26,23 @@ hold() {
     done
 }
 
+# What root of the container can change is neither run nor followed: the script lasts as long as this open file, and
+# what comes from the container goes into no file that is there already.
+keep_to_oneself() {
+    exec 9<"$0"
+    SELF=/proc/self/fd/9
+    rm -f "$run/holder.log"
+    set -C
+    exec 2>"$run/holder.log"
+    set +C
+}
+
 held() {
-    run=$1 leases=$2 kind=$3 devices=$4 ticket=$5 viewer=''
+    run=$1 leases=$2 kind=$3 devices=$4 ticket=$5 CONTAINER=${6-} INNER=${7-} viewer=''
     find_attempt "$run"
     put "$run/holder" "$(ident $$)"
     claim $$
-    if contained "$run"; then start_inside; else start_here; fi
+    if [ -n "$CONTAINER" ]; then start_inside; else start_here; fi
     rm -f "$ticket" "$run/ticket"
     flock -u 8
     if [ -t 1 ]; then
@@ -41,9 +53,10 @@ held() {
         tail $own -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
         viewer=$!
     fi
+    if [ -n "$CONTAINER" ]; then pass_claim_inside; else pass_claim "$supervisor"; fi
     wait "$supervisor"
     # Normally everything is over now. A killed supervisor leaves the rest of its work to the holder.
-    if contained "$run"; then await_inside; else await "$run"; fi
+    if [ -n "$CONTAINER" ]; then await_inside; else await "$run"; fi
     run_alive "$run" || unclaim
     [ -z "$viewer" ] || kill "$viewer" 2>/dev/null
     return 0
@@ -52,5 +65,11 @@ held() {
 start_here() {
     setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
-    claim "$supervisor"
+}
+
+# pass_claim PID: from here on the devices are the supervisor's, also for others than this user, and it may start the
+# run. A holder that was killed before passed nothing on: its locks are free, and the run must not begin.
+pass_claim() {
+    claim "$1"
+    put "$STATE/claimed" "$1"
 }

@@ -6,12 +6,9 @@ run() {
     cd /
     find_attempt "$run"
     mkdir "$STATE/started" 2>/dev/null || fail "this run was started before"
-    if ! { put "$STATE/supervisor" "$(ident $$)" && make_ray_tmp; }; then
-        printf '%s\n' "rlx: cannot write to $run or /tmp" | tee -a "$ATTEMPT/log" >&2
-        record supervisor 74
-        clean_up "$run" 0
-        exit 74
-    fi
+    { put "$STATE/supervisor" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
+    within "$CLAIM_S" may_lead_or_never_will
+    may_lead || give_up 75 "its holder ended before it had passed on the devices; launch.sh was not started"
     beat &
     heart=$!
     start_leader "$2"
@@ -21,6 +18,19 @@ run() {
     GROUP=$leader
     clean_up "$run" "$SWEEP_GRACE_S"
 }
+
+give_up() {
+    printf '%s\n' "rlx: $2" | tee -a "$ATTEMPT/log" >&2
+    record supervisor "$1"
+    clean_up "$run" 0
+    exit "$1"
+}
+
+# A run that was stopped leases nothing: its leader only records that.
+may_lead() { [ -e "$STATE/claimed" ] || [ -e "$run/stop" ]; }
+
+# From inside a container the holder cannot be seen: there, only time tells that it is gone.
+may_lead_or_never_will() { may_lead || { [ -z "$WITHIN" ] && gone "$run/holder"; }; }
 
 # Short, because Ray puts sockets into it whose paths are limited to 107 bytes; private, because of the token.
 make_ray_tmp() {

@@ -1,23 +1,23 @@
 # ---- accept --------------------------------------------------------------------------------------------------------
-# The caller holds the lock of ROOT/runs on fd 5 and removes INCOMING afterwards. INCOMING/order has a line a run:
+# The caller holds the lock of ROOT/runs on fd 5 and removes OWN and INCOMING afterwards. OWN/order has a line a run:
 # `<id> <kind> <wanted>`. Prints `started <id>`, `existing <id>` or `warning <text>` lines, all of them at the end: the
 # reader may be gone, and a broken pipe must not end a launch half way.
 
 accept() {
-    incoming=$1 root=$2 leases=$3 socket=$4
+    own=$1 incoming=$2 root=$3 leases=$4 socket=$5 container=${6-} inner_runs=${7-}
     # The order comes last in the archive: it is whole only if everything before it is.
-    [ "$(tail -n 1 "$incoming/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
+    [ "$(tail -n 1 "$own/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
     VISIBLE=
     while read -r id kind wanted; do
         [ "$id" = end ] || prepare_leases "$incoming/$id"
-    done <"$incoming/order"
+    done <"$own/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
         tmpfs | ramfs) results="warning $root lies in memory: its runs go when this machine restarts$NEWLINE" ;;
     esac
     while read -r id kind wanted; do
         [ "$id" = end ] || accept_run
-    done <"$incoming/order"
+    done <"$own/order"
     printf %s "$results"
 }
 
@@ -38,6 +38,11 @@ accept_run() {
 # fd 5 is closed: the server that tmux may start here would keep the lock for ever.
 start_holder() {
     set -- sh "$run/supervise.sh" hold "$run" "$leases" "$kind" "$wanted"
+    log=$run/holder.log
+    if [ -n "$container" ]; then
+        set -- sh "$own/supervise.sh" hold "$run" "$leases" "$kind" "$wanted" "$container" "$inner_runs/$id"
+        log=/dev/null
+    fi
     for name in HOME USER LOGNAME PATH SHELL LANG LC_ALL LC_CTYPE TMPDIR TERM $DOCKER_NAMES; do
         eval "value=\${$name-}"
         [ -z "$value" ] || set -- "$name=$value" "$@"
@@ -52,7 +57,7 @@ start_holder() {
         within "$TMUX_RETRY_S" start_session "$@" || take_back "tmux could not start a session: $said"
     else
         # shellcheck disable=SC2086 # options of env
-        setsid env $clean "$@" </dev/null >>"$run/holder.log" 2>&1 5<&- &
+        setsid env $clean "$@" </dev/null >>"$log" 2>&1 5<&- &
     fi
     within "$HOLDER_START_S" test -e "$run/holder" ||
         take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"

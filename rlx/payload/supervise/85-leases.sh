@@ -3,6 +3,7 @@
 # `ticket <number> <kind> <user> <time> <container> <run directory>`, `foreign <kind>.<n> <pid>`.
 
 leases() {
+    FOREIGN_S=$REPORT_FOREIGN_S
     for device in "$1/devices/"*.*; do
         [ -d "$device" ] || continue
         regular "${device##*/}" || continue

@@ -12,10 +12,11 @@ from rlx.hosts import transport_for
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
+from rlx.runs.places import DEADLINE_S
 from rlx.runs.state import epoch_of
 
-_MOST_BYTES = 64 * 1024**2
-_TIMEOUT_S = 60.0
+# Little enough to come in time over a slow line.
+_MOST_BYTES = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class LogAnswer:
         return self.start + len(self.data) == self.extent.bytes
 
 
-def ask_log(place: Place, path: str, known: Extent) -> LogAnswer | None:
+def ask_log(place: Place, path: str, known: Extent, timeout_s: float = DEADLINE_S) -> LogAnswer | None:
     """What is new since `known`; None if there is no such file (any more).
 
     Raises HostError if the place cannot be asked, RlxError if the file cannot be read.
@@ -57,7 +58,7 @@ def ask_log(place: Place, path: str, known: Extent) -> LogAnswer | None:
     mark = secrets.token_hex(8)
     arguments = (path, known.inode, str(known.bytes), known.sum, str(_MOST_BYTES), mark)
     cmd = Cmd("sh", "-s", "--", *arguments)
-    done = transport_for(place).run(cmd, stdin=_script().encode(), timeout_s=_TIMEOUT_S)
+    done = transport_for(place).run(cmd, stdin=_script().encode(), timeout_s=timeout_s)
     _, found, answer = done.out.partition(f"{mark} ".encode())
     head, _, data = answer.partition(b"\n")
     kind, *words = head.decode(errors="replace").split() or [""]

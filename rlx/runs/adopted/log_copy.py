@@ -21,12 +21,13 @@ from pathlib import Path
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Place, from_jsonable, to_jsonable
 from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
+from rlx.runs.places import DEADLINE_S
 from rlx.runs.run import RunPaths, RunRef
 
 _SOURCE = "source.json"
 _CURSOR = "cursor.json"
 _PATIENCE_S = 10.0
-_AT_ONCE = 16
+_AT_ONCE = 64
 _QUIET_S = 900.0
 """Where nobody can be seen writing, and somebody may: a log that is older than this is not being written. A step with
 a long rollout takes minutes."""
@@ -133,6 +134,7 @@ def read_copy(run_dir: Path) -> Copy:
 
 def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[Copy, RlxError | None]]:
     """The copies of these runs after a look at their logs, by id; and why the look was in vain, where it was."""
+    # Those of a host that hangs must not keep the others waiting.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip([ref.run_id for ref in refs], pool.map(lambda ref: refresh(ref.run_dir), refs), strict=True))
 
@@ -141,11 +143,13 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
     """Copy what is new in the log, for some seconds at most: of a log of gigabytes the rest comes next time."""
     with _locked(run_dir):
         source, copy = read_source(run_dir), read_copy(run_dir)
-        until, problem = time.monotonic() + _PATIENCE_S, None
+        began, problem = time.monotonic(), None
         try:
             while not copy.final:
-                copy = _take(run_dir, copy, ask_log(source.place, source.path, copy.extent), time.time())
-                if not copy.left or time.monotonic() > until:
+                # Together the questions keep to the deadline of one.
+                timeout_s = DEADLINE_S + began - time.monotonic()
+                copy = _take(run_dir, copy, ask_log(source.place, source.path, copy.extent, timeout_s), time.time())
+                if not copy.left or time.monotonic() - began > _PATIENCE_S:
                     break
         except RlxError as failure:
             problem, copy = failure, replace(copy, silent_since=copy.silent_since or time.time())

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import RunState
-from rlx.runs.adopted.log_copy import Copy, read_source, refresh_all
+from rlx.runs.adopted.log_copy import Copy, read_copy, read_source, refresh_all
 from rlx.runs.duration import duration
 from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation, unreachable
@@ -19,6 +19,11 @@ def observe_adopted(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
     """The observations by id, after a look at each log. A host that does not answer raises nothing."""
     looked = refresh_all(refs)
     return {ref.run_id: _observation(ref, *looked[ref.run_id]) for ref in refs}
+
+
+def unasked_adopted(refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
+    """What their copies say, by id, where their host has just failed to answer."""
+    return {ref.run_id: _observation(ref, read_copy(ref.run_dir), failure) for ref in refs}
 
 
 def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observation:
