@@ -167,6 +167,19 @@ class Loopback:
             self._listener.terminate()
             self._listener.wait()
             self._listener = None
+            self._await_silence()
+
+    def _await_silence(self) -> None:
+        """The process of a connection that just came holds the listening socket until it runs for the first time."""
+        deadline = time.monotonic() + 30
+        while True:
+            with socket.socket() as probe, suppress(OSError):
+                # With this only a socket that listens is in the way.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", self.port))
+                return
+            assert time.monotonic() < deadline, f"somebody still listens on port {self.port}"
+            time.sleep(0.02)
 
     def sessions(self) -> list[int]:
         """The processes of the open connections."""

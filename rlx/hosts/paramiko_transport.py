@@ -62,7 +62,7 @@ class ParamikoLink:
     def _shared_session(self) -> paramiko.Channel | None:
         """None if the host grants no further session there. A connection that broke unnoticed is replaced.
 
-        One at a time: of several refusals at once paramiko keeps one, and the others would look like a broken connection.
+        One at a time: of several refusals at once paramiko keeps one, and the others would look like a broken one.
         """
         import paramiko
 

@@ -109,7 +109,8 @@ class Host(EquippedMachine):
         self.path("/run/sshd.pid").unlink(missing_ok=True)
 
     def start_sshd(self) -> None:
-        self.run("/usr/sbin/sshd", "-E", "/run/sshd.log")
+        # The process of a connection that just came holds the port until it runs for the first time.
+        _wait_until(lambda: not self.run("/usr/sbin/sshd", "-E", "/run/sshd.log", check=False).returncode, "free port")
         _wait_until(self.path("/run/sshd.pid").exists, f"sshd of {self.name}")
 
     def restart_sshd(self) -> None:
