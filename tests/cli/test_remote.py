@@ -152,7 +152,7 @@ def test_ctrl_c_leaves_a_remote_follow_at_once_and_no_reader_behind(far: Far) ->
     assert follow.stdout is not None and follow.stdout.readline() == b"up\n"
     assert readers(far)
     follow.send_signal(signal.SIGINT)
-    follow.communicate(timeout=20)
+    follow.communicate(timeout=60)
     assert follow.returncode == 130
     until(lambda: not readers(far), "the reader on the host is gone")
     assert see(ref).leader_live

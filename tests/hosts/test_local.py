@@ -60,9 +60,9 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) ->
     pid_file = tmp_path / "pid"
     script = f"sleep 60 & echo $! >{pid_file}; wait"
     began = time.monotonic()
-    with pytest.raises(RlxError, match=r"no answer after 0\.5 s"):
-        MACHINE.run(Cmd("sh", "-c", script), timeout_s=0.5)
-    assert time.monotonic() - began < 10
+    with pytest.raises(RlxError, match=r"no answer after 3 s"):
+        MACHINE.run(Cmd("sh", "-c", script), timeout_s=3)
+    assert time.monotonic() - began < 50
     wait_until_gone(int(pid_file.read_text()))
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -167,8 +168,9 @@ def test_a_killed_shared_connection_is_made_anew(connected: User) -> None:
 def test_a_shared_connection_that_is_killed_under_a_command_is_a_lost_one(connected: User) -> None:
     def kill_all_of_ssh() -> None:
         for process in Path("/proc").glob("[0-9]*"):
-            if connected.client.owns(process) and (process / "comm").read_text() == "ssh\n":
-                os.kill(int(process.name), signal.SIGKILL)
+            with suppress(OSError):  # gone
+                if connected.client.owns(process) and (process / "comm").read_text() == "ssh\n":
+                    os.kill(int(process.name), signal.SIGKILL)
 
     with pytest.raises(ConnectionLost):
         connected.follow("h1", Cmd("sh", "-c", "echo one; sleep 1000"), kill_all_of_ssh)

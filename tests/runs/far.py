@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,7 @@ from rlx.plan import LaunchPlan, Site
 from rlx.runs import RunPaths, RunRef
 from tests.conftest import stop_runs_below
 from tests.loopback import Loopback
-from tests.runs.toys import toy_plan
+from tests.runs.toys import toy_plan, until
 
 
 class Far:
@@ -55,8 +54,18 @@ class Far:
 
     def settle(self) -> None:
         """Wait until a launch that lost its sender has come to its end."""
-        if self.runs.exists():
-            subprocess.run(["flock", str(self.runs), "true"], check=True, timeout=60)
+        until(lambda: not self._launches(), "the launch has come to its end", 60)
+
+    def _launches(self) -> list[str]:
+        """Their processes, also those that have only just begun."""
+        home, found = f"HOME={self.loopback.home}".encode(), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes()
+                begun = b"rlx-launch" in words or b"IFS= read -r line" in words
+                if begun and home in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(folder.name)
+        return found
 
 
 @pytest.fixture

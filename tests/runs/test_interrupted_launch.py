@@ -15,7 +15,7 @@ import pytest
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.plan import LaunchPlan, PlannedFile, RunState
 from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, observe, resolve
-from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
+from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 
 LAUNCH = """
 import sys
@@ -50,9 +50,9 @@ def kill_a_launch_after(seconds: float, go: Path) -> None:
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-    runs = Path(os.environ["RLX_ROOT"], "runs")
-    if runs.exists():
-        subprocess.run(["flock", str(runs), "true"], check=True, timeout=60)
+    # Its shell may only just begin; `go` is in the command line of what rlx forked and what is no shell yet.
+    for words in ((str(go),), ("rlx-launch", os.environ["RLX_ROOT"])):
+        until(lambda words=words: not command_lines(*words), "the launch has come to its end", 60)  # type: ignore[misc]
 
 
 def is_resolved() -> bool:

@@ -110,7 +110,10 @@ def test_waiting_is_done_by_the_kernel() -> None:
     def switches() -> list[str]:
         return [line for line in status.read_text().splitlines() if "ctxt_switches" in line]
 
-    before = until(lambda: now if "\nState:\tS" in status.read_text() and (now := switches()) else None, "it sleeps")
-    # Longer than any polling interval that would be worth having.
-    time.sleep(1.5)
-    assert switches() == before
+    def sleeps() -> bool:
+        before = switches()
+        # Longer than any polling interval that would be worth having.
+        time.sleep(1.5)
+        return switches() == before
+
+    until(sleeps, "it sleeps")
