@@ -163,8 +163,11 @@ class Loopback:
     def stop(self) -> None:
         """Nothing listens any more. Open connections stay, as those of a real sshd do."""
         if self._listener is not None:
+            # Halted, so that no connection comes after the count: nobody could find it later.
+            self._listener.send_signal(signal.SIGSTOP)
             self._sessions_kept = self.sessions()
             self._listener.terminate()
+            self._listener.send_signal(signal.SIGCONT)
             self._listener.wait()
             self._listener = None
             self._await_silence()

@@ -21,7 +21,9 @@ def traces(folder: Path) -> list[str]:
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder.name in line]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if folder.name in f"{(process / 'cmdline').read_text()} {(process / 'mountinfo').read_text()}":
+            # Other tests have arguments that are no text.
+            seen = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
+            if folder.name.encode() in seen:
                 found.append(f"{process.name}: {(process / 'comm').read_text()}")
         except OSError:
             continue

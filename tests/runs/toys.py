@@ -111,7 +111,7 @@ def is_running(pid: int) -> bool:
     """Zombies have ended: only their parent has not asked how."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
