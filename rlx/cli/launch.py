@@ -75,7 +75,7 @@ def _planned(
     # What takes long to import comes after the host has been asked.
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True, located=check.site))
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, check=check))
     check.tell()
     narrate_warnings(plans)
     return plans

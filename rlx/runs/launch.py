@@ -32,7 +32,7 @@ _REPEAT_S = 3600.0
 # The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody.
 _UNPACK = r"""
 umask 077
-for tool in flock setsid tar mktemp; do
+for tool in flock setsid tar gzip mktemp; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
 root=$1 leases=$2 socket=$3 launch=$4
@@ -52,7 +52,7 @@ case $owner in
     "$(stat -c %u "$incoming")" | 0) ;;
     *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
 esac
-tar -xmf - -C "$incoming" || exit
+tar -xzmf - -C "$incoming" || exit
 # From here on a lost connection ends nothing: what has arrived starts as a whole. Whoever ends this shell and its group
 # does not reach another session, and the traps wait for it.
 trap - EXIT

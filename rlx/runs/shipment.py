@@ -140,9 +140,10 @@ def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, 
 
 
 def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[str, str]) -> bytes:
-    """The archive: supervise.sh, a folder for each run, and `order` last, which proves that all of it arrived."""
+    """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+    # Over a long line, each 14 kB of a new connection may cost a round trip.
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT, compresslevel=6) as archive:
         _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
         for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
             _add_run(archive, plan, ref, position, secrets)

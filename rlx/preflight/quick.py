@@ -1,0 +1,66 @@
+"""What a launch asks before it starts anything: where runs would lie, and the cheap part of the doctor. One command."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+from rlx.hosts import Transport
+from rlx.hosts.containers import locating, read_container, settle
+from rlx.plan import Cmd, Finding, Site
+from rlx.preflight import composite, machine_checks
+from rlx.preflight.docker import CONTAINER
+from rlx.preflight.doctor import ask, clock, findings_of
+from rlx.preflight.examined import Examined
+from rlx.preflight.machine import DISK, MACHINE, TOOLS
+from rlx.preflight.npu import DEVICES
+from rlx.preflight.probe import Question, script
+from rlx.preflight.wanted import Wanted
+
+# Docker may take as long for each of its answers (locate.sh).
+_LOCATE_S = 50
+
+
+def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...], tuple[str, ...]]:
+    """What can be asked in milliseconds: programs, container, device nodes, room for the runs; findings, and warnings.
+
+    The site in the answer has its container found. Nothing starts Python or npu-smi. Raises HostError, ContainerGone.
+    """
+    if site.container is None:
+        examined = ask(transport, site, Wanted(), [*_HERE, Question(DISK, (site.root,))], _INSIDE)
+        return examined, findings_of(examined), ()
+    examined, warnings = _ask_and_locate(transport, site)
+    return examined, findings_of(examined), warnings
+
+
+def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
+    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
+    asked = ask(transport, replace(site, container=None), Wanted(), [Question(DISK, (site.root,))], [])
+    return tuple(machine_checks.disk(asked))
+
+
+_HERE = (Question(MACHINE), Question(TOOLS))
+_INSIDE = (Question(MACHINE), Question(DEVICES))
+
+
+def _ask_and_locate(transport: Transport, site: Site) -> tuple[Examined, tuple[str, ...]]:
+    """The container is visited once, to find the folder that it shares and to ask what is asked in there."""
+    mark = f"rlx-{secrets.token_hex(8)}"
+    host = [*_HERE, Question(CONTAINER, (site.container or "", "brief"))]
+    visit = f"set -- {mark}-inside\n{composite.pack(_INSIDE)}"
+    locate = locating(site, "try", visit, composite.framed(mark, DISK.name, script(DISK.script)))
+    asking = composite.pack_beside(locate, "locate", host).encode()
+    limit_s = composite.total_limit_s([*host, *_INSIDE]) + _LOCATE_S
+    before = time.time()
+    done = transport.run(Cmd("sh", "-s", mark), stdin=asking, timeout_s=limit_s)
+    after = time.time()
+    output = done.out.decode(errors="replace")
+    answers = composite.frames(output, mark)
+    within = composite.frames(output, f"{mark}-inside")
+    said = composite.outside_frames(answers["locate"].text if "locate" in answers else "", mark)
+    located, warnings = settle(site, read_container(site, said))
+    asked = [*host, Question(DISK)] if located.container_root else host
+    inside = composite.read_side(_INSIDE, within)
+    times = clock(composite.times(output, mark), before, after)
+    return Examined(located, Wanted(), composite.read_side(asked, answers), inside, times), warnings
