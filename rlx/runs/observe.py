@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts import Completed, transport_for
 from rlx.hosts.errors import reading_answer
+from rlx.hosts.parts import Part, run_part
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted.log_copy import is_adopted
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from rlx.runs.sightings import Sighting
 
 _MOST_IDS_A_CALL = 500
+
+Looked = Asked[dict[str, Facts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +58,27 @@ class Observation:
     unreachable_since: float | None = None
 
 
-def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
-    """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing."""
+def observe(index: Index, refs: Sequence[RunRef], looked: Looked | None = None) -> Mapping[str, Observation]:
+    """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing.
+
+    `looked`: what their places have just answered; else they are asked.
+    """
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
-        return _observe_own(index, refs)
+        return _observe_own(index, refs, looked)
     from rlx.runs.adopted.state import observe_adopted
 
-    seen = {**observe_adopted(adopted), **_observe_own(index, [ref for ref in refs if ref not in adopted])}
+    seen = {**observe_adopted(adopted), **_observe_own(index, own_runs(refs), looked)}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
 
 
-def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
-    """Of runs that rlx started itself."""
-    looked = look(refs)
+def own_runs(refs: Iterable[RunRef]) -> list[RunRef]:
+    """Those that rlx started itself."""
+    return [ref for ref in refs if not is_adopted(ref)]
+
+
+def _observe_own(index: Index, refs: Sequence[RunRef], looked: Looked | None) -> Mapping[str, Observation]:
+    looked = looked or look(refs)
     silent = looked.failures
     facts = {run_id: found for answer in looked.answers for run_id, found in answer.items()}
     distant = [ref for ref in refs if not ref.place.is_local or ref.place in silent]
@@ -84,17 +95,25 @@ def _observe_own(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observati
     return seen
 
 
-def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[str, Facts]]:
+def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
     """The facts of those runs that exist on their hosts, one answer a root."""
 
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
-        # Beyond this, naming them costs more than hearing about all.
-        named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        text = supervisor.call(place, "report", root, *named, timeout_s=deadline_s)
-        with reading_answer(place.host, "rlx status"):
-            return parse_report(text)
+        return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
 
     return ask(refs, report, deadline_s)
+
+
+def report_part(root: str, ids: Sequence[str]) -> Part:
+    # Beyond this, naming them costs more than hearing about all.
+    return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
+
+
+def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
+    """What a `report_part` answered. Raises RlxError for what is no report."""
+    text = supervisor.answer(place, "report", completed)
+    with reading_answer(place.host, "rlx status"):
+        return parse_report(text)
 
 
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
+from rlx.hosts import Completed, transport_for
 from rlx.hosts.errors import HostError, reading_answer
+from rlx.hosts.parts import run_part
 from rlx.plan import Place, RunState
 from rlx.runs.copies import mirror_store, mirror_wire
 from rlx.runs.copies.mirror_store import Cursor
-from rlx.runs.copies.mirror_wire import Frame
-from rlx.runs.places import DEADLINE_S, ask
+from rlx.runs.copies.mirror_wire import Frame, Request
+from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end
 
@@ -62,37 +64,45 @@ class Mirrored:
         return None if self.lacks else self.end
 
 
-def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dict[str, Mirrored]:
+Copies = dict[str, Mirrored]
+"""By the ids of the runs."""
+
+
+def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Copies:
     """The files of these runs by id, after one call a place, all places at once; `whole`: as many as it takes.
 
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
-    home = index.path.parent / "mirror"
-    found: dict[str, Mirrored] = {}
-    distant: list[RunRef] = []
+    home = folder_of(index)
+
+    def copy(place: Place, root: str, ids: Sequence[str]) -> Copies:
+        return mirrored(home, copy_runs(home, place, root, ids, whole=whole))
+
+    distant = [ref for ref in refs if not ref.place.is_local]
+    return gathered(index, refs, ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S))
+
+
+def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copies:
+    """The files of these runs by id: of those on other machines what these answered, else as the copy was."""
+    home, found = folder_of(index), dict[str, Mirrored]()
+    for answer in asked.answers:
+        found |= answer
     for ref in refs:
         if ref.place.is_local:
             found[ref.run_id] = _near(ref)
-        else:
-            distant.append(ref)
-
-    def copy(place: Place, root: str, ids: Sequence[str]) -> dict[str, Mirrored]:
-        cursors = copy_runs(home, place, root, ids, whole=whole)
-        return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
-
-    asked = ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S)
-    for answer in asked.answers:
-        found |= answer
-    return found | {
-        ref.run_id: _as_it_was(home, ref.run_id, asked.failures[ref.place])
-        for ref in distant
-        if ref.run_id not in found
-    }
+        elif ref.run_id not in found:
+            found[ref.run_id] = _as_it_was(home, ref.run_id, asked.failures[ref.place])
+    return found
 
 
-def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
+def folder_of(index: Index) -> Path:
+    """Where the copies of all runs are."""
+    return index.path.parent / "mirror"
+
+
+def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
     """The files of these runs by id as they are here; nobody is asked."""
-    home = index.path.parent / "mirror"
+    home = folder_of(index)
     return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
 
 
@@ -118,6 +128,10 @@ def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
     return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
 
 
+def mirrored(home: Path, cursors: Mapping[str, Cursor]) -> Copies:
+    return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+
 def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
     return Mirrored(folder, lacks="; ".join(_lacking(cursor)))
 
@@ -139,9 +153,21 @@ def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole:
 
     One call, and more where something is left: until nothing is (`whole`), or while a person would wait.
     """
-    until, timeout_s = (math.inf, _WHOLE_TIMEOUT_S) if whole else (time.monotonic() + _PATIENCE_S, DEADLINE_S)
+    until, timeout_s = (math.inf, _WHOLE_TIMEOUT_S) if whole else (end_of_patience(), DEADLINE_S)
     cursors = _copy_once(home, place, root, ids, timeout_s)
-    waiting = ids
+    return copy_on(home, place, root, cursors, until, whole=whole)
+
+
+def end_of_patience() -> float:
+    """When nobody waits any longer for a copy that begins now, on the monotonic clock."""
+    return time.monotonic() + _PATIENCE_S
+
+
+def copy_on(
+    home: Path, place: Place, root: str, cursors: dict[str, Cursor], until: float, *, whole: bool = False
+) -> dict[str, Cursor]:
+    """The cursors when nothing is left, or `until` is over (on the monotonic clock). Raises RlxError."""
+    waiting: Sequence[str] = list(cursors)
     while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
         before = _reached(cursors, behind)
         # Together they keep to the deadline of one call.
@@ -157,13 +183,25 @@ def _reached(cursors: Mapping[str, Cursor], ids: Sequence[str]) -> list[tuple[st
 
 
 def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_s: float) -> dict[str, Cursor]:
+    asked, now = request(home, root, ids, timeout_s), time.time()
+    return take(home, place, ids, asked, run_part(transport_for(place), asked.part, timeout_s), now)
+
+
+def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Request:
+    """What is asked of a place, by how far the copies go."""
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
         for run_id in ids
         for path, file in mirror_store.read_cursor(home / run_id).files.items()
     }
-    now = time.time()
-    frames = mirror_wire.ask(place, root, ids, known, timeout_s)
+    return mirror_wire.request(root, ids, known, timeout_s)
+
+
+def take(
+    home: Path, place: Place, ids: Sequence[str], asked: Request, done: Completed, now: float
+) -> dict[str, Cursor]:
+    """Put the answer to a request of `now` into the copies. Raises RlxError."""
+    frames = mirror_wire.frames_of(place, asked, done)
     with reading_answer(place.host, mirror_wire.NAME):
         return {
             run_id: _add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
