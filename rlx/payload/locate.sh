@@ -1,10 +1,11 @@
 #!/bin/sh
 # Looks at a running container, and finds the folder that it shares with its host and that runs can use. POSIX sh.
 #
-#   locate.sh CONTAINER ROOT TASK [INSIDE [OUTSIDE]]
+#   locate.sh CONTAINER ROOT TASK [FORMAT [INSIDE [OUTSIDE]]]
 #
 #   ROOT      what the site names, `~/rlx` if it leaves the choice
 #   TASK      `try`, or `look`, which writes to no shared folder and finds runs that are there already
+#   FORMAT    for docker inspect: what else of the container is to be printed, as one line
 #   INSIDE    a script for the same visit to the container
 #   OUTSIDE   a script for the host, if a shared folder was found; that is its argument
 #
@@ -44,8 +45,8 @@ refuse() {
 
 inspect() {
     command -v docker >/dev/null || error no-docker
-    seen=$(ask inspect --type container -f "$FORMAT" "$1" 2>&1) || refuse "${seen##*"$NEWLINE"}"
-    printf '%s\n' "$seen" | grep -v '^mount ' | grep ' '
+    seen=$(ask inspect --type container -f "$FORMAT$fields" "$1" 2>&1) || refuse "${seen##*"$NEWLINE"}"
+    printf '%s\n' "$seen" | grep -v '^mount ' | grep .
     id=$(printf '%s\n' "$seen" | sed -n 's/^id //p')
     status=$(printf '%s\n' "$seen" | sed -n 's/^status //p')
     [ "$status" = running ] || error state "$status"
@@ -210,7 +211,7 @@ clean() {
 }
 
 home=$(cd -P -- "${HOME:?}" && pwd -P)
-asked=$2 more=${4-} after=${5-}
+asked=$2 fields=${4-} more=${5-} after=${6-}
 # shellcheck disable=SC2088 # the tilde is text here
 case $asked in
     '~/rlx') root=$HOME/rlx chosen='' ;;

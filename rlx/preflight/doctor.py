@@ -15,7 +15,7 @@ from rlx.preflight import (
     machine_checks,
     npu_checks,
 )
-from rlx.preflight.docker import CONTAINER, DOCKER
+from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
 from rlx.preflight.environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.examined import Clock, Examined
 from rlx.preflight.machine import DISK, MACHINE, PROCESSES, TOOLS
@@ -81,7 +81,7 @@ def _docker_questions(site: Site) -> list[Question]:
 
 
 def _container_questions(site: Site) -> list[Question]:
-    return [Question(CONTAINER, (site.container,))] if site.container else []
+    return [Question(CONTAINER, (site.container, CONTAINER_FORMAT))] if site.container else []
 
 
 def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:

@@ -10,7 +10,7 @@ from rlx.hosts import Transport
 from rlx.hosts.containers import locating, read_container, settle
 from rlx.plan import Cmd, Finding, Site
 from rlx.preflight import composite, machine_checks
-from rlx.preflight.docker import CONTAINER
+from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT
 from rlx.preflight.doctor import ask, clock, findings_of
 from rlx.preflight.examined import Examined
 from rlx.preflight.machine import DISK, MACHINE, TOOLS
@@ -47,11 +47,10 @@ _INSIDE = (Question(MACHINE), Question(DEVICES))
 def _ask_and_locate(transport: Transport, site: Site) -> tuple[Examined, tuple[str, ...]]:
     """The container is visited once, to find the folder that it shares and to ask what is asked in there."""
     mark = f"rlx-{secrets.token_hex(8)}"
-    host = [*_HERE, Question(CONTAINER, (site.container or "", "brief"))]
     visit = f"set -- {mark}-inside\n{composite.pack(_INSIDE)}"
-    locate = locating(site, "try", visit, composite.framed(mark, DISK.name, script(DISK.script)))
-    asking = composite.pack_beside(locate, "locate", host).encode()
-    limit_s = composite.total_limit_s([*host, *_INSIDE]) + _LOCATE_S
+    locate = locating(site, "try", CONTAINER_FORMAT, visit, composite.framed(mark, DISK.name, script(DISK.script)))
+    asking = composite.pack_beside(locate, "locate", _HERE).encode()
+    limit_s = composite.total_limit_s([*_HERE, *_INSIDE]) + _LOCATE_S
     before = time.time()
     done = transport.run(Cmd("sh", "-s", mark), stdin=asking, timeout_s=limit_s)
     after = time.time()
@@ -60,7 +59,9 @@ def _ask_and_locate(transport: Transport, site: Site) -> tuple[Examined, tuple[s
     within = composite.frames(output, f"{mark}-inside")
     said = composite.outside_frames(answers["locate"].text if "locate" in answers else "", mark)
     located, warnings = settle(site, read_container(site, said))
-    asked = [*host, Question(DISK)] if located.container_root else host
+    asked = [*_HERE, Question(DISK)] if located.container_root else _HERE
+    host = composite.read_side(asked, answers)
+    host = replace(host, facts={**host.facts, CONTAINER.name: CONTAINER.parse(said)})
     inside = composite.read_side(_INSIDE, within)
     times = clock(composite.times(output, mark), before, after)
-    return Examined(located, Wanted(), composite.read_side(asked, answers), inside, times), warnings
+    return Examined(located, Wanted(), host, inside, times), warnings
