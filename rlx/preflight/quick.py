@@ -12,7 +12,7 @@ from rlx.plan import Cmd, Finding, Site
 from rlx.preflight import composite, machine_checks
 from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT
 from rlx.preflight.doctor import ask, clock, findings_of
-from rlx.preflight.examined import Examined
+from rlx.preflight.examined import Clock, Examined
 from rlx.preflight.machine import DISK, MACHINE, TOOLS
 from rlx.preflight.npu import DEVICES
 from rlx.preflight.probe import Question, script
@@ -47,21 +47,26 @@ _INSIDE = (Question(MACHINE), Question(DEVICES))
 def _ask_and_locate(transport: Transport, site: Site) -> tuple[Examined, tuple[str, ...]]:
     """The container is visited once, to find the folder that it shares and to ask what is asked in there."""
     mark = f"rlx-{secrets.token_hex(8)}"
-    visit = f"set -- {mark}-inside\n{composite.pack(_INSIDE)}"
-    locate = locating(site, "try", CONTAINER_FORMAT, visit, composite.framed(mark, DISK.name, script(DISK.script)))
-    asking = composite.pack_beside(locate, "locate", _HERE).encode()
     limit_s = composite.total_limit_s([*_HERE, *_INSIDE]) + _LOCATE_S
     before = time.time()
-    done = transport.run(Cmd("sh", "-s", mark), stdin=asking, timeout_s=limit_s)
+    done = transport.run(Cmd("sh", "-s", mark), stdin=_script(site, mark).encode(), timeout_s=limit_s)
     after = time.time()
     output = done.out.decode(errors="replace")
+    return _read(site, output, mark, clock(composite.times(output, mark), before, after))
+
+
+def _script(site: Site, mark: str) -> str:
+    inside = f"set -- {mark}-inside\n{composite.pack(_INSIDE)}"
+    disk = composite.framed(mark, DISK.name, script(DISK.script))
+    return composite.pack_beside(locating(site, "try", CONTAINER_FORMAT, inside, disk), "locate", _HERE)
+
+
+def _read(site: Site, output: str, mark: str, clock: Clock | None) -> tuple[Examined, tuple[str, ...]]:
     answers = composite.frames(output, mark)
-    within = composite.frames(output, f"{mark}-inside")
-    said = composite.outside_frames(answers["locate"].text if "locate" in answers else "", mark)
-    located, warnings = settle(site, read_container(site, said))
-    asked = [*_HERE, Question(DISK)] if located.container_root else _HERE
-    host = composite.read_side(asked, answers)
-    host = replace(host, facts={**host.facts, CONTAINER.name: CONTAINER.parse(said)})
-    inside = composite.read_side(_INSIDE, within)
-    times = clock(composite.times(output, mark), before, after)
-    return Examined(located, Wanted(), host, inside, times), warnings
+    found = composite.outside_frames(answers["locate"].text if "locate" in answers else "", mark)
+    located, warnings = settle(site, read_container(site, found))
+    # Runs that will lie in the container have no folder of the host that could be full.
+    host = composite.read_side([*_HERE, Question(DISK)] if located.container_root else _HERE, answers)
+    host = replace(host, facts={**host.facts, CONTAINER.name: CONTAINER.parse(found)})
+    inside = composite.read_side(_INSIDE, composite.frames(output, f"{mark}-inside"))
+    return Examined(located, Wanted(), host, inside, clock), warnings
