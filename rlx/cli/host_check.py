@@ -65,7 +65,7 @@ def _look(site: Site, connected: Background[None]) -> _Looked:
 
 def _room(site: Site) -> tuple[Finding, ...]:
     from rlx.hosts import transport_for
-    from rlx.preflight.quick import room
+    from rlx.preflight.before_launch import room
 
     return room(transport_for(site.place), site)
 
