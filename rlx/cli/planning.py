@@ -38,6 +38,7 @@ def draft_plans(
     A launch has a `check` under way, and gets plans for the site that it finds. A host that is known to lack the
     devices is not waited for. Raises UsageError for what cannot be planned.
     """
+    from rlx.cli.backend_tree import latest_tree
     from rlx.cli.background import Background
     from rlx.hosts.devices import is_misplaced
     from rlx.recipe import load_recipe
@@ -46,9 +47,10 @@ def draft_plans(
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
     trees = Background(lambda: _found_trees(resolved, target.site, check))
-    unasked = [_plan(one, target) for one in resolved]
-    if any(is_misplaced(one) for one in unasked):
-        return unasked
+    # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
+    guess = latest_tree() if check else None
+    if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
+        return [_plan(one, target) for one in resolved]
     place = replace(target, site=check.site()) if check else target
     return [_plan(one, place, tree) for one, tree in zip(resolved, trees.result(), strict=True)]
 
