@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
-from rlx.hosts.parts import run_parts
+from rlx.hosts.parts import run_part, run_parts
 from rlx.plan import Place
-from rlx.runs.copies.mirror import Copies, copy_on, end_of_patience, folder_of, mirrored, request, take
-from rlx.runs.observe import Looked, facts_of, own_runs, report_part
+from rlx.runs.copies.copying import copy_on, end_of_patience, request, take
+from rlx.runs.copies.mirror import Copies, folder_of, mirrored
+from rlx.runs.observe import own_runs
 from rlx.runs.places import DEADLINE_S, Asked, ask
+from rlx.runs.report import Looked, facts_of, report_part
 from rlx.runs.state import Facts
 
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ def look_and_copy(index: Index, refs: Sequence[RunRef]) -> tuple[Looked, Asked[C
 def _both(home: Path, place: Place, root: str, ids: Sequence[str]) -> _Both:
     report = report_part(root, ids)
     if place.is_local:
-        (looked,) = run_parts(transport_for(place), [report], DEADLINE_S)
-        return place, facts_of(place, looked), {}
+        return place, facts_of(place, run_part(transport_for(place), report, DEADLINE_S)), {}
     began, until = time.time(), end_of_patience()
     asked = request(home, root, ids, DEADLINE_S)
     looked, copied = run_parts(transport_for(place), [report, asked.part], DEADLINE_S)

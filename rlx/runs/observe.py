@@ -9,24 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.hosts import Completed, transport_for
-from rlx.hosts.errors import reading_answer
-from rlx.hosts.parts import Part, run_part
-from rlx.plan import Place, RunState
-from rlx.runs import supervisor
+from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.duration import duration, moment
-from rlx.runs.places import DEADLINE_S, Asked, ask
+from rlx.runs.report import Looked, look
 from rlx.runs.run import RunRef
-from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
+from rlx.runs.state import Facts, Life, container_detail, derive_state
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
     from rlx.runs.sightings import Sighting
-
-_MOST_IDS_A_CALL = 500
-
-Looked = Asked[dict[str, Facts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +85,6 @@ def _observe_own(index: Index, refs: Sequence[RunRef], looked: Looked | None) ->
     if distant:
         index.remember([seen[ref.run_id] for ref in distant], now)
     return seen
-
-
-def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
-    """The facts of those runs that exist on their hosts, one answer a root."""
-
-    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
-        return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
-
-    return ask(refs, report, deadline_s)
-
-
-def report_part(root: str, ids: Sequence[str]) -> Part:
-    # Beyond this, naming them costs more than hearing about all.
-    return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
-
-
-def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
-    """What a `report_part` answered. Raises RlxError for what is no report."""
-    text = supervisor.answer(place, "report", completed)
-    with reading_answer(place.host, "rlx status"):
-        return parse_report(text)
 
 
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
