@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.cli.background import Background
+from rlx.cli.output import narrate
 from rlx.errors import ExitCode, RlxError
 from rlx.plan import Severity, Site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlx.plan import Finding, LaunchPlan, Place
+    from rlx.plan import Finding, LaunchPlan
+
+    _Looked = tuple[Site, tuple[Finding, ...], tuple[str, ...]]
 
 
 class HostCheck:
-    """Finds the site's container and does the cheap part of `rlx doctor`, from now on and all at once.
+    """Finds the site's container and does the cheap part of `rlx doctor`, from now on and in one command.
 
     Shells for the look at the back-end and for the launch itself are opened, too: over a long line, most of a command
     is opening its shell.
@@ -24,25 +27,23 @@ class HostCheck:
 
     def __init__(self, site: Site) -> None:
         self._is_here = site.place.is_local and site.container is None
-        if self._is_here:
-            self._located = Background(lambda: site)
-            return
-        # A root that somebody chose stays; another one is found with the container.
-        folders = (site.root,) if site.container is None or site.root != Site().root else ()
-        host = replace(site.place, inside=None)
-        connected = Background(lambda: _connect(host, site))
-        self._located = Background(lambda: _located(site, connected))
-        self._findings = Background(lambda: _findings(host, site, connected, folders))
-        self._room = None if folders else Background(lambda: _room(self._located.result()))
+        self._connected = Background(lambda: None if self._is_here else _connect(site))
+        self._looked = Background(lambda: (site, (), ()) if self._is_here else _look(site, self._connected))
+
+    def connected(self) -> None:
+        """Returns when commands can share a connection. Raises HostError."""
+        self._connected.result()
 
     def site(self) -> Site:
         """The site with its container found. Raises HostError."""
-        return self._located.result()
+        return self._looked.result()[0]
 
     def tell(self) -> None:
         """Tell warnings. Raises RlxError (exit 5) with all errors, or HostError."""
-        if not self._is_here:
-            _tell((*self._findings.result(), *(self._room.result() if self._room else ())))
+        site, findings, warnings = self._looked.result()
+        for warning in warnings:
+            narrate(f"rlx: warning: {warning}")
+        _tell((*findings, *(_room(site) if site.place.inside else ())))
 
 
 def check_again(plans: Sequence[LaunchPlan]) -> None:
@@ -64,39 +65,33 @@ def check_again(plans: Sequence[LaunchPlan]) -> None:
     check.tell()
 
 
-def _connect(host: Place, site: Site) -> None:
+def _connect(site: Site) -> None:
     from rlx.hosts import connect, open_ahead
 
+    host = replace(site.place, inside=None)
     connect(host)
-    # For the look at the back-end; for locate, check and launch.
-    for place in (replace(host, inside=site.container), host, host, host):
+    # For the check, for the look at the back-end, and for the launch.
+    for place in (host, replace(host, inside=site.container), host):
         open_ahead(place)
 
 
-def _located(site: Site, connected: Background[None]) -> Site:
-    from rlx.cli.site import located
-
-    connected.result()
-    return located(site)
-
-
-def _findings(host: Place, site: Site, connected: Background[None], folders: tuple[str, ...]) -> tuple[Finding, ...]:
+def _look(site: Site, connected: Background[None]) -> _Looked:
     from rlx.hosts import transport_for
-    from rlx.preflight.doctor import quick
+    from rlx.preflight import quick
 
     connected.result()
-    return quick(transport_for(host), site, *folders)[1]
+    examined, findings, warnings = quick(transport_for(replace(site.place, inside=None)), site)
+    return examined.site, findings, warnings
 
 
 def _room(site: Site) -> tuple[Finding, ...]:
     from rlx.hosts import transport_for
-    from rlx.preflight.doctor import room
+    from rlx.preflight.before_launch import room
 
     return room(transport_for(site.place), site)
 
 
 def _tell(findings: tuple[Finding, ...]) -> None:
-    from rlx.cli.output import narrate
     from rlx.cli.planning import finding_text
 
     for finding in findings:

@@ -72,10 +72,11 @@ def _planned(
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = named_target(*where)
     check = HostCheck(target.site)
-    # What takes long to import comes after the host has been asked.
+    # What takes long to import comes after the host has been asked, and before it has answered.
+    import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, launch=True, located=check.site))
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, check=check))
     check.tell()
     narrate_warnings(plans)
     return plans

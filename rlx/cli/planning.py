@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from rlx.errors import UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 
 if TYPE_CHECKING:
+    from rlx.cli.host_check import HostCheck
     from rlx.cli.site import Target
     from rlx.plan import FoundTree, Site
     from rlx.recipe import ResolvedRecipe
@@ -28,16 +29,16 @@ def draft_plans(
     sets: Sequence[str],
     target: Target,
     *,
-    launch: bool = False,
-    located: Callable[[], Site] | None = None,
+    check: HostCheck | None = None,
 ) -> list[LaunchPlan]:
     """One plan for each arm and seed; `launchable` tells whether they can be launched.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
-    target has; this machine's counts for a `launch` only, since a plan may be read here that is meant for elsewhere.
-    `located` waits for the target's site with its container found, and is called late. A host that is known to lack
-    the devices is not waited for. Raises UsageError for what cannot be planned.
+    target has; this machine's counts before a launch only, since a plan may be read here that is meant for elsewhere.
+    A launch has a `check` under way, and gets plans for the site that it finds. A host that is known to lack the
+    devices is not waited for. Raises UsageError for what cannot be planned.
     """
+    from rlx.cli.backend_tree import latest_tree
     from rlx.cli.background import Background
     from rlx.hosts.devices import is_misplaced
     from rlx.recipe import load_recipe
@@ -45,11 +46,12 @@ def draft_plans(
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    trees = Background(lambda: _found_trees(resolved, target.site, launch))
-    unasked = [_plan(one, target) for one in resolved]
-    if any(is_misplaced(one) for one in unasked):
-        return unasked
-    place = replace(target, site=located()) if located else target
+    trees = Background(lambda: _found_trees(resolved, target.site, check))
+    # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
+    guess = latest_tree() if check else None
+    if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
+        return [_plan(one, target) for one in resolved]
+    place = replace(target, site=check.site()) if check else target
     return [_plan(one, place, tree) for one, tree in zip(resolved, trees.result(), strict=True)]
 
 
@@ -59,11 +61,13 @@ def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = Non
     return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
 
 
-def _found_trees(resolved: Sequence[ResolvedRecipe], site: Site, launch: bool) -> list[FoundTree | None]:
-    """What each of them would import on the site. Raises HostError for a `launch` to a host that does not answer."""
+def _found_trees(resolved: Sequence[ResolvedRecipe], site: Site, check: HostCheck | None) -> list[FoundTree | None]:
+    """What each of them would import on the site. Raises HostError for a launch to a host that does not answer."""
     from rlx.cli.backend_tree import BackendTrees
 
-    trees = BackendTrees(site, launch)
+    trees = BackendTrees(site, launch=check is not None)
+    if check:
+        check.connected()
     return [trees.of(one) for one in resolved]
 
 

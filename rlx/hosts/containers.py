@@ -21,11 +21,11 @@ _TIMEOUT_S = 60.0
 _APART = """
 apart=
 ! command -v setsid >/dev/null || apart=setsid
-$apart sh -s -- "$@"
+$apart sh -c "$@"
 exit
 """
 _NEEDED = ("bash", "setsid", "grep", "od", "mktemp", "stat")
-_NEEDED_ALONE = (*_NEEDED, "tail", "flock", "tar")
+_NEEDED_ALONE = (*_NEEDED, "tail", "flock", "tar", "gzip")
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
@@ -58,26 +58,39 @@ def locate(site: Site, *, reading: bool = False) -> tuple[Site, tuple[str, ...]]
     """
     if site.container is None or site.place.inside is not None:
         return site, ()
-    found = inspect_container(site, reading=reading)
+    return settle(site, inspect_container(site, reading=reading))
+
+
+def inspect_container(site: Site, *, reading: bool = False) -> Container:
+    """What the host says of the site's container. Raises ContainerGone."""
+    completed = transport_for(site.place).run(locating(site, "look" if reading else "try"), timeout_s=_TIMEOUT_S)
+    if completed.code != 0:
+        complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
+        raise HostError(f"{site.host}: cannot look at the container {site.container!r}: {complaint}")
+    return read_container(site, completed.out.decode(errors="replace"))
+
+
+def locating(site: Site, task: str, *more: str) -> Cmd:
+    """The command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
+    script = (payload_folder() / "locate.sh").read_text(encoding="utf-8")
+    words = (site.container or "", _without_slash(site.root), task, *more)
+    return Cmd("sh", "-c", _APART, "rlx-locate", script, "locate.sh", *words)
+
+
+def read_container(site: Site, answer: str) -> Container:
+    """Raises ContainerGone for one that cannot be used, HostError for what is no answer."""
+    with reading_answer(site.host, f"what the container {site.container} is"):
+        return _parse(site, answer.splitlines())
+
+
+def settle(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]:
+    """The site with this container and the place of its runs, and warnings. Raises ContainerGone."""
     if found.root is None or found.container_root is None:
         return _settle_inside(site, found)
     _check_tools(site, found, _NEEDED)
     return replace(
         site, container_id=found.id, image=found.image, root=found.root, container_root=found.container_root
     ), ()
-
-
-def inspect_container(site: Site, *, reading: bool = False) -> Container:
-    """What the host says of the site's container. Raises ContainerGone."""
-    script = (payload_folder() / "locate.sh").read_bytes()
-    task = "look" if reading else "try"
-    cmd = Cmd("sh", "-c", _APART, "rlx-locate", site.container or "", _without_slash(site.root), task)
-    completed = transport_for(site.place).run(cmd, stdin=script, timeout_s=_TIMEOUT_S)
-    if completed.code != 0:
-        complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
-        raise HostError(f"{site.host}: cannot look at the container {site.container!r}: {complaint}")
-    with reading_answer(site.host, f"what the container {site.container} is"):
-        return _parse(site, completed.out.decode(errors="replace").splitlines())
 
 
 def _without_slash(root: str) -> str:
@@ -125,5 +138,5 @@ def _check_tools(site: Site, found: Container, needed: Sequence[str]) -> None:
     if missing:
         raise ContainerGone(
             f"{site.host}: the container {found.name} has no {', '.join(missing)}",
-            f"install it there, e.g. docker exec -u 0 {found.name} apt-get install -y bash util-linux tar",
+            f"install it there, e.g. docker exec -u 0 {found.name} apt-get install -y bash util-linux tar gzip",
         )

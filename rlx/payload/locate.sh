@@ -1,8 +1,13 @@
 #!/bin/sh
 # Looks at a running container, and finds the folder that it shares with its host and that runs can use. POSIX sh.
 #
-#   locate.sh CONTAINER ROOT TASK   ROOT: what the site names, `~/rlx` if it leaves the choice. TASK: `try`, or `look`,
-#                                   which writes to no shared folder and finds runs that are there already
+#   locate.sh CONTAINER ROOT TASK [FORMAT [INSIDE [OUTSIDE]]]
+#
+#   ROOT      what the site names, `~/rlx` if it leaves the choice
+#   TASK      `try`, or `look`, which writes to no shared folder and finds runs that are there already
+#   FORMAT    for docker inspect: what else of the container is to be printed, as one line
+#   INSIDE    a script for the same visit to the container
+#   OUTSIDE   a script for the host, if a shared folder was found; that is its argument
 #
 # Prints `<key> <value>` lines. `error <kind> <text>` ends them; hosts/containers.py has the words for each kind.
 # A folder counts only if a 0700 folder of this user in it can be read and written inside: mounts hide each other,
@@ -43,8 +48,8 @@ refuse() {
 
 inspect() {
     command -v docker >/dev/null || error no-docker
-    seen=$(ask inspect --type container -f "$FORMAT" "$1" 2>&1) || refuse "${seen##*"$NEWLINE"}"
-    printf '%s\n' "$seen" | grep -v '^mount ' | grep ' '
+    seen=$(ask inspect --type container -f "$FORMAT$fields" "$1" 2>&1) || refuse "${seen##*"$NEWLINE"}"
+    printf '%s\n' "$seen" | grep -v '^mount ' | grep .
     id=$(printf '%s\n' "$seen" | sed -n 's/^id //p')
     status=$(printf '%s\n' "$seen" | sed -n 's/^status //p')
     [ "$status" = running ] || error state "$status"
@@ -146,7 +151,7 @@ prepare_probes() {
 VISIT='
 umask 022
 echo "user $(id -u)"
-for tool in bash setsid grep od mktemp stat tail flock tar; do
+for tool in bash setsid grep od mktemp stat tail flock tar gzip; do
     ! command -v "$tool" >/dev/null || echo "tool $tool"
 done
 case $0 in "~" | "~/"*) root=${HOME:-/}${0#"~"} ;; *) root=$0 ;; esac
@@ -158,12 +163,12 @@ for probe in "$@"; do
     case $(stat -f -c %T "$probe" 2>/dev/null) in tmpfs | ramfs) continue ;; esac
     { read -r word <"$probe/word" && echo "$word" >"$probe/answer"; } 2>/dev/null
 done
-exit 0'
+'
 
 visit() {
     set --
     while IFS=$TAB read -r _ _ _ inner; do set -- "$@" "$inner"; done <"$probes"
-    answer=$(ask exec "$id" sh -c "$VISIT" "$asked" "$@" 2>&1) || error no-shell "${answer##*"$NEWLINE"}"
+    answer=$(ask exec "$id" sh -c "$VISIT$more${NEWLINE}exit 0" "$asked" "$@" 2>&1) || error no-shell "${answer##*"$NEWLINE"}"
     printf '%s\n' "$answer"
 }
 
@@ -194,6 +199,7 @@ find_runs() {
 say_root() {
     [ "$outside" != "$root" ] || outside=$asked
     printf 'root %s\ncontainer_root %s\n' "$outside" "$inside"
+    [ -z "$after" ] || sh -c "$after" locate.sh "$outside" </dev/null
 }
 
 answered() {
@@ -208,7 +214,7 @@ clean() {
 }
 
 home=$(cd -P -- "${HOME:?}" && pwd -P)
-asked=$2
+asked=$2 fields=${4-} more=${5-} after=${6-}
 # shellcheck disable=SC2088 # the tilde is text here
 case $asked in
     '~/rlx') root=$HOME/rlx chosen='' ;;

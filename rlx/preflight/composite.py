@@ -37,6 +37,23 @@ def pack(questions: Iterable[Question], container: str | None = None, inside: Se
     return "".join(parts)
 
 
+def pack_beside(command: Cmd, name: str, questions: Iterable[Question]) -> str:
+    """The script for `sh -s MARK` that runs a command while it asks the probes; what that says is the frame `name`."""
+    parts = [
+        script("composite.sh"),
+        f"{command.raw()} </dev/null 2>&1 | {{\n",
+        *(_call(question) for question in questions),
+        framed("$mark", name, "cat\n"),
+        '}\nprintf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n',
+    ]
+    return "".join(parts)
+
+
+def framed(mark: str, name: str, commands: str) -> str:
+    """Shell commands with a frame round what they say."""
+    return f"printf '\\n%s begin {name}\\n' \"{mark}\"\n{commands}printf '\\n%s end {name} 0\\n' \"{mark}\"\n"
+
+
 def total_limit_s(questions: Iterable[Question]) -> int:
     """The longest that the probes may take together; what reads them waits 3 s longer for each."""
     return 10 + sum(question.probe.limit_s + 4 for question in questions)
@@ -61,6 +78,12 @@ def _frame(rest: str, name: str, mark: str) -> Frame:
         return Frame(rest[: max(end.start() - 1, 0)], int(end[1]))
     nothing_more = re.search(rf"^{re.escape(mark)} ", rest, re.MULTILINE)
     return Frame(rest[: nothing_more.start() - 1] if nothing_more else rest, None)
+
+
+def outside_frames(text: str, mark: str) -> str:
+    """The text without the frames of probes that are in it, of both sides."""
+    begin_to_end = rf"^({re.escape(mark)}(?:-inside)?) begin (\S+)\n.*?^\1 end \2 \d+$"
+    return re.sub(begin_to_end, "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def times(output: str, mark: str) -> list[int]:

@@ -14,6 +14,29 @@ _TEXTS = ("id", "name", "image_id", "image", "state", "started", "ipc", "restart
 _COUNTS = ("shm_bytes", "memory_bytes")
 _SWITCHES = ("init", "privileged", "auto_remove")
 
+# What of a container concerns a run. Named fields only: its environment may hold secrets.
+# `index`, because the daemon leaves out what is not set, and a missing name would be an error.
+_FIELDS = {
+    "id": ".Id",
+    "name": ".Name",
+    "image_id": ".Image",
+    "image": ".Config.Image",
+    "state": ".State.Status",
+    "started": ".State.StartedAt",
+    "mounts": ".Mounts",
+    "shm_bytes": '(index .HostConfig "ShmSize")',
+    "ipc": '(index .HostConfig "IpcMode")',
+    "init": '(index .HostConfig "Init")',
+    "restart": ".HostConfig.RestartPolicy.Name",
+    "ulimits": '(index .HostConfig "Ulimits")',
+    "privileged": '(index .HostConfig "Privileged")',
+    "network": '(index .HostConfig "NetworkMode")',
+    "pid": '(index .HostConfig "PidMode")',
+    "auto_remove": '(index .HostConfig "AutoRemove")',
+    "memory_bytes": '(index .HostConfig "Memory")',
+}
+CONTAINER_FORMAT = "{" + ",".join(f'"{name}":{{{{json {field}}}}}' for name, field in _FIELDS.items()) + "}"
+
 
 def parse_docker(text: str) -> dict[str, Any]:
     """`problem` is missing, denied, down, other or None; `running` lists the containers as (id, name, image)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from rlx.hosts import Transport
 from rlx.plan import Cmd, Finding, Severity, Site
@@ -16,7 +15,7 @@ from rlx.preflight import (
     machine_checks,
     npu_checks,
 )
-from rlx.preflight.docker import CONTAINER, DOCKER
+from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
 from rlx.preflight.environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.examined import Clock, Examined
 from rlx.preflight.machine import DISK, MACHINE, PROCESSES, TOOLS
@@ -55,25 +54,7 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
     `transport` leads to the host itself, also for a site with a container.
     """
     wanted = wanted or Wanted()
-    return _ask(transport, site, wanted, _host_questions(site), _environment_questions(site, wanted))
-
-
-def quick(transport: Transport, site: Site, *folders: str) -> tuple[Examined, tuple[Finding, ...]]:
-    """What can be asked in milliseconds: programs, container, device nodes, room in these folders.
-
-    Nothing starts Python or npu-smi. Docker itself and the programs in the container are left out: who launches into
-    one has them checked by `hosts.locate`.
-    """
-    host = [Question(MACHINE), Question(TOOLS), *_container_questions(site)]
-    host += [Question(DISK, folders)] if folders else []
-    examined = _ask(transport, site, Wanted(), host, [Question(MACHINE), Question(DEVICES)])
-    return examined, findings_of(examined)
-
-
-def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
-    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
-    asked = _ask(transport, replace(site, container=None), Wanted(), [Question(DISK, (site.root,))], [])
-    return tuple(machine_checks.disk(asked))
+    return ask(transport, site, wanted, _host_questions(site), _environment_questions(site, wanted))
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
@@ -100,7 +81,7 @@ def _docker_questions(site: Site) -> list[Question]:
 
 
 def _container_questions(site: Site) -> list[Question]:
-    return [Question(CONTAINER, (site.container,))] if site.container else []
+    return [Question(CONTAINER, (site.container, CONTAINER_FORMAT))] if site.container else []
 
 
 def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
@@ -118,9 +99,10 @@ def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     return [*again, Question(DISK, folders), *inside]
 
 
-def _ask(
+def ask(
     transport: Transport, site: Site, wanted: Wanted, host: Sequence[Question], environment: Sequence[Question]
 ) -> Examined:
+    """Puts these questions to the host, and to the environment of its runs. Raises HostError."""
     if site.container is None:
         # The same probe twice would tell the same.
         host = [*host, *(question for question in environment if question.probe not in {q.probe for q in host})]
@@ -140,7 +122,7 @@ def _ask(
         wanted,
         host=composite.read_side(host, answers),
         inside=composite.read_side(environment, within) if within else None,
-        clock=_clock(composite.times(output, mark), before, after),
+        clock=clock(composite.times(output, mark), before, after),
         entry=_entry(entered),
     )
 
@@ -152,7 +134,7 @@ def _entry(frame: composite.Frame | None) -> str | None:
     return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"
 
 
-def _clock(times: Sequence[int], before: float, after: float) -> Clock | None:
+def clock(times: Sequence[int], before: float, after: float) -> Clock | None:
     """The host's clock lies between both ends of the round trip: its first reading came after `before`."""
     if not times:
         return None

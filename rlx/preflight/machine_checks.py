@@ -9,7 +9,7 @@ from rlx.preflight.examined import Examined, chips, folders, is_held_outside, ro
 from rlx.preflight.probe import Facts, Side
 
 # What supervise.sh calls; on the host it is the holder that does, in the container the supervisor.
-_HOST_TOOLS = ("tar", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed", "od")
+_HOST_TOOLS = ("tar", "gzip", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed", "od")
 _INSIDE_TOOLS = ("bash", "mktemp", "setsid", "stat", "grep", "od")
 _GIB_IN_KIB = 1024**2
 # With less than the first not even a log fits; a checkpoint needs far more than the second.
@@ -56,7 +56,7 @@ def _missing_tools(where: str, found: Facts, needed: tuple[str, ...]) -> Iterato
     if "stat" in needed and "stat" not in missing and not found["stat_format"]:
         missing.append("stat of coreutils (this one lacks -c)")
     if missing:
-        fix = "install util-linux, coreutils, tar, grep, sed, gawk, findutils and bash"
+        fix = "install util-linux, coreutils, tar, gzip, grep, sed, gawk, findutils and bash"
         yield Finding("RLX510", Severity.ERROR, f"missing: {', '.join(missing)}", fix, where)
 
 

@@ -20,7 +20,8 @@ from rlx.hosts import local_site
 from rlx.plan import Site
 from rlx.runs import sightings, tables
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
-from rlx.runs.observe import Observation, look
+from rlx.runs.observe import Observation
+from rlx.runs.report import look
 from rlx.runs.run import RunRef
 from rlx.runs.sightings import Sighting
 from rlx.runs.tables import PendingLaunch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,11 @@ from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
-from rlx.runs.copies.mirror import Mirrored, kept, refresh
+from rlx.runs.copies.mirror import Mirrored, gathered, kept, refresh
+from rlx.runs.look_and_copy import look_and_copy
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
+from rlx.runs.report import Looked
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 
@@ -29,13 +30,19 @@ def look(
 
     With `visits`, places that failed to answer a moment ago are left alone.
     """
-    visits = visits or Revisit(index)
-    due = visits.due(refs)
-    with ThreadPoolExecutor(1) as pool:
-        copying = pool.submit(refresh, index, due)
-        observations = visits.look(refs)
-        copies = kept(index, refs) | copying.result()
-    return observations, copies | refresh(index, _ended_since(due, observations, copies))
+    copies: dict[str, Mirrored] = {}
+
+    def observing(index: Index, due: Sequence[RunRef]) -> Mapping[str, Observation]:
+        def looking(own: Sequence[RunRef]) -> Looked:
+            looked, copied = look_and_copy(index, own)
+            copies.update(gathered(index, due, copied))
+            return looked
+
+        return observe(index, due, looking)
+
+    observations = (visits or Revisit(index)).look(refs, observing)
+    copies |= kept(index, [ref for ref in refs if ref.run_id not in copies])
+    return observations, copies | refresh(index, _ended_since(refs, observations, copies))
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:

@@ -34,7 +34,7 @@ _REPEAT_S = 3600.0
 # tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
 _TAKE_TURN = r"""
 umask 077
-for tool in flock setsid tar mktemp; do
+for tool in flock setsid tar gzip mktemp; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
 unpack=$1 root=$2
@@ -61,7 +61,7 @@ case $owner in
     "$(stat -c %u "$incoming")" | 0) ;;
     *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
 esac
-tar -xmf - -C "$incoming" || exit
+tar -xzmf - -C "$incoming" || exit
 # Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
 # run from elsewhere, and is what was sent.
 own=$incoming

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import reading_answer
-from rlx.plan import Place, RunState
-from rlx.runs import supervisor
+from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted
 from rlx.runs.duration import duration, moment
-from rlx.runs.places import DEADLINE_S, Asked, ask
+from rlx.runs.places import Asked
+from rlx.runs.report import Looked, look
 from rlx.runs.run import RunRef
-from rlx.runs.state import Facts, Life, container_detail, derive_state, parse_report
+from rlx.runs.state import Facts, Life, container_detail, derive_state
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
     from rlx.runs.sightings import Sighting
 
-_MOST_IDS_A_CALL = 500
+Looking = Callable[[Sequence[RunRef]], Looked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +54,19 @@ class Observation:
     unreachable_since: float | None = None
 
 
-def observe(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
-    """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing."""
+def observe(index: Index, refs: Sequence[RunRef], looking: Looking = look) -> Mapping[str, Observation]:
+    """Each run's observation by its id, in the order of `refs`. A place that does not answer raises nothing.
+
+    `looking` asks the places of the runs that rlx started itself; adopted ones are asked meanwhile.
+    """
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
-        return _observed(index, refs, look(refs))
+        return _observed(index, refs, looking(refs))
     from rlx.runs.adopted.state import observe_adopted
 
-    own = [ref for ref in refs if ref not in adopted]
+    own = own_runs(refs)
     with ThreadPoolExecutor(1) as pool:
-        seen_own = pool.submit(lambda: _observed(index, own, look(own)))
+        seen_own = pool.submit(lambda: _observed(index, own, looking(own)))
         seen = {**observe_adopted(adopted), **seen_own.result()}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
 
@@ -73,15 +75,19 @@ def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[
     """What is known of these runs, by id, where their host has just failed to answer; nobody is asked."""
     from rlx.runs.adopted.state import unasked_adopted
 
-    adopted = [ref for ref in refs if is_adopted(ref)]
-    own = [ref for ref in refs if ref not in adopted]
+    adopted, own = [ref for ref in refs if is_adopted(ref)], own_runs(refs)
     return {
         **unasked_adopted(adopted, failure),
         **_observed(index, own, Asked((), {ref.place: failure for ref in own})),
     }
 
 
-def _observed(index: Index, refs: Sequence[RunRef], looked: Asked[dict[str, Facts]]) -> Mapping[str, Observation]:
+def own_runs(refs: Iterable[RunRef]) -> list[RunRef]:
+    """Those that rlx started itself."""
+    return [ref for ref in refs if not is_adopted(ref)]
+
+
+def _observed(index: Index, refs: Sequence[RunRef], looked: Looked) -> Mapping[str, Observation]:
     """Of runs that rlx started itself."""
     silent = looked.failures
     facts = {run_id: found for answer in looked.answers for run_id, found in answer.items()}
@@ -97,19 +103,6 @@ def _observed(index: Index, refs: Sequence[RunRef], looked: Asked[dict[str, Fact
     if distant:
         index.remember([seen[ref.run_id] for ref in distant], now)
     return seen
-
-
-def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Asked[dict[str, Facts]]:
-    """The facts of those runs that exist on their hosts, one answer a root."""
-
-    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
-        # Beyond this, naming them costs more than hearing about all.
-        named = ids if len(ids) <= _MOST_IDS_A_CALL else []
-        text = supervisor.call(place, "report", root, *named, timeout_s=deadline_s)
-        with reading_answer(place.host, "rlx status"):
-            return parse_report(text)
-
-    return ask(refs, report, deadline_s)
 
 
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rlx.errors import RlxError
 from rlx.plan import Place, RunState
@@ -12,6 +12,8 @@ from rlx.runs.observe import Observation, observe, unasked
 from rlx.runs.run import RunRef
 
 _LONGEST_PAUSE_S = 15.0
+
+Observing = Callable[[Index, Sequence[RunRef]], Mapping[str, Observation]]
 
 
 class Revisit:
@@ -28,10 +30,10 @@ class Revisit:
         now = time.monotonic()
         return [ref for ref in refs if ref.run_id not in self._seen or self._due.get(ref.place, now) <= now]
 
-    def look(self, refs: Sequence[RunRef]) -> Mapping[str, Observation]:
+    def look(self, refs: Sequence[RunRef], observing: Observing = observe) -> Mapping[str, Observation]:
         """Each run's observation by its id: a new one, or the last where it is not yet time to ask again."""
         due = self.due(refs)
-        self._seen |= observe(self._index, due)
+        self._seen |= observing(self._index, due)
         silent = {ref.place for ref in due if self._seen[ref.run_id].state is RunState.UNREACHABLE}
         for place in {ref.place for ref in due}:
             self._set_pause(place, min(_LONGEST_PAUSE_S, 1.0 + 2 * self._pauses.get(place, 0.0)) * (place in silent))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from rlx.errors import RlxError
-from rlx.hosts import transport_for
+from rlx.hosts import Completed, transport_for
+from rlx.hosts.parts import Part, run_part
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -21,9 +22,17 @@ def script() -> str:
 
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
     """What supervise.sh prints there. Raises RlxError with its complaint when it fails."""
-    cmd = Cmd("sh", "-s", "--", *arguments)
-    completed = transport_for(place).run(cmd, stdin=script().encode(), timeout_s=timeout_s)
+    completed = run_part(transport_for(place), part(*arguments), timeout_s)
+    return answer(place, arguments[0], completed, accept_codes)
+
+
+def part(*arguments: str) -> Part:
+    return Part(Cmd("sh", "-s", "--", *arguments), script().encode())
+
+
+def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:
+    """What a call printed. Raises RlxError with its complaint if it failed."""
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
-        raise RlxError(f"{place.host}: {NAME} {arguments[0]} failed: {complaint}")
+        raise RlxError(f"{place.host}: {NAME} {verb} failed: {complaint}")
     return completed.out.decode(errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from rlx.hosts import find_tree, local_site
+from rlx.hosts.trees import latest_tree
 from rlx.payload import config_tree
 from rlx.plan import FoundTree, Look
 from tests.backends.conftest import BASE, INSTALLED, merge
@@ -94,6 +96,24 @@ def test_keys_of_a_fork_pass_and_others_do_not(tmp_path: Path, fork: Path) -> No
     assert "RLX010" in complaint
     assert "trainer.noise_injection.sigma_start" in complaint
     assert "RLX010" in launch(tmp_path, PLAIN, mine, code=2)[1]
+
+
+def test_what_changed_since_the_last_launch_counts(tmp_path: Path, fork: Path) -> None:
+    mine = {"overrides": {"trainer.noise_injection.sigma_start": 0.02}}
+    assert launch(tmp_path, in_fork(fork), mine)[0] == {}
+    shutil.copy(released(INSTALLED) / "ppo_trainer.yaml", fork / "verl/trainer/config/ppo_trainer.yaml")
+    assert "trainer.noise_injection.sigma_start" in launch(tmp_path, in_fork(fork), mine, code=2)[1]
+
+
+def test_the_latest_tree_is_the_one_that_was_looked_at_last(tmp_path: Path) -> None:
+    cache = tmp_path / "trees"
+    assert latest_tree(cache) is None
+    cache.mkdir()
+    assert latest_tree(cache) is None
+    for name, used in (("a" * 64, 2), ("b" * 64, 3), ("c" * 64, 1), (".scratch", 9)):
+        (cache / name).mkdir()
+        os.utime(cache / name, (used, used))
+    assert latest_tree(cache) == cache / ("b" * 64)
 
 
 @pytest.mark.parametrize("entrypoint", ["verl.trainer.nla_main", "verl/trainer/nla_main.py"])

@@ -87,9 +87,9 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_the_launch_asks_less() -> None:
-    examined, findings = quick(LocalTransport(), Site())
-    assert set(examined.host.facts) == {"machine", "tools", "devices"}
-    assert not examined.host.silent
+    examined, findings, warnings = quick(LocalTransport(), Site(root="/var/tmp/rlx"))
+    assert set(examined.host.facts) == {"machine", "tools", "devices", "disk"}
+    assert not examined.host.silent and not warnings
     assert not {finding.id for finding in findings} & {"RLX510", "RLX520"}
 
 

@@ -196,7 +196,7 @@ def test_a_clock_that_is_a_day_off(ahead_s: int, words: str) -> None:
 def test_programs_that_are_missing() -> None:
     tools = "".join(
         f"{tool}=/usr/bin/{tool}\n"
-        for tool in ("tar", "mktemp", "setsid", "stat", "tail", "xargs", "grep", "awk", "od")
+        for tool in ("tar", "gzip", "mktemp", "setsid", "stat", "tail", "xargs", "grep", "awk", "od")
     )
     found = look({"tools": tools + "stat_format=yes\nsed=/bin/sed\n"})
     assert message(found, "RLX510") == "missing: flock, bash"

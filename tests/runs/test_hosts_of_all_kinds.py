@@ -33,7 +33,10 @@ ESCAPES = (
     "setsid bash -c 'trap \"\" TERM; echo escaped $$; while :; do sleep 0.2; done' &\nwhile :; do sleep 0.2; done\n"
 )
 # What supervise.sh calls; flock and bash have no counterpart in busybox.
-TOOLS = "awk cat cut date env grep head id ln mkdir mktemp mv od printf rm setsid sh sleep sort stat tail tar tee tr wc"
+TOOLS = (
+    "awk cat cut date env grep gzip head id ln mkdir mktemp mv od printf rm setsid sh sleep "
+    "sort stat tail tar tee tr wc"
+)
 
 
 def shell_only(folder: Path, shell: str) -> None:

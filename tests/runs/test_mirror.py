@@ -21,8 +21,9 @@ from rlx.evidence import read_evidence
 from rlx.plan import LOCAL
 from rlx.resources import payload_folder
 from rlx.runs import Index, RunPaths, RunRef
-from rlx.runs.copies import mirror, mirror_store, mirror_wire
-from rlx.runs.copies.mirror import copy_runs, refresh
+from rlx.runs.copies import copying, mirror_store, mirror_wire
+from rlx.runs.copies.copying import copy_runs
+from rlx.runs.copies.mirror import refresh
 from rlx.runs.copies.mirror_store import Cursor
 from tests.runs.another_user import commands_as_nobody
 from tests.runs.toys import home
@@ -210,7 +211,7 @@ def test_a_file_that_shrinks_while_it_is_read_shifts_no_other(run: Run, shrinkin
 def test_a_large_log_comes_in_several_calls(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run, range(1, 30))
     monkeypatch.setattr(mirror_wire, "_LOG_BYTES", 50_000)
-    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
+    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
     cursor = run.refresh(whole=False)
     assert cursor.left > 0
     cursor = run.refresh()
@@ -333,7 +334,7 @@ REFRESH = """
 import sys
 from pathlib import Path
 from rlx.plan import LOCAL
-from rlx.runs.copies.mirror import copy_runs, refresh
+from rlx.runs.copies.copying import copy_runs
 for _ in range(int(sys.argv[3])):
     copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)
 """

@@ -12,7 +12,7 @@ from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.plan import LOCAL, RunState
 from rlx.runs import Index, RunRef
-from rlx.runs.copies import mirror, mirror_wire
+from rlx.runs.copies import copying, mirror_wire
 from rlx.runs.copies.mirror import refresh
 from rlx.runs.judged import judge_runs
 from rlx.runs.overview import overview
@@ -120,7 +120,7 @@ def test_while_a_log_is_copied_nothing_is_concluded(
     (ref,) = start_far(loopback, f"head -c 30000000 /dev/zero | tr '\\0' '\\n'\n{STEPS}", "main")
     ended(ref)
     monkeypatch.setattr(mirror_wire, "_LOG_BYTES", 10 << 20)
-    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
+    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
     index = Index(home())
     verdict = overview(index, [ref])[0].verdict
     assert verdict.status is VerdictStatus.UNVERIFIED

@@ -7,6 +7,7 @@ the files that are there; so does rlx, wherever somebody looked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +51,15 @@ def _read(resolved: ResolvedRecipe, found: FoundTree) -> KeyTable | str:
         return found.problem
     backend = resolved.recipe.backend
     name = f"{found.version} on {found.where}"
-    return _read_folder(found.folder, TRAINERS[backend.engine == "megatron"], backend.config_name, name)
+    table = _read_folder(found.folder, TRAINERS[backend.engine == "megatron"], backend.config_name)
+    return replace(table, version=name) if isinstance(table, KeyTable) else table
 
 
 # The folder is named by the digest of its content, so it never changes.
 @cache
-def _read_folder(folder: Path, trainer: str, config_name: str | None, name: str) -> KeyTable | str:
+def _read_folder(folder: Path, trainer: str, config_name: str | None) -> KeyTable | str:
     try:
-        return read_key_source(folder, trainer, config_name, name)
+        return read_key_source(folder, trainer, config_name)
     except UsageError as problem:
         return problem.message
 

@@ -84,7 +84,7 @@ within() {
     until "$@"; do
         clock
         [ "$NOW" -lt "$until_s" ] || return 1
-        nap 0.05
+        nap 0.02
     done
 }
 

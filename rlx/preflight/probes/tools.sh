@@ -1,5 +1,5 @@
 # The programs that rlx and its launch scripts call, and whether they take the options that rlx gives them.
-for tool in sh bash tar mktemp setsid flock stat tail xargs grep awk sed od timeout tmux git python3; do
+for tool in sh bash tar gzip mktemp setsid flock stat tail xargs grep awk sed od timeout tmux git python3; do
     path=$(command -v "$tool" 2>/dev/null) && printf '%s=%s\n' "$tool" "$path"
 done
 # As supervise.sh takes its locks; 9 is its answer when somebody else has the lock, so the options are known.

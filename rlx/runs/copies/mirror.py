@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import HostError, reading_answer
+from rlx.hosts.errors import HostError
 from rlx.plan import Place, RunState
-from rlx.runs.copies import mirror_store, mirror_wire
+from rlx.runs.copies import mirror_store
+from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror_store import Cursor
-from rlx.runs.copies.mirror_wire import Frame
-from rlx.runs.places import DEADLINE_S, ask
+from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.state import recorded_end
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
 
-_PATIENCE_S = 10.0
-"""A status waits this long for logs of gigabytes; the rest comes with the next one."""
-_WHOLE_TIMEOUT_S = 120.0
 _WHOLE_DEADLINE_S = 24 * 3600.0
 
 
@@ -62,37 +58,45 @@ class Mirrored:
         return None if self.lacks else self.end
 
 
-def refresh(index: Index, refs: Iterable[RunRef], *, whole: bool = False) -> dict[str, Mirrored]:
+Copies = dict[str, Mirrored]
+"""By the ids of the runs."""
+
+
+def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Copies:
     """The files of these runs by id, after one call a place, all places at once; `whole`: as many as it takes.
 
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
-    home = index.path.parent / "mirror"
-    found: dict[str, Mirrored] = {}
-    distant: list[RunRef] = []
+    home = folder_of(index)
+
+    def copy(place: Place, root: str, ids: Sequence[str]) -> Copies:
+        return mirrored(home, copy_runs(home, place, root, ids, whole=whole))
+
+    distant = [ref for ref in refs if not ref.place.is_local]
+    return gathered(index, refs, ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S))
+
+
+def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copies:
+    """The files of these runs by id: of those on other machines what these answered, else as the copy was."""
+    home, found = folder_of(index), dict[str, Mirrored]()
+    for answer in asked.answers:
+        found |= answer
     for ref in refs:
         if ref.place.is_local:
             found[ref.run_id] = _near(ref)
-        else:
-            distant.append(ref)
-
-    def copy(place: Place, root: str, ids: Sequence[str]) -> dict[str, Mirrored]:
-        cursors = copy_runs(home, place, root, ids, whole=whole)
-        return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
-
-    asked = ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S)
-    for answer in asked.answers:
-        found |= answer
-    return found | {
-        ref.run_id: _as_it_was(home, ref.run_id, asked.failures[ref.place])
-        for ref in distant
-        if ref.run_id not in found
-    }
+        elif ref.run_id not in found:
+            found[ref.run_id] = _as_it_was(home, ref.run_id, asked.failures[ref.place])
+    return found
 
 
-def kept(index: Index, refs: Iterable[RunRef]) -> dict[str, Mirrored]:
+def folder_of(index: Index) -> Path:
+    """Where the copies of all runs are."""
+    return index.path.parent / "mirror"
+
+
+def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
     """The files of these runs by id as they are here; nobody is asked."""
-    home = index.path.parent / "mirror"
+    home = folder_of(index)
     return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
 
 
@@ -118,6 +122,10 @@ def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
     return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
 
 
+def mirrored(home: Path, cursors: Mapping[str, Cursor]) -> Copies:
+    return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
+
+
 def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
     return Mirrored(folder, lacks="; ".join(_lacking(cursor)))
 
@@ -132,47 +140,3 @@ def _lacking(cursor: Cursor) -> Iterable[str]:
         done = sum(file.bytes for file in waiting.values())
         total = done + sum(file.left for file in waiting.values())
         yield f"{what} still being copied: {done >> 20} of {math.ceil(total / 2**20)} MB"
-
-
-def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole: bool) -> dict[str, Cursor]:
-    """Bring the copies below `home` up to date, and say how far each goes. Raises RlxError for a host that is silent.
-
-    One call, and more where something is left: until nothing is (`whole`), or while a person would wait.
-    """
-    until, timeout_s = (math.inf, _WHOLE_TIMEOUT_S) if whole else (time.monotonic() + _PATIENCE_S, DEADLINE_S)
-    cursors = _copy_once(home, place, root, ids, timeout_s)
-    waiting = ids
-    while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
-        before = _reached(cursors, behind)
-        # Together they keep to the deadline of one call.
-        timeout_s = _WHOLE_TIMEOUT_S if whole else DEADLINE_S - _PATIENCE_S + until - time.monotonic()
-        cursors |= _copy_once(home, place, root, behind, timeout_s)
-        # What may not be read, or does not come for another reason, is not asked for without end.
-        waiting = behind if _reached(cursors, behind) != before else []
-    return cursors
-
-
-def _reached(cursors: Mapping[str, Cursor], ids: Sequence[str]) -> list[tuple[str, str, int]]:
-    return [(run_id, path, file.bytes) for run_id in ids for path, file in cursors[run_id].files.items()]
-
-
-def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_s: float) -> dict[str, Cursor]:
-    known = {
-        f"{run_id}/{path}": (file.inode, file.bytes)
-        for run_id in ids
-        for path, file in mirror_store.read_cursor(home / run_id).files.items()
-    }
-    now = time.time()
-    frames = mirror_wire.ask(place, root, ids, known, timeout_s)
-    with reading_answer(place.host, mirror_wire.NAME):
-        return {
-            run_id: _add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
-            for run_id in ids
-        }
-
-
-def _add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
-    try:
-        return mirror_store.add(folder, frames, now)
-    except OSError as problem:
-        raise RlxError(f"{folder}: {problem.strerror}", "is the disk full? what the host has is still there") from None

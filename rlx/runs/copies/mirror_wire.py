@@ -11,8 +11,9 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, NEEDLES
-from rlx.hosts import transport_for
+from rlx.hosts import Completed, transport_for
 from rlx.hosts.errors import reading_answer
+from rlx.hosts.parts import Part, run_part
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -51,6 +52,14 @@ class Frame:
         return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a place; `mark` is how the frames of its answer begin."""
+
+    mark: str
+    part: Part
+
+
 def ask(
     place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
 ) -> list[Frame]:
@@ -58,20 +67,28 @@ def ask(
 
     Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
     """
+    asked = request(root, ids, known, timeout_s)
+    return frames_of(place, asked, run_part(transport_for(place), asked.part, timeout_s))
+
+
+def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> Request:
     mark = secrets.token_hex(16)
     needles = "\n".join(needle.decode() for needle in NEEDLES)
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    cmd = Cmd("sh", "-s", "--", root, mark, needles, *limits)
-    done = transport_for(place).run(cmd, stdin=_request(mark, ids, known), timeout_s=timeout_s)
+    return Request(mark, Part(Cmd("sh", "-s", "--", root, mark, needles, *limits), _stdin(mark, ids, known)))
+
+
+def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:
+    """The answer to a request. Raises RlxError if it does not come to its end."""
     with reading_answer(place.host, NAME):
-        frames = parse_frames(_unpacked(done.out), mark) if done.code == 0 else None
+        frames = parse_frames(_unpacked(done.out), asked.mark) if done.code == 0 else None
     if frames is None:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"
         raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "ask again; rlx doctor looks at the host")
     return frames
 
 
-def _request(mark: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
+def _stdin(mark: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
     files = [f"{inode} {size} {path}" for path, (inode, size) in known.items()]
     lines = [f"answer <<'{mark}'", " ".join(ids), *files, mark, ""]
     return _script() + "\n".join(lines).encode(errors="surrogateescape")

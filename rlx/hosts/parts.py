@@ -1,0 +1,53 @@
+"""Several commands as one: over a long line, and with many hosts at once, a channel costs more than the work."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlx.hosts.transport import Completed, Transport
+from rlx.plan import Cmd
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A command and its stdin: lines of text, each ended."""
+
+    cmd: Cmd
+    stdin: bytes = b""
+
+
+def run_part(transport: Transport, part: Part, timeout_s: float) -> Completed:
+    """Raises HostError."""
+    return transport.run(part.cmd, stdin=part.stdin, timeout_s=timeout_s)
+
+
+def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> list[Completed]:
+    """One after the other in one command of `transport`, whatever becomes of each. Raises HostError.
+
+    A part that never ended, since the shell was killed, has the exit code of that shell.
+    """
+    mark = secrets.token_hex(16).encode()
+    done = transport.run(Cmd("sh", "-s"), stdin=b"".join(_packed(part, mark) for part in parts), timeout_s=timeout_s)
+    outs, errs = _split(done.out, mark), _split(done.err, mark)
+    return [
+        Completed(outs[i][0] if i < len(outs) else done.code, _text(outs, i), _text(errs, i)) for i in range(len(parts))
+    ]
+
+
+def _packed(part: Part, mark: bytes) -> bytes:
+    end = b"code=$?\nprintf '%s %s\\n' MARK $code\nprintf '%s %s\\n' MARK $code >&2\n".replace(b"MARK", mark)
+    command = part.cmd.raw().encode(errors="surrogateescape")
+    return b"%s <<'%s'\n%s%s\n%s" % (command, mark, part.stdin, mark, end)
+
+
+def _split(output: bytes, mark: bytes) -> list[tuple[int, bytes]]:
+    """What came before each mark, with the exit code at that."""
+    pieces = re.split(mark + rb" (\d{1,3})\n", output)
+    return [(int(code), text) for text, code in zip(pieces[::2], pieces[1::2], strict=False)]
+
+
+def _text(found: list[tuple[int, bytes]], position: int) -> bytes:
+    return found[position][1] if position < len(found) else b""
