@@ -87,7 +87,7 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     running = pace is not None and total is not None and not observation.state.is_terminal
     return Overview(
         ref=ref,
-        observation=_with_steps(observation, evidence.last_step),
+        observation=replace(observation, state=with_steps(observation.state, evidence.last_step)),
         evidence=evidence,
         verdict=judged.verdict,
         steps_done=done,
@@ -100,11 +100,6 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
     )
-
-
-def _with_steps(seen: Observation, steps: int) -> Observation:
-    last_known = with_steps(seen.last_known, steps) if seen.last_known else None
-    return replace(seen, state=with_steps(seen.state, steps), last_known=last_known)
 
 
 def _pace(evidence: Evidence) -> float | None:

@@ -86,7 +86,7 @@ def test_a_laptop_that_is_off_by_a_day(rig: Rig, laptop: Laptop, shifted: dict[s
     assert laptop.rlx("launch", "--plan", plans, env=shifted).code == 0
     (ref,) = laptop.runs()
     patiently(lambda: "step:1" in laptop.rlx("logs", "--since", "10m", env=shifted).out, "it was written just now")
-    assert "starting" in laptop.rlx("status", env=shifted).out
+    assert "running" in laptop.rlx("status", env=shifted).out
     # With the right clock again, the index holds a launch of yesterday or of tomorrow.
     assert laptop.see(ref).leader_live
     (later,) = laptop.launch(toy(laptop.site("h1"), "exit 0\n", arm="later"))

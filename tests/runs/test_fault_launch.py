@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +18,8 @@ from tests.rig import Container, Host, Rig
 from tests.runs.laptop import Laptop, patiently, toy
 
 COUNT = "echo once >>$RLX_RUN_DIR/count\n"
-# Files of some size on a narrow line, so that there is a time during which they travel.
-BALLAST = PlannedFile("ballast", "x" * 400_000)
+# Files of some size on a narrow line, so that there is a time during which they travel; no compression helps.
+BALLAST = PlannedFile("ballast", base64.b64encode(random.Random(1).randbytes(400_000)).decode())
 NARROW = 2_000_000
 
 MOMENTS: dict[str, Callable[[Path, str], object]] = {

@@ -66,7 +66,7 @@ def test_a_log_of_5_gb(host: Host, laptop: Laptop, ref: RunRef) -> None:
     out, most_kb = laptop.measured("status", "--json")
     assert most_kb < MOST_KB, f"{most_kb} kB"
     (row,) = json.loads(out)["runs"]
-    assert (row["state"], row["log_bytes"] > 4.8e9) == ("starting", True)
+    assert (row["state"], row["log_bytes"] > 4.8e9) == ("running", True)
     copies = [path for path in (laptop.home / "mirror").rglob("*") if path.is_file()]
     assert copies and sum(path.stat().st_size for path in copies) < 10_000_000
     # A follow begins near the end, and has the end.

@@ -97,7 +97,7 @@ members() {
 
 # ---- files of a run ------------------------------------------------------------------------------------------------
 
-# put FILE TEXT: the file has the old text or the new one, never half of it. No link that somebody put there is followed.
+# put FILE TEXT: the file has the old text or the new one, never half of it. No link in its place is followed.
 put() {
     set -C
     { printf '%s\n' "$2" >"$1.tmp.$$"; } 2>/dev/null

@@ -120,11 +120,11 @@ choose_first() {
     [ "$needed" -eq 0 ]
 }
 
-# claim PID: say on every device whose it is.
+# claim PID: say on every device whose it is; fails if that cannot be written.
 claim() {
     who=$(ident "$1") || return 0
     for number in $devices; do
-        (umask 022 && set -C && put "$leases/devices/$kind.$number/$(id -u)" "$who $run")
+        (umask 022 && put "$leases/devices/$kind.$number/$(id -u)" "$who $run") || return 1
     done
 }
 

@@ -70,6 +70,5 @@ start_here() {
 # pass_claim PID: from here on the devices are the supervisor's, also for others than this user, and it may start the
 # run. A holder that was killed before passed nothing on: its locks are free, and the run must not begin.
 pass_claim() {
-    claim "$1"
-    put "$STATE/claimed" "$1"
+    claim "$1" && put "$STATE/claimed" "$1"
 }

@@ -8,7 +8,8 @@ run() {
     mkdir "$STATE/started" 2>/dev/null || fail "this run was started before"
     { put "$STATE/supervisor" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
     within "$CLAIM_S" may_lead_or_never_will
-    may_lead || give_up 75 "its holder ended before it had passed on the devices; launch.sh was not started"
+    may_lead || give_up 75 \
+        "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
     beat &
     heart=$!
     start_leader "$2"
