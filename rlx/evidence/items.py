@@ -1,9 +1,9 @@
 """Scores item by item: the outputs that verl keeps of a validation (`trainer.validation_data_dir`).
 
-`<step>.jsonl` has a line for each sampled answer: input, output, gts (from 0.5 on), score, step, and what the reward
-function told besides (acc, …). Sources: verl/trainer/ppo/ray_trainer.py and v1/trainer_base.py, `_dump_generations`
-and `process_validation_metrics`. Lines without `uid` stand in the order of the data, the answers to one row together;
-from 0.9 on `uid` is `<row>_<session>_<turn>`, and the rows come in random order.
+`<step>.jsonl` has a line for each sampled answer: input, output, gts (from 0.6 on), score, step, reward, and what the
+reward function told besides (acc, …). Sources: verl 0.4 to 0.9, trainer/ppo/ray_trainer.py and v1/trainer_base.py,
+`_dump_generations`, and `process_validation_metrics`. Lines without `uid` stand in the order of the data, the answers
+to one row together; with the trainer v1, `uid` is `<row>_<session>_<turn>`, and the rows come in random order.
 
 Only digests of the texts are kept: answers may be gigabytes, the scores of a validation are not.
 """
@@ -121,7 +121,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
-    # The reward that verl averages is written as `score`, and again as `reward` since 0.5.
+    # The reward that verl averages is written as `score`, and again as `reward`.
     value = line.get("score") if variable == "reward" and "reward" not in line else line.get(variable)
     score, prompt = _score(value), line.get("input")
     if score is None or not isinstance(prompt, str):
