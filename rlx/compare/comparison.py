@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlx.compare.align import align, final, finite, last_common_step, peak
-from rlx.compare.config_diff import ConfigDifference, recipe_differences
 from rlx.compare.findings import pair_findings
-from rlx.compare.found import found_differences
+from rlx.compare.found import differences
 from rlx.compare.items import are_counts, is_share, item_count, why_not_binary
 from rlx.compare.metric import choose_metric
 from rlx.compare.proportions import TwoProportions, holm, two_proportions
@@ -82,14 +81,8 @@ def _pair(
         treatment=treatment,
         metric=metric,
         step=last_common_step(control.series, treatment.series),
-        differences=_differences(judged_control, judged),
+        differences=differences(judged_control, judged),
     )
-
-
-def _differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    declared = {*control.plan.treatment, *treatment.plan.treatment}
-    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
-    return recipes + found_differences(control, treatment)
 
 
 def _contrast(pair: Pair, not_binary: str) -> Contrast:

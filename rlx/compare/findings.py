@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rlx.compare.found import VALIDATION_DATA
+from rlx.compare.areas import VALIDATION_DATA
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
