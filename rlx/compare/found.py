@@ -38,10 +38,14 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     """Everything known that differs, what can move the result most first; within an area the recipe comes first."""
     declared = {*control.plan.treatment, *treatment.plan.treatment}
     recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
-    found = found_differences(control, treatment) + composed_differences(control, treatment)
+    found = (
+        *found_differences(control, treatment),
+        *composed_differences(control, treatment),
+        *_only_one_recorded(control, treatment),
+    )
     same_data = {f"data.{key}" for key in ("train", "val") if _same_data(control, treatment, key)}
     recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same_data else item for item in recipes)
-    return tuple(sorted(recipes + found, key=lambda item: item.area.rank))
+    return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
 
 
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
@@ -60,6 +64,13 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
         for key, mine, other in differing(left, right)
         if not any(f"{key}.".startswith(f"{name}.") for name in launched)
     )
+
+
+def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What one run did not record cannot be held against the other's: that is not the same as no difference."""
+    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in (control, treatment))
+    if left != right:
+        yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
 
 
 def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
