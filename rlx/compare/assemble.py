@@ -11,6 +11,7 @@ from rlx.compare.arms import ComparedArm, ComparedRun
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.found import differences
 from rlx.compare.items import item_count
+from rlx.compare.pace import pace
 from rlx.evidence import JudgedRun, core_metric, series
 
 Runs = Sequence[JudgedRun]
@@ -64,6 +65,7 @@ def _values_by_step(runs: Sequence[ComparedRun]) -> Mapping[int, list[float]]:
 def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
     values = finite(series(run.evidence, metric))
     expected = run.plan.expectations
+    speed = pace(run.evidence, run.plan.devices)
     return ComparedRun(
         run_id=run.run_id,
         label=label,
@@ -77,6 +79,9 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         series=values,
         peak=peak(values),
         final=final(values),
+        seconds_per_step=speed.seconds_per_step,
+        tokens_per_second=speed.tokens_per_second,
+        training_seconds=speed.training_seconds,
     )
 
 
