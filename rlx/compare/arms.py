@@ -16,7 +16,8 @@ class ComparedRun:
     """One run with its validation series. `label` is the shortest name that no other compared run has.
 
     `core_metric` is the validation metric that its own log shows, which need not be the one compared.
-    `seconds_per_step` and `tokens_per_second` are medians over its steps, None where it did not log them.
+    `seconds_per_step` and `tokens_per_second` are medians over its steps, `training_seconds` is all steps together;
+    None where it did not log them (see `pace`).
     """
 
     run_id: str
@@ -33,6 +34,7 @@ class ComparedRun:
     final: Point | None
     seconds_per_step: float | None = None
     tokens_per_second: float | None = None
+    training_seconds: float | None = None
 
     @property
     def finished(self) -> bool:

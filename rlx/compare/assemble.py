@@ -8,9 +8,10 @@ from statistics import fmean, stdev
 
 from rlx.compare.align import final, finite, peak
 from rlx.compare.arms import ComparedArm, ComparedRun
-from rlx.compare.config_diff import ConfigDifference, recipe_differences
-from rlx.compare.found import found_differences
+from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.found import differences
 from rlx.compare.items import item_count
+from rlx.compare.pace import pace
 from rlx.evidence import JudgedRun, core_metric, series
 
 Runs = Sequence[JudgedRun]
@@ -22,23 +23,18 @@ def compared_arms(arms: Sequence[Runs], metric: str) -> tuple[ComparedArm, ...]:
 
 
 def arm_differences(control: Runs, treatment: Runs) -> tuple[ConfigDifference, ...]:
-    """What differs between two arms, each key once: every treatment run against the control run with its seed.
+    """What differs between two arms, each key once, what can move the result most first.
 
-    Where an arm has several runs, the seeds are what it is sampled over and no difference.
+    Every treatment run is held against the control run with its seed. Where an arm has several runs, the seeds are
+    what it is sampled over and no difference.
     """
     of_one_run = len(control) == len(treatment) == 1
     found: dict[str, ConfigDifference] = {}
     for run in treatment:
-        for item in run_differences(_counterpart(control, run), run):
+        for item in differences(_counterpart(control, run), run):
             if of_one_run or item.key != SEED:
                 found.setdefault(item.key, item)
-    return tuple(found.values())
-
-
-def run_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    declared = {*control.plan.treatment, *treatment.plan.treatment}
-    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
-    return recipes + found_differences(control, treatment)
+    return tuple(sorted(found.values(), key=lambda item: item.area.rank))
 
 
 def _counterpart(control: Runs, run: JudgedRun) -> JudgedRun:
@@ -69,6 +65,7 @@ def _values_by_step(runs: Sequence[ComparedRun]) -> Mapping[int, list[float]]:
 def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
     values = finite(series(run.evidence, metric))
     expected = run.plan.expectations
+    speed = pace(run.evidence, run.plan.devices)
     return ComparedRun(
         run_id=run.run_id,
         label=label,
@@ -82,6 +79,9 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         series=values,
         peak=peak(values),
         final=final(values),
+        seconds_per_step=speed.seconds_per_step,
+        tokens_per_second=speed.tokens_per_second,
+        training_seconds=speed.training_seconds,
     )
 
 
