@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rlx.compare.items import are_counts
-from rlx.compare.paired import PairedItems, paired_items
+from rlx.compare.matching import MatchedItems
+from rlx.compare.paired import paired_items
 from rlx.compare.proportions import TwoProportions, two_proportions
 from rlx.compare.seeds import WelchSeeds, welch_seeds
 from rlx.compare.values import Pair, Test
-from rlx.evidence import ItemScores
 from rlx.plan import Finding, Severity
 
-# step -> run id -> its scores there
-Items = Mapping[int, Mapping[str, ItemScores]]
-NO_ITEMS: Items = {}
 
-
-def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, items: Items) -> Test | str:
+def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None) -> Test | str:
     """The test at the last common step, or the reason why there is none.
 
     Several seeds an arm: the treatment. Else two checkpoints: paired where the outputs per item are there, as two
@@ -27,8 +23,9 @@ def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, items:
         return reason
     if pair.has_seeds:
         return _treatment(pair, pair.step)
-    paired = _paired(pair, items.get(pair.step, {}))
-    return paired or not_binary or _two_shares(pair, pair.step)
+    if matched:
+        return paired_items(matched.control, matched.treatment)
+    return not_binary or _two_shares(pair, pair.step)
 
 
 def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
@@ -44,12 +41,6 @@ def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
 def _treatment(pair: Pair, step: int) -> WelchSeeds | str:
     control, treatment = ([run.series[step] for run in arm.runs] for arm in pair.arms)
     return welch_seeds(control, treatment)
-
-
-def _paired(pair: Pair, scores: Mapping[str, ItemScores]) -> PairedItems | str:
-    """The test of the outputs per item; "" where one of the two runs kept none."""
-    control, treatment = (scores.get(run.run_id) for run in pair.checkpoints)
-    return paired_items(control.scores, treatment.scores) if control and treatment else ""
 
 
 def _two_shares(pair: Pair, step: int) -> TwoProportions | str:

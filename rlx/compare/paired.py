@@ -8,14 +8,13 @@ never contradict each other, and both hold for small n, where the exact test giv
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
 from rlx.compare.levels import Z_POWER, Z_TWO_SIDED
 from rlx.compare.student import t_test
 
-Scores = Mapping[str, Sequence[float]]
 _BISECTIONS = 60
 
 
@@ -42,32 +41,26 @@ class PairedItems:
     method: str
 
 
-def paired_items(control: Scores, treatment: Scores) -> PairedItems | str:
-    """The test of two checkpoints on the items of both, or why there is none.
-
-    `control` and `treatment` hold the scores of each item's answers by item; both must have the same items.
-    """
-    if control.keys() != treatment.keys():
-        return f"the outputs per item name {len(control.keys() ^ treatment.keys())} items that only one run has"
-    pairs = [(fmean(control[item]), fmean(treatment[item])) for item in control]
-    differences = [right - left for left, right in pairs]
-    binary = all(len(scores) == 1 and scores[0] in (0, 1) for run in (control, treatment) for scores in run.values())
+def paired_items(control: Sequence[float], treatment: Sequence[float]) -> PairedItems | str:
+    """The test of two checkpoints, or why there is none. Both have the mean score of each item, in the same order."""
+    differences = [right - left for left, right in zip(control, treatment, strict=True)]
+    n, binary = len(differences), {*control, *treatment} <= {0, 1}
     if not binary and len(set(differences)) < 2:
-        return f"the scores of all {len(pairs)} items differ by the same amount: they show no spread to judge by"
+        return f"the scores of all {n} items differ by the same amount: they show no spread to judge by"
     better, worse = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
-    interval, p_value, spread = _binary(better, worse, len(pairs)) if binary else _means(differences)
+    interval, p_value, spread = _binary(better, worse, n) if binary else _means(differences)
     difference = fmean(differences)
     return PairedItems(
-        n=len(pairs),
-        control=fmean(left for left, _ in pairs),
-        treatment=fmean(right for _, right in pairs),
+        n=n,
+        control=fmean(control),
+        treatment=fmean(treatment),
         difference=difference,
         low=interval[0],
         high=interval[1],
         better=better,
         worse=worse,
         p_value=p_value,
-        detectable=(Z_TWO_SIDED + Z_POWER) * math.sqrt(spread / len(pairs)),
+        detectable=(Z_TWO_SIDED + Z_POWER) * math.sqrt(spread / n),
         items_needed=math.ceil(spread * ((Z_TWO_SIDED + Z_POWER) / difference) ** 2) if difference else None,
         method="McNemar's test, Tango's interval" if binary else "paired t test of item means",
     )

@@ -67,7 +67,7 @@ def welch_seeds(control: Sequence[float], treatment: Sequence[float]) -> WelchSe
         p_value=test.p_value,
         detectable=detectable_difference(test.error, test.df),
         runs_needed=runs_needed(test.difference, math.hypot(*spreads) / math.sqrt(2)),
-        method=f"Welch's t test, {test.df:.1f} degrees of freedom",
+        method=f"{_name(test, len(control), len(treatment))} t test, {test.df:.1f} degrees of freedom",
     )
 
 
@@ -96,6 +96,10 @@ def runs_needed(difference: float, spread: float) -> int | None:
         middle = (few + many) // 2
         few, many = (few, middle) if _shows(middle, difference, spread) else (middle, many)
     return many
+
+
+def _name(test: TTest, control: int, treatment: int) -> str:
+    return "Student's" if control != treatment and test.df == control + treatment - 2 else "Welch's"
 
 
 def _shows(runs: int, difference: float, spread: float) -> bool:
