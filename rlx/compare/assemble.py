@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from rlx.compare.align import final, finite, peak
-from rlx.compare.arms import ComparedArm, ComparedRun
+from rlx.compare.areas import Area
+from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.found import differences
 from rlx.compare.items import item_count
@@ -31,14 +32,24 @@ def arm_differences(control: Runs, treatment: Runs) -> tuple[ConfigDifference, .
     of_one_run = len(control) == len(treatment) == 1
     found: dict[str, ConfigDifference] = {}
     for run in treatment:
-        for item in differences(_counterpart(control, run), run):
+        for item in differences(*same_seed(control, [run])):
             if of_one_run or item.key != SEED:
                 found.setdefault(item.key, item)
-    return tuple(sorted(found.values(), key=lambda item: item.area.rank))
+    return _ranked(found.values())
 
 
-def _counterpart(control: Runs, run: JudgedRun) -> JudgedRun:
-    return next((each for each in control if each.seed == run.seed), control[0])
+def _within(runs: Runs) -> tuple[ConfigDifference, ...]:
+    """What the runs of one arm differ in, each key once, without what cannot move the result."""
+    found: dict[str, ConfigDifference] = {}
+    for run in runs[1:]:
+        for item in differences(runs[0], run):
+            if item.key != SEED and item.area is not Area.INCIDENTAL:
+                found.setdefault(item.key, item)
+    return _ranked(found.values())
+
+
+def _ranked(found: Iterable[ConfigDifference]) -> tuple[ConfigDifference, ...]:
+    return tuple(sorted(found, key=lambda item: item.area.rank))
 
 
 def _arm(judged: Runs, label: str, metric: str) -> ComparedArm:
@@ -53,6 +64,7 @@ def _arm(judged: Runs, label: str, metric: str) -> ComparedArm:
         spread={step: stdev(each) for step, each in values.items()} if len(runs) > 1 else {},
         peak=peak(mean),
         final=final(mean),
+        differences=_within(judged),
     )
 
 
