@@ -99,8 +99,13 @@ def exact_rows(comparison: Comparison) -> Iterator[list[Cell]]:
 
 def _exact_cells(arm: ComparedArm, step: int, value: float | None) -> list[Cell]:
     """The mean of the arm; where it has several runs their standard deviation and the value of each, too."""
-    several = [arm.spread.get(step), *(run.series.get(step) for run in arm.runs)] if len(arm.runs) > 1 else []
-    return [_cell(arm, "" if each is None else repr(each)) for each in (value, *several)]
+    together = [_cell(arm, _exact(each)) for each in (value, arm.spread.get(step))]
+    alone = [Cell(_exact(run.series.get(step)), run.verdict.status.value if run.struck else "") for run in arm.runs]
+    return [*together, *alone] if len(arm.runs) > 1 else together[:1]
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else repr(value)
 
 
 def _cell(arm: ComparedArm, text: str) -> Cell:
