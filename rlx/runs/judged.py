@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
+from rlx.evidence.printed_config import read_printed_config
 from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
 from rlx.runs.composed import read_composed
@@ -140,9 +141,10 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
-    """What the container really composed: a file of a fork may set what no recipe names."""
-    config = read_composed(RunPaths(copy.run_dir).latest)
-    return replace(run, provenance={**run.provenance, "config": config}) if config else run
+    """What the container composed, and what it printed of that: the files of a fork may say what no recipe does."""
+    attempt = RunPaths(copy.run_dir).latest
+    found = {"config": read_composed(attempt), "printed_config": read_printed_config(attempt / "log")}
+    return replace(run, provenance={**run.provenance, **{kind: tree for kind, tree in found.items() if tree}})
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

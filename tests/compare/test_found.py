@@ -145,6 +145,14 @@ def test_what_the_entry_of_a_host_adds() -> None:
     assert keys(control, other) == ["host.env.HCCL_OP_EXPANSION_MODE"]
 
 
+def test_either_kind_of_configuration_is_held_against_its_own() -> None:
+    written, printed = {"a": "${b}", "b": 1}, {"a": 1, "b": 1}
+    launched = run(config=written, printed_config=printed)
+    assert keys(launched, run("aqn", printed_config={"a": 1, "b": 2})) == ["config b"]
+    assert keys(launched, run("aqn", config=printed)) == ["config a"]
+    assert keys(launched, run("aqn")) == keys(run(), run("aqn", printed_config=printed)) == []
+
+
 def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:
     bare = RunBuilder(arm="aqn", series={116: 0.7}, provenance={"files": {}}).judged()
     (found,) = differences(RunBuilder(provenance=RECORD).judged(), bare)
