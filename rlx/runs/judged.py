@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.evidence.printed_config import read_printed_config
 from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
-from rlx.runs.composed import read_composed
+from rlx.runs.composed import configurations
 from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
@@ -141,10 +140,7 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
-    """What the container composed, and what it printed of that: the files of a fork may say what no recipe does."""
-    attempt = RunPaths(copy.run_dir).latest
-    found = {"config": read_composed(attempt), "printed_config": read_printed_config(attempt / "log")}
-    return replace(run, provenance={**run.provenance, **{kind: tree for kind, tree in found.items() if tree}})
+    return replace(run, provenance={**run.provenance, **configurations(RunPaths(copy.run_dir).latest)})
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
