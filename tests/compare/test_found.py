@@ -83,6 +83,7 @@ def test_what_can_move_the_result_most_comes_first() -> None:
         ("config actor_rollout_ref.rollout.dtype", Area.MODEL),
         ("config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", Area.LAYOUT),
         ("config trainer.logger", Area.INCIDENTAL),
+        ("config trainer.total_training_steps", Area.TRAINING),
         ("config algorithm.norm_adv_by_std_in_grpo", Area.TRAINING),
         ("file payload/reward.py", Area.REWARD),
         ("file payload/rlx_aqn.py", Area.CODE),
