@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlx.compare import Comparison, Contrast, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
 from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState, Site
 
 METRIC = "val-core/gsm8k/acc/mean@1"
 
 
+def one_run_each(control: JudgedRun, treatments: Sequence[JudgedRun], metric: str | None = None) -> Comparison:
+    return compare([control], [[run] for run in treatments], metric)
+
+
 @dataclass(frozen=True)
 class RunBuilder:
-    """One run of the recipe below. `series` are the values of `metric` by step; `rows` is n by the log."""
+    """One run of the recipe below. `series` are the values of `metric` by step; `rows` is n by the log. `metrics`
+    stands for all of the log instead."""
 
     arm: str = "baseline"
     series: Mapping[int, float] = field(default_factory=dict)
@@ -30,6 +36,8 @@ class RunBuilder:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     noise: NoiseSchedule | None = None
     run_id: str = ""
+    command: tuple[str, ...] = ()
+    metrics: Mapping[int, Mapping[str, float]] | None = None
 
     def judged(self) -> JudgedRun:
         return JudgedRun(
@@ -39,13 +47,16 @@ class RunBuilder:
             seed=self.seed,
             plan=self.plan(),
             evidence=Evidence(
-                metrics={step: {self.metric: value, **self.more_metrics} for step, value in self.series.items()},
+                metrics=self.metrics or self._metrics(),
                 totals=Totals(validation_rows=self.rows),
             ),
             verdict=Verdict(self.status, (), f"{self.status.value}, in a sentence", ""),
             state=self.state,
             provenance=self.provenance,
         )
+
+    def _metrics(self) -> Mapping[int, Mapping[str, float]]:
+        return {step: {self.metric: value, **self.more_metrics} for step, value in self.series.items()}
 
     def plan(self) -> LaunchPlan:
         data = {"train": "~/gsm8k/train.parquet", "val": "~/gsm8k/test.parquet"}
@@ -57,7 +68,7 @@ class RunBuilder:
             backend="verl",
             backend_version="0.9.1",
             site=Site(),
-            command=(),
+            command=self.command,
             env={},
             secrets=(),
             files=(),
@@ -79,3 +90,20 @@ class RunBuilder:
             noise=self.noise,
             reports_probability_gap=True,
         )
+
+
+LR_CONTROL = RunBuilder(recipe={"train": {"lr": 1e-6}})
+LR_TREATMENT = RunBuilder(arm="fast", recipe={"train": {"lr": 2e-6}}, treatment=("train.lr",))
+
+
+def arm(builder: RunBuilder, finals: Sequence[float], **changes: Any) -> list[JudgedRun]:
+    """One run a value at step 6, with seeds from 1."""
+    return [
+        replace(builder, seed=seed, series={0: 0.1, 6: final}, **changes).judged()
+        for seed, final in enumerate(finals, start=1)
+    ]
+
+
+def only(comparison: Comparison) -> Contrast:
+    (contrast,) = comparison.contrasts
+    return contrast
