@@ -67,9 +67,9 @@ def logs(
 def _copy_adopted(refs: Sequence[RunRef]) -> None:
     """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
     from rlx.cli.output import narrate
-    from rlx.runs.adopted.log_copy import is_adopted, refresh_all
+    from rlx.runs.adopted.log_copy import refresh_all
 
-    for _, problem in refresh_all([ref for ref in refs if is_adopted(ref)]).values():
+    for _, problem in refresh_all(refs).values():
         if problem is not None:
             narrate(f"rlx: {problem.message}; from the copy made before")
 
