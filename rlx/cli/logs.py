@@ -173,9 +173,12 @@ def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
 
 
 def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
-    """A lost run records no end, so its log has none either."""
+    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
     from rlx.runs import observe
+    from rlx.runs.adopted.source import is_adopted
 
-    for run_id, seen in observe(index, refs).items():
-        if seen.state is RunState.LOST:
-            came.put((run_id, None))
+    seen = observe(index, refs)
+    for ref in refs:
+        state = seen[ref.run_id].state
+        if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):
+            came.put((ref.run_id, None))

@@ -1,33 +1,55 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, one function an id."""
+"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX718 and RLX920, one function an id."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from rlx.compare.found import VALIDATION_DATA
+from rlx.compare.areas import VALIDATION_DATA, Area
+from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
 # With another value of one of these the validation measures something else.
 EVALUATION_KEYS = frozenset({"eval.n", "eval.temperature", "eval.noise", VALIDATION_DATA})
 _NAMED = 5
+_GENERATION_DTYPE = ("model.dtype", "rollout.dtype")
 
 
 def pair_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about one control and one treatment, in order of their ids."""
-    checks = (arms_do_not_differ, other_evaluation, undeclared, no_common_step, one_seed)
+    checks = (
+        nothing_says_what_differs,
+        arms_do_not_differ,
+        other_evaluation,
+        undeclared,
+        no_common_step,
+        one_seed,
+        other_precision,
+    )
     return tuple(finding for check in checks for finding in check(pair))
 
 
+def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
+    """Of runs that were taken in by their logs alone."""
+    if any(item.key == RECIPE for item in pair.differences):
+        yield Finding(
+            "RLX718",
+            Severity.WARNING,
+            f"no recipe says what differs between {pair.control.label} and {pair.treatment.label}: "
+            "data, model, training and evaluation may",
+            "take both in with --recipe",
+        )
+
+
 def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
-    if {difference.key for difference in pair.differences} <= {"seed"}:
+    if all(item.key == "seed" or item.area is Area.INCIDENTAL for item in pair.differences):
         labels = f"{pair.control.label} and {pair.treatment.label}"
         yield Finding(
             "RLX901",
             Severity.ERROR,
-            f"{labels} are the same experiment: their recipes and what the hosts had do not differ",
+            f"{labels} are the same experiment: nothing differs that could move the result",
             "compare runs of different arms, or check that the arm's keys change what they mean to (rlx show RECIPE)",
         )
 
@@ -44,15 +66,16 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
 
 
 def undeclared(pair: Pair) -> Iterator[Finding]:
-    rest = [item for item in pair.differences if not item.declared and item.key not in EVALUATION_KEYS]
+    """Confounders, what can move the result most first: that is the order of the differences."""
+    told = EVALUATION_KEYS | {RECIPE}
+    rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest:
         return
-    named = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in rest[:_NAMED])
-    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    harmless = all(item.area is Area.INCIDENTAL for item in rest)
     yield Finding(
         "RLX903",
-        Severity.WARNING,
-        f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named}{more}",
+        Severity.NOTE if harmless else Severity.WARNING,
+        f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named(rest)}",
         "launch both arms from one recipe, at the same time, with the same seeds",
     )
 
@@ -61,7 +84,7 @@ def no_common_step(pair: Pair) -> Iterator[Finding]:
     if pair.step is None:
         # While a run goes on, the common step may still come.
         severity = Severity.ERROR if pair.finished else Severity.NOTE
-        have = " and ".join(f"{run.label} has {_steps_text(list(run.series))}" for run in pair.runs)
+        have = " and ".join(f"{arm.label} has {_steps_text(list(arm.series))}" for arm in pair.arms)
         yield Finding(
             "RLX904",
             severity,
@@ -71,12 +94,33 @@ def no_common_step(pair: Pair) -> Iterator[Finding]:
 
 
 def one_seed(pair: Pair) -> Iterator[Finding]:
-    yield Finding(
-        "RLX905",
-        Severity.NOTE,
-        f"one seed per arm: nothing follows about the treatment ({pair.treatment.label})",
-        "launch both arms with several seeds",
-    )
+    if not pair.has_seeds:
+        yield Finding("RLX905", Severity.NOTE, one_seed_words(pair), "launch both arms with several seeds")
+
+
+def one_seed_words(pair: Pair) -> str:
+    single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
+    which = "one seed per arm" if len(single) == 2 else f"one seed of {' and '.join(single)}"
+    return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
+
+
+def other_precision(pair: Pair) -> Iterator[Finding]:
+    """Declared or not: the weights that generate are rounded, so two precisions validate two models."""
+    for item in pair.differences:
+        if item.key.endswith(_GENERATION_DTYPE):
+            yield Finding(
+                "RLX920",
+                Severity.WARNING,
+                f"the arms are validated in different precision ({item.key}: {brief(item.control)} → "
+                f"{brief(item.treatment)}): a part of the difference may be that of the rounding",
+                "validate both checkpoints in the same precision, too",
+            )
+
+
+def named(differences: Sequence[ConfigDifference]) -> str:
+    """The first few in words: `train.lr: 1e-06 → 2e-06; seed: 1 → 2 and 3 more`."""
+    words = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in differences[:_NAMED])
+    return f"{words} and {len(differences) - _NAMED} more" if len(differences) > _NAMED else words
 
 
 def brief(value: Any, limit: int = 60) -> str:
@@ -86,15 +130,19 @@ def brief(value: Any, limit: int = 60) -> str:
 
 
 def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
-    control, treatment = pair.control.items.n, pair.treatment.items.n
-    if control and treatment and control != treatment:
-        yield "the size of the validation set", control, treatment
-    metrics = pair.control.core_metric, pair.treatment.core_metric
-    if pair.step is None and all(metrics) and metrics[0] != metrics[1]:
-        yield "the metric", *metrics
+    control, treatment = ({run.items.n for run in arm.runs if run.items.n} for arm in pair.arms)
+    if control and treatment and len(control | treatment) > 1:
+        yield "the size of the validation set", _listed(control), _listed(treatment)
+    metrics = [{run.core_metric for run in arm.runs if run.core_metric} for arm in pair.arms]
+    if pair.step is None and all(metrics) and metrics[0].isdisjoint(metrics[1]):
+        yield "the metric", _listed(metrics[0]), _listed(metrics[1])
     for item in pair.differences:
         if item.key in EVALUATION_KEYS:
             yield item.key, brief(item.control), brief(item.treatment)
+
+
+def _listed(values: Collection[object]) -> str:
+    return " and ".join(sorted(map(str, values)))
 
 
 def _steps_text(steps: list[int]) -> str:

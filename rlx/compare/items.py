@@ -19,13 +19,13 @@ class ItemCount:
     source: str
 
 
-def item_count(planned: int | None, logged: int | None) -> ItemCount:
-    """n from what the plan promised and what the log reports."""
+def item_count(planned: int | None, logged: int | None, plan: str = "the plan") -> ItemCount:
+    """n from what was promised and what the log reports. `plan`: who promised it, in words."""
     if logged is None:
-        return ItemCount(planned, "the plan; the log does not say" if planned else "neither the plan nor the log says")
+        return ItemCount(planned, f"{plan}; the log does not say" if planned else f"neither {plan} nor the log says")
     if planned is None or planned == logged:
-        return ItemCount(logged, "the plan and the log" if planned else "the log")
-    return ItemCount(logged, f"the log; the plan says {planned}")
+        return ItemCount(logged, f"{plan} and the log" if planned else "the log")
+    return ItemCount(logged, f"the log; {plan} says {planned}")
 
 
 def why_not_binary(metric: str, data_sources: int) -> str:
@@ -47,10 +47,10 @@ def is_share(metric: str, values: Collection[float]) -> bool:
 
 def are_counts(values: Collection[float], n: int) -> bool:
     """Whether every value can be k correct answers out of n, as far as the printed decimals tell."""
-    slack = max(1e-4, 0.501 * n * 10.0 ** -_decimals(values))
+    slack = max(1e-4, 0.501 * n * 10.0 ** -printed_decimals(values))
     return all(0 <= value <= 1 and abs(value * n - round(value * n)) <= slack for value in values)
 
 
-def _decimals(values: Collection[float]) -> int:
+def printed_decimals(values: Collection[float]) -> int:
     """The decimals that the log prints: the most that any value has, so that a lone 0.5 does not count as rounded."""
     return max((len(repr(value).partition(".")[2]) for value in values if math.isfinite(value)), default=0)

@@ -65,10 +65,11 @@ def _copies(paths: Sequence[Path], attempts: Path) -> list[_Part]:
 
 
 def _refuse_twice(index: Index, run_name: str, parts: Sequence[_Part]) -> None:
-    known = {part.digest: part.path for part in parts}
-    if len(known) < len(parts):
-        twice = next(part for part in parts if known[part.digest] != part.path or parts.count(part) > 1)
-        raise UsageError(f"{twice.path} and {known[twice.digest]} are the same log", "name it once")
+    known: dict[str, Path] = {}
+    for part in parts:
+        if part.digest in known:
+            raise UsageError(f"{part.path} is the same log as {known[part.digest]}", "name it once")
+        known[part.digest] = part.path
     for run_dir in run_dirs(index.path.parent, run_name):
         for digest in read_source(run_dir).digests:
             if digest in known:
