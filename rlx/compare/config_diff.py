@@ -33,13 +33,16 @@ def recipe_differences(
 ) -> tuple[ConfigDifference, ...]:
     """Differences of two resolved recipes, the declared ones marked. `declared` holds dotted keys of either arm."""
     if not (control and treatment):
-        known = ["given" if recipe else "none" for recipe in (control, treatment)]
-        return (ConfigDifference(RECIPE, *known),)
+        return (ConfigDifference(RECIPE, _known(control), _known(treatment)),)
     return tuple(
         ConfigDifference(key, left, right, _is_declared(key, declared), area_of(key))
         for key, left, right in differing(control, treatment)
         if key.split(".")[0] not in COSMETIC
     )
+
+
+def _known(recipe: Mapping[str, Any]) -> str:
+    return "known" if recipe else "not known"
 
 
 def differing(control: Any, treatment: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, unverified
 from rlx.plan import Expectations, RunState
@@ -15,10 +18,10 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
     """
     if evidence.missing:
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
-    charges = [_without_recipe()]
+    charges = [*conflict_charges(evidence.conflicts), _without_recipe()]
     if state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
-        charges += completeness(evidence, expectations, RunState.FINISHED)
+        charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED)
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst = charges[0]
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {reached(evidence, expectations)}"
