@@ -15,6 +15,7 @@ from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read import read_evidence, read_log
 from rlx.evidence.records import conflicts, overlaps
 from rlx.evidence.scan import MAX_LINE_BYTES
+from rlx.evidence.schedule import training_steps
 from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.verdict import Verdict, VerdictStatus
@@ -42,4 +43,5 @@ __all__ = [
     "read_items",
     "read_log",
     "series",
+    "training_steps",
 ]
