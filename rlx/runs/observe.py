@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.hosts.errors import reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted.log_copy import is_adopted
+from rlx.runs.adopted.source import is_adopted
 from rlx.runs.duration import duration, moment
 from rlx.runs.places import DEADLINE_S, Asked, ask
 from rlx.runs.run import RunRef
