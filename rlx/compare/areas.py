@@ -65,6 +65,7 @@ _FACTS = {
         "train.save_every",
     ),
     Area.CODE: (
+        "rlx",
         "git commit",
         "commit of *",
         "uncommitted changes of *",
@@ -82,6 +83,7 @@ _FACTS = {
         "image",
         "ascend *",
         "env.*",
+        "host.*",
         *(f"package {name}" for name in _STACK.split()),
     ),
 }
@@ -103,6 +105,7 @@ _HYDRA = {
     Area.DATA: ("data.*",),
     Area.MODEL: ("*.model.*", "*.dtype", "*mixed_precision*"),
     Area.REWARD: ("*reward*",),
+    Area.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
     Area.INCIDENTAL: ("trainer.*", "global_profiler.*", "*.profiler.*", "*_target_", "hydra.*"),
 }
 

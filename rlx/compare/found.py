@@ -11,6 +11,7 @@ from rlx.compare.areas import CONFIG, TRAINING_DATA, VALIDATION_DATA, Area, area
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.evidence import JudgedRun
 
+_PACKAGE = "package "
 _FACTS = {
     "python": "python",
     "platform": "platform",
@@ -19,7 +20,7 @@ _FACTS = {
     "git_commit": "git commit",
 }
 _SECTIONS = {
-    "packages": "package",
+    "packages": _PACKAGE.strip(),
     "ascend": "ascend",
     "hardware": "hardware",
     "code": "code",
@@ -31,6 +32,8 @@ _DATA = {"train": TRAINING_DATA, "val": VALIDATION_DATA}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
+# As Hydra wrote it, and as the log shows it.
+_CONFIGS = ("config", "printed_config")
 _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
@@ -41,6 +44,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     found = (
         *found_differences(control, treatment),
         *composed_differences(control, treatment),
+        *_host_differences(control, treatment),
         *_only_one_recorded(control, treatment),
     )
     same_data = {f"data.{key}" for key in ("train", "val") if _same_data(control, treatment, key)}
@@ -51,19 +55,26 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
     """Where the configurations that the two containers composed differ although neither launch sets the key.
 
-    What a launch sets follows from its recipe, whose differences are named already.
+    What a launch sets follows from its recipe, whose differences are named already. A run that rlx did not launch has
+    only what it printed: values in place of interpolations, so that either kind is held against its own.
     """
-    left, right = (run.provenance.get(CONFIG) for run in (control, treatment))
-    if not (isinstance(left, Mapping) and isinstance(right, Mapping)):
+    kind = next((each for each in _CONFIGS if control.provenance.get(each) and treatment.provenance.get(each)), None)
+    if kind is None:
         return ()
-    launched = {
-        match[1] for run in (control, treatment) for word in run.plan.command if (match := _OVERRIDE.match(word))
-    }
+    have_recipes = control.plan.recipe and treatment.plan.recipe
+    words = control.plan.command + treatment.plan.command if have_recipes else ()
+    launched = {match[1] for word in words if (match := _OVERRIDE.match(word))}
     return tuple(
         ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
-        for key, mine, other in differing(left, right)
+        for key, mine, other in differing(control.provenance[kind], treatment.provenance[kind])
         if not any(f"{key}.".startswith(f"{name}.") for name in launched)
     )
+
+
+def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What the entries of the two hosts add to a run."""
+    left, right = ({"env": run.plan.site.env, "setup": run.plan.site.setup} for run in (control, treatment))
+    yield from (ConfigDifference(key, a, b, area=area_of(key)) for key, a, b in differing(left, right, "host"))
 
 
 def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
@@ -80,18 +91,25 @@ def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
 
 
 def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing."""
+    """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing.
+
+    A package that only one of them has is a difference; a file is none, since it belongs to the treatment.
+    """
     left, right = dict(_facts(control)), dict(_facts(treatment))
+    recorded = all("packages" in run.provenance for run in (control, treatment))
     return tuple(
-        ConfigDifference(key, left[key], right[key], area=area_of(key))
-        for key in left
-        if key in right and left[key] != right[key]
+        ConfigDifference(key, left.get(key), right.get(key), area=area_of(key))
+        for key in {**left, **right}
+        if left.get(key) != right.get(key)
+        and ((key in left and key in right) or (recorded and key.startswith(_PACKAGE)))
     )
 
 
 def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
     """(name, value) of everything the run recorded; `error: …` stands where it could not find out."""
     known = run.provenance
+    if "rlx" in run.submitted_by:
+        yield "rlx", run.submitted_by["rlx"]
     yield from ((word, known[key]) for key, word in _FACTS.items() if key in known)
     for section, word in _SECTIONS.items():
         facts = known.get(section)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import ItemScores, read_items
+from rlx.evidence import ItemScores, read_evidence, read_items, series
 
 ACC = "val-core/openai/gsm8k/acc/mean@1"
 ROWS = st.lists(
@@ -146,6 +146,17 @@ def test_lines_that_name_their_source(tmp_path: Path) -> None:
 def test_lines_that_do_not(tmp_path: Path) -> None:
     found = read(tmp_path, [line("a", acc=1)])
     assert found is not None and found.source is None
+
+
+@pytest.mark.parametrize("arm", ["baseline", "aqn"])
+def test_recorded_outputs_are_what_the_log_is_the_mean_of(arm: str) -> None:
+    cases = Path(__file__).parent.parent / "cases" / "pairs" / "tiny-cpu"
+    (attempt,) = cases.glob(f"tiny-cpu-{arm}-*/attempts/1")
+    logged = series(read_evidence([attempt]), metric := "val-core/rlx/tiny-addition/acc/mean@1")
+    assert list(logged) == [0, 5, 10, 15, 20]
+    for step, value in logged.items():
+        found = read_items(attempt / "validation", step, metric)
+        assert found is not None and len(found.scores) == 100 and found.mean == pytest.approx(value, abs=1e-12)
 
 
 def test_no_file_and_no_lines(tmp_path: Path) -> None:
