@@ -10,12 +10,11 @@ import typer
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import LaunchPlan, Place
+    from rlx.plan import Place
 
 # The path begins at the first :/ or :~/ that is no part of a URL; what is behind it may hold anything.
 _HOST = r"ssh://[^/:\[]*(?:\[[^\]]*\])?(?::\d+)?|[^:/]+"
 _LOG = re.compile(rf"(?P<host>{_HOST})(?::(?P<container>[^:/]+))?:(?P<path>~?/.+)", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def adopt(
@@ -36,11 +35,11 @@ def adopt(
     """
     from rlx.cli.output import narrate, print_json
     from rlx.cli.selection import open_index
+    from rlx.cli.taken_in import plan_of
     from rlx.runs.adopted.adopt import adopt as take_in
 
     place, path = parse_log(log)
-    plan = _plan(name, arm, recipe, seed)
-    ref = take_in(open_index(), place, path, plan, planned=recipe is not None)
+    ref = take_in(open_index(), place, path, plan_of(name, arm, recipe, seed))
     if as_json:
         print_json({"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)})
     else:
@@ -62,30 +61,3 @@ def parse_log(text: str) -> tuple[Place, str]:
     # An empty container is none, also where the host's entry names one: the log is the host's own.
     site = site_of(match["host"], match["container"] or "")
     return replace(site.place, inside=site.container), match["path"]
-
-
-def _plan(name: str, arm: str | None, recipe: str | None, seed: int | None) -> LaunchPlan:
-    from dataclasses import replace
-
-    from rlx.runs.adopted.adopt import unplanned
-
-    for label, text in (("--name", name), ("--arm", arm or "main")):
-        if not _NAME.fullmatch(text):
-            raise UsageError(f"{label} {text!r}", "use up to 100 letters, digits and . _ - (not first)")
-    if recipe is None:
-        return unplanned(name, arm or "main", 1 if seed is None else seed, "verl")
-    return replace(_recipe_plan(recipe, arm, seed), name=name)
-
-
-def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
-    from rlx.cli.planning import draft_plans
-    from rlx.cli.site import Target
-    from rlx.hosts import Host
-    from rlx.plan import LOCAL, Site
-
-    nowhere = Target(Host(LOCAL.host), Site())
-    plans = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere)
-    if len(plans) > 1:
-        arms = ", ".join(plan.arm for plan in plans)
-        raise UsageError(f"{recipe} has several arms: {arms}", "say which one the log is of: --arm")
-    return plans[0]

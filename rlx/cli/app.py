@@ -15,6 +15,7 @@ from rlx.cli import (
     data,
     doctor,
     hosts,
+    import_,
     init,
     launch,
     logs,
@@ -79,6 +80,7 @@ _COMMANDS = (
     doctor.doctor,
     launch.launch,
     adopt.adopt,
+    import_.import_,
     status.status,
     logs.logs,
     attach.attach,
@@ -88,7 +90,8 @@ _COMMANDS = (
     pull.pull,
 )
 for command in _COMMANDS:
-    app.command()(command)
+    # Python keeps the word `import` for itself.
+    app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(hosts.hosts)
 
 

@@ -67,9 +67,9 @@ def logs(
 def _copy_adopted(refs: Sequence[RunRef]) -> None:
     """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
     from rlx.cli.output import narrate
-    from rlx.runs.adopted.log_copy import is_adopted, refresh_all
+    from rlx.runs.adopted.log_copy import refresh_all
 
-    for _, problem in refresh_all([ref for ref in refs if is_adopted(ref)]).values():
+    for _, problem in refresh_all(refs).values():
         if problem is not None:
             narrate(f"rlx: {problem.message}; from the copy made before")
 
@@ -173,9 +173,12 @@ def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
 
 
 def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
-    """A lost run records no end, so its log has none either."""
+    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
     from rlx.runs import observe
+    from rlx.runs.adopted.source import is_adopted
 
-    for run_id, seen in observe(index, refs).items():
-        if seen.state is RunState.LOST:
-            came.put((run_id, None))
+    seen = observe(index, refs)
+    for ref in refs:
+        state = seen[ref.run_id].state
+        if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):
+            came.put((ref.run_id, None))

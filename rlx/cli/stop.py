@@ -60,7 +60,7 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
 
 def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
     from rlx.runs import observe, resolve
-    from rlx.runs.adopted.log_copy import is_adopted
+    from rlx.runs.adopted.source import is_adopted
 
     if bool(names) == everything:
         raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")

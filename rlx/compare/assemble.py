@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from rlx.compare.align import final, finite, peak
 from rlx.compare.areas import Area
 from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
-from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.found import differences
 from rlx.compare.items import item_count
 from rlx.compare.pace import pace
@@ -43,7 +43,7 @@ def _within(runs: Runs) -> tuple[ConfigDifference, ...]:
     found: dict[str, ConfigDifference] = {}
     for run in runs[1:]:
         for item in differences(runs[0], run):
-            if item.key != SEED and item.area is not Area.INCIDENTAL:
+            if item.key not in (SEED, RECIPE) and item.area is not Area.INCIDENTAL:
                 found.setdefault(item.key, item)
     return _ranked(found.values())
 
@@ -87,7 +87,11 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         state=run.state,
         verdict=run.verdict,
         core_metric=core_metric(run.evidence, expected),
-        items=item_count(expected.validation_items, run.evidence.totals.validation_rows),
+        items=item_count(
+            expected.validation_items,
+            run.evidence.totals.validation_rows,
+            "the plan" if run.plan.has_recipe else "the import",
+        ),
         series=values,
         peak=peak(values),
         final=final(values),

@@ -10,6 +10,8 @@ from rlx.compare.areas import Area, area_of
 
 # Labels: they name a run and change nothing in it.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control"})
+RECIPE = "recipe"
+"""The key of the one difference that there is where a run was taken in without a recipe: what differs is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,17 @@ def recipe_differences(
     control: Mapping[str, Any], treatment: Mapping[str, Any], declared: Collection[str]
 ) -> tuple[ConfigDifference, ...]:
     """Differences of two resolved recipes, the declared ones marked. `declared` holds dotted keys of either arm."""
+    if not (control and treatment):
+        return (ConfigDifference(RECIPE, _known(control), _known(treatment)),)
     return tuple(
         ConfigDifference(key, left, right, _is_declared(key, declared), area_of(key))
         for key, left, right in differing(control, treatment)
         if key.split(".")[0] not in COSMETIC
     )
+
+
+def _known(recipe: Mapping[str, Any]) -> str:
+    return "known" if recipe else "not known"
 
 
 def differing(control: Any, treatment: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905 and RLX920, one function an id."""
+"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX718 and RLX920, one function an id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rlx.compare.areas import VALIDATION_DATA, Area
-from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
@@ -19,8 +19,28 @@ _GENERATION_DTYPE = ("model.dtype", "rollout.dtype")
 
 def pair_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about one control and one treatment, in order of their ids."""
-    checks = (arms_do_not_differ, other_evaluation, undeclared, no_common_step, one_seed, other_precision)
+    checks = (
+        nothing_says_what_differs,
+        arms_do_not_differ,
+        other_evaluation,
+        undeclared,
+        no_common_step,
+        one_seed,
+        other_precision,
+    )
     return tuple(finding for check in checks for finding in check(pair))
+
+
+def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
+    """Of runs that were taken in by their logs alone."""
+    if any(item.key == RECIPE for item in pair.differences):
+        yield Finding(
+            "RLX718",
+            Severity.WARNING,
+            f"no recipe says what differs between {pair.control.label} and {pair.treatment.label}: "
+            "data, model, training and evaluation may",
+            "take both in with --recipe",
+        )
 
 
 def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
@@ -47,7 +67,8 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
 
 def undeclared(pair: Pair) -> Iterator[Finding]:
     """Confounders, what can move the result most first: that is the order of the differences."""
-    rest = [item for item in pair.differences if not item.declared and item.key not in EVALUATION_KEYS]
+    told = EVALUATION_KEYS | {RECIPE}
+    rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest:
         return
     harmless = all(item.area is Area.INCIDENTAL for item in rest)

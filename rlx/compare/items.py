@@ -19,13 +19,13 @@ class ItemCount:
     source: str
 
 
-def item_count(planned: int | None, logged: int | None) -> ItemCount:
-    """n from what the plan promised and what the log reports."""
+def item_count(planned: int | None, logged: int | None, plan: str = "the plan") -> ItemCount:
+    """n from what was promised and what the log reports. `plan`: who promised it, in words."""
     if logged is None:
-        return ItemCount(planned, "the plan; the log does not say" if planned else "neither the plan nor the log says")
+        return ItemCount(planned, f"{plan}; the log does not say" if planned else f"neither {plan} nor the log says")
     if planned is None or planned == logged:
-        return ItemCount(logged, "the plan and the log" if planned else "the log")
-    return ItemCount(logged, f"the log; the plan says {planned}")
+        return ItemCount(logged, f"{plan} and the log" if planned else "the log")
+    return ItemCount(logged, f"the log; {plan} says {planned}")
 
 
 def why_not_binary(metric: str, data_sources: int) -> str:

@@ -13,7 +13,10 @@ from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read import read_evidence, read_log
+from rlx.evidence.records import conflicts, overlaps
 from rlx.evidence.scan import MAX_LINE_BYTES
+from rlx.evidence.schedule import training_steps
+from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
@@ -31,10 +34,14 @@ __all__ = [
     "Totals",
     "Verdict",
     "VerdictStatus",
+    "conflicts",
     "core_metric",
     "judge",
+    "judge_unplanned",
+    "overlaps",
     "read_evidence",
     "read_items",
     "read_log",
     "series",
+    "training_steps",
 ]

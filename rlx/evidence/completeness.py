@@ -21,6 +21,7 @@ from rlx.evidence.metrics import (
     validated_steps,
     variable,
 )
+from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, unverified
 from rlx.plan import Expectations, RunState, Severity
@@ -40,6 +41,7 @@ def completeness(evidence: Evidence, expectations: Expectations, state: RunState
     yield from _answers(evidence, expectations)
     yield from _fractions(evidence, expectations)
     yield from _contradictions(evidence)
+    yield from conflict_charges(evidence.conflicts)
     yield from _restarts(evidence)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.schedule import BUILTIN
 from rlx.evidence.values import ROLLOUT, VALIDATION, Evidence, NoiseEvent
-from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
-from rlx.plan import NoiseSchedule
+from rlx.evidence.verdict import Charge, at_steps, invalid, remark, unverified
+from rlx.plan import NoiseSchedule, Severity
 
 
 def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
@@ -34,6 +34,7 @@ def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Ch
     injection during validation" would not say which weights the validation used, so it proves nothing either.
     """
     if noise.in_validation:
+        yield from _declared(evidence)
         return
     if noise.provider == BUILTIN:
         yield from _unproven(evidence)
@@ -44,6 +45,18 @@ def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Ch
             f"the validation at {at_steps(noisy)} ran on noisy weights",
             "restore clean weights before validation, or declare it with eval.noise: true in all arms",
             noisy[0],
+        )
+
+
+def _declared(evidence: Evidence) -> Iterator[Charge]:
+    """No fault, but whoever reads the values must know: they are those of noisy weights."""
+    if noisy := noisy_validations(evidence):
+        yield remark(
+            "RLX717",
+            Severity.WARNING,
+            f"the validation at {at_steps(noisy)} ran on noisy weights, as declared (eval.noise): "
+            "its values are not those of the clean checkpoint",
+            step=noisy[0],
         )
 
 

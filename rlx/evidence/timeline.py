@@ -11,6 +11,7 @@ from rlx.evidence.values import Disagreement, Restart
 # verl <= 0.4.1 prints three decimals; half of the last one, with room for binary fractions.
 _PRINTED_DECIMALS = 3
 _ROUNDING = 0.5 * 10**-_PRINTED_DECIMALS * 1.02
+RESUMED = "resumed from the checkpoint of step"
 # float32 scalars are printed with fewer digits than the metrics file holds.
 _RELATIVE = 1e-6
 
@@ -42,7 +43,7 @@ class Timeline:
         """A line says that training goes on from the checkpoint of `step`."""
         if self._resumed and self._last == step:
             return  # verl says it in two lines
-        self._rewind(step, f"resumed from the checkpoint of step {step}")
+        self._rewind(step, f"{RESUMED} {step}")
         self._last, self._resumed = step, True
 
     def _rewind(self, step: int, reason: str) -> None:

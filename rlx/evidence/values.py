@@ -84,7 +84,8 @@ class Evidence:
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
     `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
-    `missing`: which part of the logs could not be read, in words; empty if none.
+    `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
+    that claims to be the same run has other values.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class Evidence:
     attempts: int = 1
     answers: Mapping[int, int] = field(default_factory=dict)
     missing: str = ""
+    conflicts: tuple[Disagreement, ...] = ()
 
     @property
     def last_step(self) -> int:

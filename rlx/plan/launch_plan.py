@@ -116,6 +116,11 @@ class LaunchPlan:
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property
+    def has_recipe(self) -> bool:
+        """False for a run that was taken in by its log alone: nothing says what it promised."""
+        return bool(self.recipe)
+
+    @property
     def secret_names(self) -> tuple[str, ...]:
         """All secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
         return tuple(dict.fromkeys((*self.secrets, *self.site.proxies.values())))

@@ -11,7 +11,8 @@ class RunState(StrEnum):
     queued: waits for its devices. starting: has its devices, no training step yet. running: the log shows steps.
     finished: the command ended with 0. failed: it ended with anything else. stopped: somebody asked for the end.
     lost: nothing of the run is alive and nobody recorded an end.
-    An adopted run leaves no record: it is finished if its log shows the last step and nobody writes it any more.
+    An adopted or imported run leaves no record: it is finished if its log shows the last step, and, where the log is
+    followed, nobody writes it any more; otherwise it is lost.
     unreachable: its host does not answer now, so nobody can say; what is known to have ended stays ended.
     """
 

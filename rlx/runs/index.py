@@ -55,9 +55,9 @@ class Index:
         if found:
             self._guarded(lambda db: tables.add(db, found))
 
-    def add(self, ref: RunRef) -> None:
-        """List a run that is there."""
-        self._guarded(lambda db: tables.add(db, [(ref, 0)]))
+    def add(self, ref: RunRef, position: int) -> None:
+        """List a run that is there, `position` of its launch."""
+        self._guarded(lambda db: tables.add(db, [(ref, position)]))
 
     def pending(self, digest: str) -> PendingLaunch | None:
         """The unresolved launch of exactly these plans."""
@@ -98,9 +98,9 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        from rlx.runs.adopted.adopt import adopted_refs
+        from rlx.runs.adopted.room import adopted_refs
 
-        refs = _find_runs(local_site()) + [(ref, 0) for ref in adopted_refs(self.path.parent)]
+        refs = [*_find_runs(local_site()), *adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -8,9 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
-from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.plan import RunState
-from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
+from rlx.evidence import (
+    PROBABILITY_GAP,
+    Evidence,
+    JudgedRun,
+    Verdict,
+    VerdictStatus,
+    judge,
+    judge_unplanned,
+    read_evidence,
+    series,
+)
+from rlx.plan import LaunchPlan, RunState
+from rlx.runs.adopted.conflicts import conflicts_of
+from rlx.runs.adopted.log_copy import lacks, silent_as_of
+from rlx.runs.adopted.source import is_adopted
 from rlx.runs.composed import configurations
 from rlx.runs.copies.mirror import Mirrored, gathered, kept, refresh
 from rlx.runs.look_and_copy import look_and_copy
@@ -123,14 +135,22 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
     if control.plan.expectations.noise is not None or control.verdict.status is VerdictStatus.INVALID:
         return run
     gap = series(control.evidence, PROBABILITY_GAP)
-    verdict = judge(run.evidence, run.plan.expectations, run.state, arm=run.arm, control_gap=gap or None)
-    return replace(run, verdict=verdict)
+    return replace(run, verdict=_verdict(run.plan, run.evidence, run.state, gap or None))
+
+
+def _verdict(
+    plan: LaunchPlan, evidence: Evidence, state: RunState, control_gap: Mapping[int, float] | None = None
+) -> Verdict:
+    if not plan.has_recipe:
+        return judge_unplanned(evidence, plan.expectations, state)
+    return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=control_gap)
 
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
+    evidence = read_evidence(paths.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
-    evidence = replace(read_evidence(paths.attempts), missing=missing)
+    evidence = replace(evidence, missing=missing, conflicts=conflicts_of(copy.run_dir, evidence))
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
@@ -138,7 +158,7 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=judge(evidence, plan.expectations, state, arm=plan.arm),
+        verdict=_verdict(plan, evidence, state),
         state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests},
         # Whoever took a run in has not submitted it.

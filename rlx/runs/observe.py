@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.plan import RunState
-from rlx.runs.adopted.log_copy import is_adopted
+from rlx.runs.adopted.source import is_adopted
 from rlx.runs.duration import duration, moment
 from rlx.runs.places import Asked
 from rlx.runs.report import Looked, look

@@ -6,7 +6,7 @@ from rlx.errors import RlxError
 from rlx.hosts import tmux_socket, transport_for
 from rlx.hosts.transports import terminal_command
 from rlx.plan import Cmd
-from rlx.runs.adopted.log_copy import is_adopted
+from rlx.runs.adopted.source import is_adopted
 from rlx.runs.run import RunRef
 
 
@@ -17,7 +17,7 @@ def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
     """
     if is_adopted(ref):
         raise RlxError(
-            f"{ref.run_id} has no terminal session: it is adopted", f"follow its log: rlx logs -f {ref.run_id}"
+            f"{ref.run_id} has no terminal session: rlx did not start it", f"follow its log: rlx logs -f {ref.run_id}"
         )
     # "=" asks for exactly this name; tmux would also take a session that begins like it.
     target = f"={ref.session}"

@@ -11,7 +11,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted.log_copy import is_adopted
+from rlx.runs.adopted.source import is_adopted
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 
@@ -88,7 +88,9 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     or if rlx did not start it: then it knows neither its processes nor whose they are.
     """
     if is_adopted(ref):
-        raise UsageError(f"{ref.run_id} is adopted: rlx did not start it and stops nothing of it", "end it on its host")
+        raise UsageError(
+            f"{ref.run_id} was taken in: rlx did not start it, and stops nothing of it", "end it on its host"
+        )
     grace = math.ceil(grace_s)
     text = supervisor.call(
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)

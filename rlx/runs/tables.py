@@ -71,8 +71,10 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    # A launch stays together, also one that logs were added to later.
+    newest = "max(created) OVER (PARTITION BY launch_id)"
     rows = db.execute(
-        f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 ORDER BY created DESC, launch_id, position, run_id"
+        f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 ORDER BY {newest} DESC, launch_id, position, run_id"
     )
     return tuple(map(_ref, rows))
 

@@ -294,7 +294,7 @@ def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> 
     assert "rlx did not start it" in rlx("stop", run, code=2).stderr
     assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr
     (ref,) = Index(tmp_path / "home").runs()
-    with pytest.raises(RlxError, match="it is adopted"):
+    with pytest.raises(RlxError, match="rlx did not start it"):
         attach_command(ref, read_only=True)
     assert writer.process.poll() is None
     assert row(run)["state"] == "running"

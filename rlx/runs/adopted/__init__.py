@@ -1,1 +1,1 @@
-"""Runs that somebody started by hand, taken in by their log."""
+"""Runs that rlx did not start, taken in by their logs: followed while they grow (adopt), or as they are (import)."""

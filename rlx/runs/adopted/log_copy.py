@@ -1,7 +1,5 @@
-"""Runs that somebody started by hand, taken in by their log.
-
-Such a run is a run directory below `RLX_HOME/adopted` on this machine: a copy of the log, which grows at each look, as
-`attempts/<k>/log`, so that all that reads runs reads it too. Nothing is written where the log is. A log that starts
+"""The copy of a log that is followed: it grows at each look, as `attempts/<k>/log` of a run directory on this machine,
+so that all that reads runs reads it too. Nothing is written where the log is. A log that starts
 anew while it is being written becomes the next attempt: what was copied before stays. One that starts anew after its
 run had ended belongs to another run.
 """
@@ -19,12 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
-from rlx.plan import Place, from_jsonable, to_jsonable
+from rlx.plan import from_jsonable
 from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
+from rlx.runs.adopted.source import is_adopted, read_source, source_of, write_value
 from rlx.runs.places import DEADLINE_S
 from rlx.runs.run import RunPaths, RunRef
 
-_SOURCE = "source.json"
 _CURSOR = "cursor.json"
 _PATIENCE_S = 10.0
 _AT_ONCE = 64
@@ -32,19 +30,6 @@ _QUIET_S = 900.0
 """Where nobody can be seen writing, and somebody may: a log that is older than this is not being written. A step with
 a long rollout takes minutes."""
 _NOTHING = Extent()
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the log is; `planned`: a recipe says what it is to show."""
-
-    place: Place
-    path: str
-    planned: bool
-
-    def __str__(self) -> str:
-        inside = f":{self.place.inside}" if self.place.inside else ""
-        return f"{self.place.host}{inside}:{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,43 +69,25 @@ class Copy:
 _NO_COPY = Copy()
 
 
-def adopted_root(home: Path) -> Path:
-    """Where these runs are on this machine, laid out like any root of runs."""
-    return home / "adopted"
-
-
-def is_adopted(ref: RunRef) -> bool:
-    return ref.place.is_local and (ref.run_dir / _SOURCE).is_file()
-
-
 def lacks(run_dir: Path) -> str:
-    """Why a run directory says too little for a verdict, in words; empty unless it is of an adopted run."""
-    if not (run_dir / _SOURCE).is_file():
+    """Why a followed log says too little for a verdict, in words; empty if it does not, and for other runs."""
+    if not _is_followed(run_dir):
         return ""
-    source, copy = read_source(run_dir), read_copy(run_dir)
-    if not source.planned:
-        return "adopted without a recipe: nothing says what it promised"
+    copy = read_copy(run_dir)
     if copy.attempt > 1:
         return "its log was overwritten while it was followed: nothing says that all of it is of one run"
     return f"{copy.left >> 20} MB of its log are still to be copied" if copy.left else ""
 
 
 def silent_as_of(run_dir: Path) -> float | None:
-    """When the log of an adopted run was last seen, in seconds since 1970; None if its host answers, or for others."""
-    copy = read_copy(run_dir) if (run_dir / _SOURCE).is_file() else _NO_COPY
+    """When a followed log was last seen, in seconds since 1970; None if its host answers, or for other runs."""
+    copy = read_copy(run_dir) if _is_followed(run_dir) else _NO_COPY
     return copy.as_of if copy.silent_since and not copy.final else None
 
 
-def read_source(run_dir: Path) -> Source:
-    """Raises RlxError if somebody damaged it."""
-    try:
-        return from_jsonable(Source, json.loads((run_dir / _SOURCE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, UsageError) as problem:
-        raise RlxError(f"{run_dir / _SOURCE}: {problem}", "adopt the log again, under another name") from None
-
-
-def write_source(run_dir: Path, source: Source) -> None:
-    _write(run_dir / _SOURCE, source)
+def _is_followed(run_dir: Path) -> bool:
+    source = source_of(run_dir)
+    return source is not None and source.followed
 
 
 def read_copy(run_dir: Path) -> Copy:
@@ -133,10 +100,12 @@ def read_copy(run_dir: Path) -> Copy:
 
 
 def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[Copy, RlxError | None]]:
-    """The copies of these runs after a look at their logs, by id; and why the look was in vain, where it was."""
+    """The copies of the followed ones of these runs after a look at their logs, by id; and why a look was in vain."""
+    followed = [ref for ref in refs if is_adopted(ref) and _is_followed(ref.run_dir)]
     # Those of a host that hangs must not keep the others waiting.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip([ref.run_id for ref in refs], pool.map(lambda ref: refresh(ref.run_dir), refs), strict=True))
+        looked = pool.map(lambda ref: refresh(ref.run_dir), followed)
+        return dict(zip([ref.run_id for ref in followed], looked, strict=True))
 
 
 def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
@@ -148,12 +117,12 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
             while not copy.final:
                 # Together the questions keep to the deadline of one.
                 timeout_s = DEADLINE_S + began - time.monotonic()
-                copy = _take(run_dir, copy, ask_log(source.place, source.path, copy.extent, timeout_s), time.time())
+                copy = _take(run_dir, copy, ask_log(source.place, source.paths[0], copy.extent, timeout_s), time.time())
                 if not copy.left or time.monotonic() - began > _PATIENCE_S:
                     break
         except RlxError as failure:
             problem, copy = failure, replace(copy, silent_since=copy.silent_since or time.time())
-        _write(run_dir / _CURSOR, copy)
+        write_value(run_dir / _CURSOR, copy)
         return copy, problem
 
 
@@ -200,13 +169,12 @@ def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
     # As the supervisor notes it: it dates the lines for `rlx logs --since`.
     with (folder / "state" / "clock").open("a") as clock:
         clock.write(f"{int(time.time())} {answer.extent.bytes}\n")
+    point_latest(run_dir, attempt)
+
+
+def point_latest(run_dir: Path, attempt: int) -> None:
+    """What reads the log of a run reads it of this attempt from now on."""
     link = run_dir / f".latest-{attempt}"
     link.unlink(missing_ok=True)
     link.symlink_to(f"attempts/{attempt}")
     link.replace(run_dir / "latest")
-
-
-def _write(path: Path, value: Source | Copy) -> None:
-    aside = path.with_name(f".{path.name}-{os.getpid()}")
-    aside.write_text(json.dumps(to_jsonable(value)) + "\n", encoding="utf-8")
-    aside.replace(path)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
 from rlx.plan import RunState
-from rlx.runs.adopted.log_copy import Copy, read_copy, read_source, refresh_all
+from rlx.runs.adopted.log_copy import Copy, read_copy, refresh_all
+from rlx.runs.adopted.source import read_source
 from rlx.runs.duration import duration
 from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation, unreachable
@@ -16,14 +17,34 @@ from rlx.runs.run import RunPaths, RunRef
 
 
 def observe_adopted(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
-    """The observations by id, after a look at each log. A host that does not answer raises nothing."""
+    """The observations by id, after a look at each log that is followed. A silent host raises nothing."""
     looked = refresh_all(refs)
-    return {ref.run_id: _observation(ref, *looked[ref.run_id]) for ref in refs}
+    return {
+        ref.run_id: _observation(ref, *looked[ref.run_id]) if ref.run_id in looked else _imported(ref) for ref in refs
+    }
+
+
+def _imported(ref: RunRef) -> Observation:
+    """Nobody knows what became of its processes: only its logs can say that it came to its end."""
+    attempts, shows_end = RunPaths(ref.run_dir).attempts, _shows_its_end(ref)
+    end = "shows its last step" if shows_end else "does not show its end"
+    return Observation(
+        run_id=ref.run_id,
+        state=RunState.FINISHED if shows_end else RunState.LOST,
+        attempt=len(attempts),
+        log_bytes=RunPaths(ref.run_dir).log.stat().st_size,
+        detail=f"imported from {read_source(ref.run_dir)}: it {end}; nobody recorded how the command ended",
+    )
 
 
 def unasked_adopted(refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
     """What their copies say, by id, where their host has just failed to answer."""
-    return {ref.run_id: _observation(ref, read_copy(ref.run_dir), failure) for ref in refs}
+    return {
+        ref.run_id: _observation(ref, read_copy(ref.run_dir), failure)
+        if read_source(ref.run_dir).followed
+        else _imported(ref)
+        for ref in refs
+    }
 
 
 def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observation:

@@ -1,0 +1,45 @@
+"""rlx import: take in logs of a run that is over, as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Console logs or metrics.jsonl of one run, also as .gz.")
+    ],
+    name: Annotated[str, typer.Option(help="What to call the experiment. Arms of one name stand side by side.")],
+    arm: Annotated[str | None, typer.Option(help="Which arm it is. Default: main, or the recipe's only one.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe that says what the run promised.")] = None,
+    val_size: Annotated[
+        int | None, typer.Option(min=1, help="Items of its validation set, where neither recipe nor log says it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Its seed. Default: the recipe's, else 1.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the run id.")] = False,
+) -> None:
+    """Take in logs of a run that is over.
+
+    From then on status, logs, diagnose and compare know it. The logs are copied and never changed; several are the
+    attempts of one run. Without a recipe nothing says what it promised, so its verdict is unverified at best.
+    For a log that still grows: rlx adopt.
+    """
+    from rlx.cli.output import narrate, print_json
+    from rlx.cli.selection import open_index
+    from rlx.cli.taken_in import plan_of
+    from rlx.runs.adopted.imported import import_logs
+
+    plan = plan_of(name, arm, recipe, seed, val_size)
+    taken = import_logs(open_index(), [Path(log) for log in logs], plan)
+    ref = taken.ref
+    if as_json:
+        answer = {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}
+        print_json({**answer, "remarks": taken.remarks})
+    else:
+        print(ref.run_id)
+    for remark in taken.remarks:
+        narrate(f"rlx: {remark}")
+    narrate(f"see: rlx status -v {ref.run_id} · rlx compare CONTROL {ref.arm}")

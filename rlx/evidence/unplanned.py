@@ -1,0 +1,35 @@
+"""The verdict on a log of which no recipe says what it promised: what it says about itself, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.records import conflict_charges
+from rlx.evidence.values import Evidence
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, unverified
+from rlx.plan import Expectations, RunState
+
+
+def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunState) -> Verdict:
+    """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record.
+
+    `expectations` holds only what a person said of it, such as the number of validation items.
+    """
+    if evidence.missing:
+        return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
+    charges = [*conflict_charges(evidence.conflicts), _without_recipe()]
+    if state.is_terminal:
+        # Nobody recorded how the command ended. Whether the run did, its own totals say.
+        charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED)
+    charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
+    worst, far = charges[0], reached(evidence, expectations)
+    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"
+    sentence += "" if far in sentence else f"; {far}"
+    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, "?")
+
+
+def _without_recipe() -> Charge:
+    return unverified(
+        "RLX716", "no recipe: nothing says what it promised, its noise included", "take it in with --recipe"
+    )
