@@ -1,0 +1,19 @@
+"""What a log says about why a run failed, stands still, or went wrong: one row a signature, below rows/."""
+
+from rlx.evidence.diagnosis.collapse import collapses
+from rlx.evidence.diagnosis.diagnose import Diagnosis, Hit, diagnose
+from rlx.evidence.diagnosis.excerpt import Excerpt, read_excerpt
+from rlx.evidence.diagnosis.signatures import Kind, Signature, needle_pattern, signatures
+
+__all__ = [
+    "Diagnosis",
+    "Excerpt",
+    "Hit",
+    "Kind",
+    "Signature",
+    "collapses",
+    "diagnose",
+    "needle_pattern",
+    "read_excerpt",
+    "signatures",
+]
