@@ -5,15 +5,17 @@
 #   LOG NEEDLES        NEEDLES: an extended regular expression
 #
 # The answer has a line `<number>:<text>` for each line with a needle, `<number>-<text>` for a frame before it, and
-# `<number>=<text>` for the last lines. Of lines that differ in digits only, the first few are told. First of all comes
-# `size <bytes>`; where there is no such file, nothing does.
+# `<number>=<text>` for the last lines. Of lines that differ in digits only, the first few are told, and by
+# `<number>+<count>` how many more there are of the one with that number. First of all comes `size <bytes>`; where there
+# is no such file, nothing does.
 set -u
 export LC_ALL=C
 
-BEFORE=120 # lines of a traceback
+FRAMES='File "[^"]*", line [0-9]|Traceback [(]most recent call last|The above exception was|During handling of'
+DEEPEST=300 # frames of a traceback
 ALIKE=3
 MOST=4000
-LONG=1048576 # a line of a gigabyte must not be held in memory
+LONG=1048576 # bytes
 LAST_BYTES=65536
 LAST=30
 
@@ -22,11 +24,6 @@ log=$1 needles=$2
 case $log in '~' | '~/'*) log=${HOME:?}${log#'~'} ;; esac
 size=$(stat -L -c %s "$log" 2>/dev/null) || exit 0
 echo "size $size"
-
-# The fold of busybox cannot cut at such widths at blanks; then a long line stays whole.
-fold_long() {
-    if fold -b -s -w "$LONG" </dev/null 2>/dev/null; then fold -b -s -w "$LONG"; else cat; fi
-}
 
 # shellcheck disable=SC2016 # awk's own variables
 CHOOSE='
@@ -40,29 +37,28 @@ function shorten(text,    parts, count, i, at) {
         }
     return substr(text, 1, 4000)
 }
-$0 == "--" { held = 0; next }
-{ at = match($0, /[-:]/); mark = substr($0, at, 1); number = substr($0, 1, at - 1); text = substr($0, at + 1) }
-mark == "-" {
-    if (text ~ /File "|Traceback \(most|The above exception was|During handling of/) hold[held++] = number "-" substr(text, 1, 600)
-    next
-}
+{ at = index($0, ":"); number = substr($0, 1, at - 1); text = substr($0, at + 1) }
+text ~ frames { hold[held++ % deepest] = number "-" substr(text, 1, 600); next }
 {
     text = shorten(text)
     key = substr(text, 1, 300)
     gsub(/0x[0-9a-f]+|[0-9a-f-]*[0-9][0-9a-f-]*/, "#", key)
-    if (seen[key]++ < alike && told < most) {
-        for (i = 0; i < held; i++) print hold[i]
+    if (!(key in seen) && told < most) first[key] = number
+    if (key in first && ++seen[key] <= alike && told < most) {
+        for (i = held > deepest ? held - deepest : 0; i < held; i++) print hold[i % deepest]
         print number ":" text
-        told += held + 1
+        told += 1 + (held < deepest ? held : deepest)
     }
     held = 0
-}'
+}
+END { for (key in first) if (seen[key] > alike) print first[key] "+" (seen[key] - alike) }'
 
-fold_long <"$log" | grep -aEn -B "$BEFORE" -e "$needles" |
-    awk -v needles="$needles" -v alike="$ALIKE" -v most="$MOST" "$CHOOSE"
+# A line of gigabytes is cut, so that nobody must hold it in memory; with it shift the numbers of those behind it.
+fold -b -w "$LONG" <"$log" | grep -aEn -e "$needles|$FRAMES" |
+    awk -v needles="$needles" -v frames="$FRAMES" -v deepest="$DEEPEST" -v alike="$ALIKE" -v most="$MOST" "$CHOOSE"
 
 # shellcheck disable=SC2016 # awk's own variables
-NUMBER='{ line[NR] = substr($0, 1, 4000) } END { for (i = 1; i <= NR; i++) print total - NR + i "=" line[i] }'
+NUMBER='{ line[NR] = substr($0, 1, 600) } END { for (i = 1; i <= NR; i++) print total - NR + i "=" line[i] }'
 begun=$(tail -c 1 "$log" | wc -l)
 total=$(($(wc -l <"$log") + 1 - begun))
 tail -c "$LAST_BYTES" "$log" | tail -n "$LAST" | awk -v total="$total" "$NUMBER"

@@ -4,16 +4,20 @@ from rlx.evidence.diagnosis.collapse import collapses
 from rlx.evidence.diagnosis.diagnose import Diagnosis, Hit, diagnose
 from rlx.evidence.diagnosis.excerpt import Excerpt, read_excerpt
 from rlx.evidence.diagnosis.signatures import Kind, Signature, needle_pattern, signatures
+from rlx.evidence.diagnosis.stall import Quiet, is_stalled, stalls
 
 __all__ = [
     "Diagnosis",
     "Excerpt",
     "Hit",
     "Kind",
+    "Quiet",
     "Signature",
     "collapses",
     "diagnose",
+    "is_stalled",
     "needle_pattern",
     "read_excerpt",
     "signatures",
+    "stalls",
 ]

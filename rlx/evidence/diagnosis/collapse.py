@@ -103,7 +103,9 @@ def _validation(evidence: Evidence) -> Iterator[Finding]:
         best = values[best_step]
         # Within the first fifth of a run a policy may still find its way.
         if last < 0.6 * best and best - last > 0.1 and best_step > min(values) and best_step < max(values):
-            fell = next(later for earlier, later in pairwise(values) if later > best_step and values[later] < 0.6 * best)
+            fell = next(
+                later for earlier, later in pairwise(values) if later > best_step and values[later] < 0.6 * best
+            )
             yield _warning(
                 "RLX895",
                 f"{key} fell from {best:.4g} at step {best_step} to {last:.4g} at step {max(values)}",
@@ -166,9 +168,10 @@ def _gradient(evidence: Evidence) -> Iterator[Finding]:
         usual = median(medians.values()) if medians else 0.0
         grew = _lasting(medians, lambda value, usual=usual: value > 50 * max(usual, 1e-6) and value > 10)  # type: ignore[misc]
         if grew:
+            first, last = next(iter(medians.values())), medians[max(medians)]
             yield _warning(
                 "RLX898",
-                f"{key} grew from {next(iter(medians.values())):.3g} to {medians[max(medians)]:.3g}, from about step {grew} on",
+                f"{key} grew from {first:.3g} to {last:.3g}, from about step {grew} on",
                 "a lower learning rate, or stricter clipping",
                 grew,
             )

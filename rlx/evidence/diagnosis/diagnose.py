@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rlx.evidence.diagnosis.endings import ending
 from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine
 from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
-from rlx.evidence.diagnosis.tracebacks import Raised, raised
+from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
 from rlx.plan import Finding, RunState
 
 UNKNOWN = "RLX889"
@@ -61,7 +61,7 @@ def diagnose(
     `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks.
     """
     tracebacks = list(raised(excerpt.lines))
-    hits = _hits(excerpt.lines, tracebacks)
+    hits = _hits(excerpt, tracebacks)
     if went_well(state, excerpt, hits, tracebacks):
         return _diagnosis(None, hits, findings, excerpt)
     cause = _cause(hits, tracebacks, excerpt.lines)
@@ -97,13 +97,15 @@ def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Findin
     )
 
 
-def _hits(lines: Sequence[LogLine], tracebacks: Sequence[Raised]) -> list[Hit]:
+def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
     """The first line of each signature, by time, with how many there are of it."""
+    # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
+    frames = {line.number for line in excerpt.lines if is_frame(line)}
     found: dict[str, Hit] = {}
-    for line in lines:
-        if line.matched and (row := _row(line, tracebacks)):
-            first = found.get(row.id)
-            found[row.id] = replace(first, times=first.times + 1) if first else _hit(row, line, tracebacks)
+    for line in excerpt.lines:
+        if line.matched and line.number - 1 not in frames and (row := _row(line, tracebacks)):
+            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=0)
+            found[row.id] = replace(hit, times=hit.times + 1 + excerpt.more.get(line.number, 0))
     return list(found.values())
 
 
@@ -157,14 +159,19 @@ def _cause(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[Lo
 def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> Hit | None:
     """The exception that ended the driver, innermost first; else the first of any process. No known one."""
     by_number = {line.number: line for line in lines}
-    known = {hit.exception for hit in hits} | {""}
-    errors = [error for error in tracebacks if not error.hands_on and str(error) not in known and _is_new(error, lines)]
+    known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
+    errors = [error for error in tracebacks if not error.hands_on and _id(error) not in known and _is_new(error, lines)]
     driver = next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
     if driver is not None:
         errors = [error for error in errors if error.line > driver] or errors
     # Raised while another one was handled: that one was expected, and this one is what nobody caught.
     error = next((error for error in errors if error.in_handling), None) or next(iter(errors), None)
     return _unknown_hit(error, by_number[error.line]) if error else None
+
+
+def _id(error: Raised) -> tuple[str, str]:
+    """Messages may quote what differs each time."""
+    return str(error).partition(":")[0], str(error.at) if error.at else ""
 
 
 def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:

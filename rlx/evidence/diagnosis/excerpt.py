@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 # CSI and OSC sequences of ECMA-48. What else may be dangerous to a terminal is for those who print.
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
-_RECORD = re.compile(rb"(\d{1,15})([:=-])(.*)", re.DOTALL)
+_RECORD = re.compile(rb"(\d{1,15})([:=+-])(.*)", re.DOTALL)
 # Ray's actors, vLLM's engines and workers, torchrun's ranks, and the time stamps of what wraps a launch.
 _SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:|\[default\d+\]:)")
-_STAMP = re.compile(r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]{1,80}\])")
-_MATCHED, _LAST = b":", b"="
+_STAMP = re.compile(
+    r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]{1,80}\])"
+)
+_CONTEXT, _LAST, _MORE = b"-", b"=", b"+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,13 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """`lines` by number; `last`: the last lines of the log; `size` in bytes, None where there is no log."""
+    """`lines` by number; `last`: the last lines of the log; `size` in bytes, None where there is no log.
+
+    `more`: by the number of a line, how many lines like it were left out.
+    """
 
     lines: tuple[LogLine, ...] = ()
+    more: Mapping[int, int] = field(default_factory=dict)
     last: tuple[LogLine, ...] = ()
     size: int | None = None
 
@@ -43,16 +49,19 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
     """The answer of diagnose.sh. Skips what is no record: a log or a host may say anything."""
     lines: list[LogLine] = []
     last: list[LogLine] = []
+    more: dict[int, int] = {}
     size = None
     for record in records:
         if size is None and record.startswith(b"size "):
             size = int(record[5:]) if record[5:].isdigit() else None
-        elif found := _RECORD.match(record):
+        elif (found := _RECORD.match(record)) and found[2] == _MORE:
+            more[int(found[1])] = int(found[3]) if found[3].isdigit() else 0
+        elif found:
             into = last if found[2] == _LAST else lines
-            into += _parts(int(found[1]), found[3], matched=found[2] != b"-")
+            into += _parts(int(found[1]), found[3], matched=found[2] != _CONTEXT)
     known = {line.number for line in lines if line.matched}
     lines += [line for line in last if line.number not in known]
-    return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), tuple(last), size)
+    return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), more, tuple(last), size)
 
 
 def clean(text: str) -> tuple[str, str]:

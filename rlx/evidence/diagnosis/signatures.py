@@ -55,7 +55,14 @@ def signatures() -> tuple[Signature, ...]:
 
 
 def _signature(
-    *, kind: str, pattern: str, needles: list[str], samples: list[str], others: list[str], within: str = "", **words: str
+    *,
+    kind: str,
+    pattern: str,
+    needles: list[str],
+    samples: list[str],
+    others: list[str],
+    within: str = "",
+    **words: str,
 ) -> Signature:
     return Signature(
         kind=Kind(kind),
@@ -73,5 +80,7 @@ def needle_pattern() -> str:
     """An extended regular expression for grep and awk: the lines that are worth a look."""
     needles = {needle for row in signatures() for needle in row.needles}
     # A text that contains another one need not be searched for itself.
-    needles = {one for one in {*needles, *_EXCEPTIONS} if not any(two in one for two in {*needles, *_EXCEPTIONS} - {one})}
+    needles = {
+        one for one in {*needles, *_EXCEPTIONS} if not any(two in one for two in {*needles, *_EXCEPTIONS} - {one})
+    }
     return "|".join(_SPECIAL.sub(lambda found: f"[{found[0]}]", needle) for needle in sorted(needles))

@@ -14,7 +14,9 @@ _NAME = r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}"
 _RAISED = re.compile(rf"({_NAME})(?:\((\w+)\))?(?::\s?(.*))?$", re.DOTALL)
 _CALLED_ERROR = re.compile(r"(?:Error|Exception|Interrupt)$")
 # What others raised, handed on by Ray or Hydra; and what the other ranks say when one of them is gone.
-_HANDS_ON = re.compile(r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException")
+_HANDS_ON = re.compile(
+    r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException"
+)
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|/lib64/python\d|^<|/_ray_pkg_|^python/ray/")
 
 
@@ -27,7 +29,7 @@ class Frame:
     @property
     def is_own(self) -> bool:
         """No installed package and no part of Python."""
-        return _INSTALLED.search(self.file) is None
+        return self.file.endswith(".py") and _INSTALLED.search(self.file) is None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function or '?'}"
@@ -54,8 +56,8 @@ class Raised:
     @property
     def at(self) -> Frame | None:
         """The deepest frame that is the user's own, else the deepest there is."""
-        own = [frame for frame in self.frames if frame.is_own]
-        return (own or list(self.frames) or [None])[-1]
+        own = [frame for frame in self.frames if frame.is_own] or self.frames
+        return own[-1] if own else None
 
     def __str__(self) -> str:
         name = self.name.rpartition(".")[2]
@@ -69,6 +71,11 @@ class _Open:
     begin: int = 0
     frames: list[Frame] = field(default_factory=list)
     in_handling: bool = False
+
+
+def is_frame(line: LogLine) -> bool:
+    """The line that names file, line and function of a traceback's frame."""
+    return _FRAME.match(line.text) is not None
 
 
 def raised(lines: Iterable[LogLine]) -> Iterator[Raised]:
@@ -96,9 +103,10 @@ def raised(lines: Iterable[LogLine]) -> Iterator[Raised]:
 
 
 def _exception(text: str, *, traced: bool) -> re.Match[str] | None:
-    """An exception's last line. Without a traceback it must call itself an error."""
+    """An exception's last line. Without a traceback it must call itself an error and say something."""
     found = _RAISED.match(text)
     if found is None:
         return None
-    is_error = _CALLED_ERROR.search(found[1]) is not None
-    return found if is_error and (traced or found[3]) or (traced and found[3] is not None and "." in found[1]) else None
+    if _CALLED_ERROR.search(found[1]):
+        return found if traced or found[3] else None
+    return found if traced and found[3] and "." in found[1] else None
