@@ -29,7 +29,7 @@ def text_lines(found: Diagnosed) -> Iterator[str]:
         yield from _whole(diagnosis.cause, _UNSURE.get(diagnosis.cause.kind, ""))
     else:
         yield from _without_cause(found)
-    yield from _section("followed by", diagnosis.symptoms)
+    yield from _section("with it", diagnosis.symptoms)
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
     for finding in diagnosis.findings:
         yield from _finding(finding)
