@@ -104,8 +104,9 @@ def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
     found: dict[str, Hit] = {}
     for line in excerpt.lines:
         if line.matched and line.number - 1 not in frames and (row := _row(line, tracebacks)):
-            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=0)
-            found[row.id] = replace(hit, times=hit.times + 1 + excerpt.more.get(line.number, 0))
+            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
+            times = 0 if line.is_last else 1 + excerpt.more.get(line.number, 0)
+            found[row.id] = replace(hit, times=hit.times + times)
     return list(found.values())
 
 
