@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
 _RECORD = re.compile(rb"(\d{1,15})([:=+-])(.*)", re.DOTALL)
 # Ray's actors, vLLM's engines and workers, torchrun's ranks, and the time stamps of what wraps a launch.
-_SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:|\[default\d+\]:)")
+_SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>=-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:|\[default\d+\]:)")
 _STAMP = re.compile(
-    r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]{1,80}\])"
+    r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[?[\w./-]{1,80}:\d+\])"
 )
 _CONTEXT, _LAST, _MORE = b"-", b"=", b"+"
 
