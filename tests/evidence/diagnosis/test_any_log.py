@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -9,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence.diagnosis import Diagnosis, diagnose, read_excerpt
+from rlx.evidence.diagnosis import Diagnosis, diagnose, needle_pattern, read_excerpt
 from rlx.plan import RunState
+from rlx.resources import payload_folder
 from rlx.runs.diagnosed import diagnose_log
+from tests.conftest import CASES
 
 OOM = b"(WorkerDict pid=9) RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB"
 HARMLESS = st.binary(max_size=200).filter(lambda text: b"\n" not in text and b"rror" not in text)
@@ -66,6 +70,20 @@ def test_many_lines_alike_are_counted_and_told_once() -> None:
 def test_a_huge_line_is_cut_and_what_follows_is_found(fill: bytes) -> None:
     cause = explain(fill * (8_000_000 // len(fill)) + b"\n" + OOM + b"\n").cause
     assert cause is not None and cause.id == "RLX804"
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="no busybox")
+@pytest.mark.parametrize("case", ["npu-memory-full", "worker-killed", "healthy-lines"])
+def test_busybox_says_the_same(case: str, tmp_path: Path) -> None:
+    subprocess.run(["busybox", "--install", "-s", str(tmp_path)], check=True)
+    log, script = CASES / "diagnosis" / case / "log", (payload_folder() / "diagnose.sh").read_text()
+    said = [
+        subprocess.run(
+            ["sh", "-c", script, "rlx-diagnose", log, needle_pattern()], capture_output=True, env=env, check=True
+        )
+        for env in (None, {"PATH": str(tmp_path)})
+    ]
+    assert sorted(said[0].stdout.splitlines()) == sorted(said[1].stdout.splitlines()) and said[1].stderr == b""
 
 
 def test_the_first_cause_by_time_is_the_cause() -> None:
