@@ -79,6 +79,14 @@ def test_a_run_that_was_killed_shows_its_last_lines() -> None:
     assert "SIGKILL" in text and "the last word" in text and "does not say why" in text
 
 
+def test_a_stopped_run_was_stopped() -> None:
+    ref = stepping(FOREVER)
+    rlx("stop", ref.run_id, "-y")
+    ended(ref)
+    assert "it was stopped on request" in rlx("diagnose").stdout
+    assert "diagnose" not in rlx("status").stderr
+
+
 def test_a_far_run_is_matched_on_its_host(loopback: Loopback) -> None:
     script = f"seq 200000 | sed 's/^/chatter of a library /'\n{FAILS}"
     plan = toy_plan(script)

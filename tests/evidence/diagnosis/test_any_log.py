@@ -101,6 +101,22 @@ def test_a_run_that_finished_has_no_cause() -> None:
     assert failed is not None and failed.id == "RLX804"
 
 
+def test_an_exception_that_was_caught_is_no_end() -> None:
+    """As long as the run goes on, nobody knows better; in a bare log it is the last word."""
+    lines = [b"1=Traceback (most recent call last):", b'2=  File "/me/a.py", line 3, in f', b"3=ValueError: no"]
+    excerpt = read_excerpt([b"size 90", *lines])
+    assert diagnose(excerpt, RunState.RUNNING).cause is None
+    for state in (None, RunState.FAILED, RunState.LOST):
+        cause = diagnose(excerpt, state).cause
+        assert cause is not None and (cause.id, cause.line, cause.at) == ("RLX889", 3, "/me/a.py:3 in f")
+
+
+def test_a_stopped_run_is_not_suspected() -> None:
+    assert diagnose(read_excerpt([b"size 3", b"1=ValueError: x"]), RunState.STOPPED, 137) == Diagnosis(
+        last=("ValueError: x",), log_bytes=3
+    )
+
+
 @pytest.mark.parametrize(("code", "word"), [(137, "SIGKILL"), (139, "SIGSEGV"), (127, "not found")])
 def test_an_exit_code_speaks_where_the_log_is_silent(code: int, word: str) -> None:
     found = diagnose(read_excerpt([b"size 3", b"1=hey"]), RunState.FAILED, code)
