@@ -100,10 +100,11 @@ def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Findin
 def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
     """The first line of each signature, by time, with how many there are of it."""
     # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
-    frames = {line.number for line in excerpt.lines if is_frame(line)}
+    frames = {(line.number, line.speaker) for line in excerpt.lines if is_frame(line)}
     found: dict[str, Hit] = {}
     for line in excerpt.lines:
-        if line.matched and line.number - 1 not in frames and (row := _row(line, tracebacks)):
+        below_frame = (line.number - 1, line.speaker) in frames
+        if line.matched and not below_frame and (row := _row(line, tracebacks)):
             hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
             times = 0 if line.is_last else 1 + excerpt.more.get(line.number, 0)
             found[row.id] = replace(hit, times=hit.times + times)
@@ -124,12 +125,10 @@ def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) 
 
 def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
     """The exception that a line is a part of; of the line that Ray hands one on with, the one it hands on."""
-    own = (error for error in tracebacks if error.begin <= line.number <= error.line and not error.hands_on)
-    if error := next(own, None):
-        return error
-    if not any(error.line == line.number and error.hands_on for error in tracebacks):
+    said = [error for error in tracebacks if error.speaker == line.speaker and error.line >= line.number]
+    if not said or said[0].begin > line.number:
         return None
-    return next((error for error in tracebacks if error.line > line.number and not error.hands_on), None)
+    return next((error for error in said if not error.hands_on), None)
 
 
 def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:

@@ -49,6 +49,7 @@ class Raised:
     frames: tuple[Frame, ...]
     in_handling: bool
     text: str
+    speaker: str
 
     @property
     def hands_on(self) -> bool:
@@ -100,6 +101,7 @@ def raised(lines: Iterable[LogLine]) -> Iterator[Raised]:
                 tuple(block.frames),
                 block.in_handling,
                 line.raw,
+                line.speaker,
             )
             speakers[line.speaker] = _Open()
 

@@ -58,6 +58,21 @@ def test_the_rest_of_a_line_with_a_progress_bar_is_read() -> None:
     assert cause is not None and cause.id == "RLX804" and "Progress" not in cause.text
 
 
+def test_processes_may_talk_at_once() -> None:
+    """A frame of one process before the last word of another, and their tracebacks line by line."""
+    log = b"""(W pid=1) Traceback (most recent call last):
+(W pid=2) Traceback (most recent call last):
+(W pid=1)   File "/me/one.py", line 1, in one
+(W pid=2)   File "/me/two.py", line 2, in two
+(W pid=1)     go()
+(W pid=1)   File "/me/deep.py", line 3, in deep
+(W pid=2) RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB
+(W pid=1) ZeroDivisionError: division by zero
+"""
+    cause = explain(log).cause
+    assert cause is not None and (cause.id, cause.line, cause.at) == ("RLX804", 7, "/me/two.py:2 in two")
+
+
 def test_many_lines_alike_are_counted_and_told_once() -> None:
     lines = [b"(W pid=%d) WARN: grad_norm is not finite" % number for number in range(5000)]
     found = explain(b"\n".join([*lines, OOM]))
