@@ -40,6 +40,7 @@ def status(
     """
     from rlx.cli.output import narrate, print_json
     from rlx.cli.selection import open_index
+    from rlx.cli.why import hint_at_diagnosis
     from rlx.runs.revisit import Revisit
 
     if names and (host or everything):
@@ -62,6 +63,7 @@ def status(
         _print(rows, verbose)
     if leases:
         _print_leases(leases)
+    hint_at_diagnosis(rows)
 
 
 def _read_again(index: Index, host: str | None, visits: Revisit) -> Site | None:

@@ -1,0 +1,173 @@
+"""Training that went wrong without an error: what its metrics show, as warnings with the step at which it began.
+
+All rules are held against every healthy log in the tests. They compare medians over a few steps, so that one wild
+step says nothing, and they want the change to last until the end of what is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from operator import gt, lt
+from statistics import median
+
+from rlx.evidence.diagnosis.trend import first, last, lasting, medians
+from rlx.evidence.metrics import core_keys, finite, series
+from rlx.evidence.values import Evidence
+from rlx.plan import Finding, Severity
+
+# A mean KL per token beyond these is nonsense in any estimator: the policies have nothing in common any more. The
+# larger one is for a run that shows one step only.
+_KL_LARGE = 10.0
+_KL_NONSENSE = 50.0
+_FINITE = ("loss", "grad_norm", "entropy")
+
+
+def collapses(evidence: Evidence) -> list[Finding]:
+    """What went wrong, by step."""
+    rules = (_not_finite, _kl, _score, _validation, _entropy, _length, _gradient)
+    return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
+
+
+def _warning(id: str, message: str, fix: str, step: int) -> Finding:
+    return Finding(id, Severity.WARNING, message, fix, step=step)
+
+
+def _not_finite(evidence: Evidence) -> Iterator[Finding]:
+    broken: dict[str, list[int]] = {}
+    for step, values in evidence.metrics.items():
+        for key, value in values.items():
+            if not math.isfinite(value) and any(part in key for part in _FINITE):
+                broken.setdefault(key, []).append(step)
+    if broken:
+        key, steps = min(broken.items(), key=lambda item: (item[1][0], item[0]))
+        others = f", and {len(broken) - 1} more metrics" if len(broken) > 1 else ""
+        yield _warning(
+            "RLX893",
+            f"{key} is not a number from step {steps[0]} on, in {len(steps)} of {len(evidence.metrics)} steps{others}",
+            "a lower learning rate or stricter clipping; float32 where bfloat16 overflows",
+            steps[0],
+        )
+
+
+def _kl(evidence: Evidence) -> Iterator[Finding]:
+    """One step is enough: no noise takes a KL there."""
+    steps = [(step, key, value) for key in _kl_keys(evidence) for step, value in _beyond(evidence, key)]
+    if steps:
+        step, key, value = min(steps)
+        yield _warning(
+            "RLX894",
+            f"{key} is {value:.4g} at step {step}: the policy has left its reference",
+            "a lower learning rate or a larger KL coefficient; what was trained after that step is lost",
+            step,
+        )
+
+
+def _kl_keys(evidence: Evidence) -> list[str]:
+    """Coefficients and the gap between rollout and actor are no KL of the training."""
+    keys = {key for values in evidence.metrics.values() for key in values}
+    words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith("rollout_corr/")}
+    return sorted(key for key, parts in words.items() if "kl" in parts and "coef" not in parts)
+
+
+def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
+    """Some trainers sum over tokens: such a KL may be large, but not many times what it is at other steps."""
+    values = finite(series(evidence, key))
+    for step, value in values.items():
+        others = [abs(other) for at, other in values.items() if at != step]
+        if abs(value) >= (max(_KL_LARGE, 20 * median(others)) if others else _KL_NONSENSE):
+            yield step, value
+
+
+def _score(evidence: Evidence) -> Iterator[Finding]:
+    for key in ("critic/score/mean", "critic/rewards/mean", "grpo/score/mean"):
+        values = medians(evidence, key)
+        best = max(values.values(), default=0.0)
+        fell = lasting(values, partial(gt, 0.4 * best)) if best >= 0.1 else None
+        if fell and any(value == best for step, value in values.items() if step < fell):
+            yield _warning(
+                "RLX895",
+                f"{key} fell from {best:.3g} to {last(values):.3g}, for good from about step {fell} on",
+                "look at answers of that time; a lower learning rate, or an earlier checkpoint",
+                fell,
+            )
+            return
+
+
+def _validation(evidence: Evidence) -> Iterator[Finding]:
+    for key in core_keys(evidence):
+        values = finite(series(evidence, key))
+        best = max(values, key=lambda step: values[step], default=0)
+        if "/std@" not in key and values and _is_collapse(values[best], last(values), evidence.totals.validation_rows):
+            fell = next(step for step in values if step > best and values[step] < 0.6 * values[best])
+            yield _warning(
+                "RLX895",
+                f"{key} fell from {values[best]:.4g} at step {best} to {last(values):.4g} at step {max(values)}",
+                "the final value is not that of this run's best training; look for what changed before it fell",
+                fell,
+            )
+            return
+
+
+def _is_collapse(best: float, final: float, rows: int | None) -> bool:
+    """Far below the best, by ten points at least, and beyond what so few rows explain (z > 4)."""
+    if best - final < 0.1 or final > (0.6 if rows else 0.5) * best:
+        return False
+    variance = sum(max(share * (1 - share), 0.0) for share in (best, final)) / (rows or math.inf)
+    return best - final > 4 * math.sqrt(variance)
+
+
+def _entropy(evidence: Evidence) -> Iterator[Finding]:
+    values = medians(evidence, "actor/entropy")
+    start = first(values)
+    if fell := lasting(values, partial(gt, min(0.02 * start, 0.005))):
+        yield _warning(
+            "RLX896",
+            f"actor/entropy fell from {start:.3g} to {last(values):.2g} by step {fell}: "
+            "all answers to a prompt are the same, so there is nothing left to learn from",
+            "a higher temperature, an entropy coefficient, or clip-higher",
+            fell,
+        )
+    if rose := lasting(values, partial(lt, max(5 * start, 2.0))):
+        yield _warning(
+            "RLX896",
+            f"actor/entropy rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes noise",
+            "a lower learning rate, or a larger KL coefficient",
+            rose,
+        )
+
+
+def _length(evidence: Evidence) -> Iterator[Finding]:
+    values = medians(evidence, "response_length/mean")
+    shrank = lasting(values, partial(gt, 0.1 * first(values))) if first(values) > 20 else None
+    if shrank:
+        yield _warning(
+            "RLX897",
+            f"response_length/mean shrank from {first(values):.4g} to {last(values):.3g} tokens by step {shrank}",
+            "does the reward pay for short or empty answers?",
+            shrank,
+        )
+    clipped = medians(evidence, "response_length/clip_ratio")
+    at_limit = lasting(clipped, partial(lt, 0.95)) if first(clipped) < 0.5 else None
+    if at_limit:
+        yield _warning(
+            "RLX897",
+            f"nearly all answers end at the length limit from about step {at_limit} on "
+            f"(response_length/clip_ratio {last(clipped):.2g})",
+            "does the reward pay for long answers, or has the policy lost its end token?",
+            at_limit,
+        )
+
+
+def _gradient(evidence: Evidence) -> Iterator[Finding]:
+    for key in ("actor/grad_norm", "grad_norm"):
+        values = medians(evidence, key)
+        usual = median(values.values()) if values else 0.0
+        if grew := lasting(values, partial(lt, max(50 * usual, 10.0))):
+            yield _warning(
+                "RLX898",
+                f"{key} grew from {first(values):.3g} to {last(values):.3g}, from about step {grew} on",
+                "a lower learning rate, or stricter clipping",
+                grew,
+            )
