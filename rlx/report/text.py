@@ -1,0 +1,14 @@
+"""What logs and hosts say, made safe to show: escaping is the writer's work, this is about what cannot be escaped."""
+
+from __future__ import annotations
+
+import re
+
+# No character of XML 1.0, or one that turns the direction of writing round for what follows it.
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def shown(value: object, limit: int = 2000) -> str:
+    """The value as text of at most `limit` characters that any HTML or SVG file may hold."""
+    text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
