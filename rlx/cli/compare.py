@@ -47,7 +47,7 @@ def compare(
         if run.as_of is not None:
             end = ", made after its end" if run.state.is_terminal else ""
             narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
-    comparison = compare_runs(first, [judge_beside(first, other) for other in others], metric)
+    comparison = compare_runs([first], [[judge_beside(first, other)] for other in others], metric)
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:

@@ -11,7 +11,7 @@ from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity, to_jsonable
 
 if TYPE_CHECKING:
-    from rlx.compare import ComparedRun, Comparison, Contrast
+    from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,18 @@ def as_answer(comparison: Comparison) -> Mapping[str, Any]:
     """The whole comparison for `--json`; the values of a step stand in the order control, treatments."""
     return {
         **to_jsonable(comparison),
+        "control": _arm_answer(comparison.control),
+        "treatments": [_arm_answer(arm) for arm in comparison.treatments],
         "interim": comparison.interim,
         "reportable": comparison.reportable,
         "verified": comparison.verified,
     }
+
+
+def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
+    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else."""
+    single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
+    return {**single, **to_jsonable(arm)}
 
 
 def csv_text(comparison: Comparison) -> str:
@@ -43,8 +51,8 @@ def csv_text(comparison: Comparison) -> str:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_header(comparison))
-    writer.writerows([cell.marked for cell in row] for row in _step_rows(comparison, exact=True))
+    writer.writerow(_exact_header(comparison))
+    writer.writerows([cell.marked for cell in row] for row in _exact_rows(comparison))
     return text.getvalue()
 
 
@@ -88,14 +96,32 @@ def _bullet(line: str) -> str:
 
 
 def _header(comparison: Comparison) -> list[str]:
-    """Each run with its verdict unless that is `valid`: the word must be seen before the number."""
+    """Each arm with its verdict unless that is `valid`: the word must be seen before the number."""
+    return ["step", *(_title(arm) for arm in comparison.arms), *_difference_titles(comparison)]
+
+
+def _exact_header(comparison: Comparison) -> list[str]:
+    columns = [name for arm in comparison.arms for name in (_title(arm), *_spread_titles(arm))]
+    return ["step", *columns, *_difference_titles(comparison)]
+
+
+def _spread_titles(arm: ComparedArm) -> list[str]:
+    """What an arm of several runs has beside its mean: their standard deviation, and each run."""
+    return [f"{arm.label} sd", *(run.label for run in arm.runs)] if len(arm.runs) > 1 else []
+
+
+def _difference_titles(comparison: Comparison) -> list[str]:
     unit = " (points)" if comparison.is_share else ""
-    differences = [f"{run.label} - {comparison.control.label}{unit}" for run in comparison.treatments]
-    return ["step", *(_title(run) for run in comparison.runs), *differences]
+    return [f"{arm.label} - {comparison.control.label}{unit}" for arm in comparison.treatments]
 
 
-def _title(run: ComparedRun) -> str:
-    return run.label if run.verdict.status is VerdictStatus.VALID else f"{run.label} ({_word(run)})"
+def _title(arm: ComparedArm) -> str:
+    """`aqn`, `aqn (invalid)`; of several runs `aqn (mean of 3)`, `aqn (aqn-s2 invalid)`."""
+    words = [(run.label, _word(run)) for run in arm.runs if _word(run) != VerdictStatus.VALID.value]
+    if len(arm.runs) == 1:
+        return f"{arm.label} ({words[0][1]})" if words else arm.label
+    notes = ", ".join(" ".join(each) for each in words) or f"mean of {len(arm.runs)}"
+    return f"{arm.label} ({notes})"
 
 
 def _word(run: ComparedRun) -> str:
@@ -105,37 +131,61 @@ def _word(run: ComparedRun) -> str:
 
 
 def _all_rows(comparison: Comparison) -> Iterator[list[Cell]]:
-    yield from _step_rows(comparison, exact=False)
+    for row in comparison.steps:
+        cells = [
+            _cell(arm, _shown(comparison, arm, row.step, value))
+            for arm, value in zip(comparison.arms, row.values, strict=True)
+        ]
+        yield [Cell(str(row.step)), *cells, *_differences(comparison, row.values, exact=False)]
     blanks = [Cell("") for _ in comparison.treatments]
     for name in ("peak", "final"):
-        points = [(run, getattr(run, name)) for run in comparison.runs]
-        cells = [_cell(run, f"{point.value:.4g} @ {point.step}" if point else "") for run, point in points]
+        points = [(arm, getattr(arm, name)) for arm in comparison.arms]
+        cells = [_cell(arm, f"{point.value:.4g} @ {point.step}" if point else "") for arm, point in points]
         yield [Cell(name), *cells, *blanks]
 
 
-def _step_rows(comparison: Comparison, exact: bool) -> Iterator[list[Cell]]:
-    shown = repr if exact else ("{:.4f}" if comparison.is_share else "{:.6g}").format
+def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | None) -> str:
+    """`0.7058`, of several runs `0.7058 ± 0.0102`, or how many of them have a value."""
+    number = ("{:.4f}" if comparison.is_share else "{:.6g}").format
+    if value is None:
+        have = sum(step in run.series for run in arm.runs)
+        return f"{have} of {len(arm.runs)} seeds" if have else ""
+    spread = arm.spread.get(step)
+    return number(value) if spread is None else f"{number(value)} ± {number(spread)}"
+
+
+def _exact_rows(comparison: Comparison) -> Iterator[list[Cell]]:
     for row in comparison.steps:
         cells = [
-            _cell(run, "" if value is None else shown(value))
-            for run, value in zip(comparison.runs, row.values, strict=True)
+            cell
+            for arm, value in zip(comparison.arms, row.values, strict=True)
+            for cell in _exact_cells(arm, row.step, value)
         ]
-        yield [Cell(str(row.step)), *cells, *_differences(comparison, row.values, exact)]
+        yield [Cell(str(row.step)), *cells, *_differences(comparison, row.values, exact=True)]
 
 
-def _cell(run: ComparedRun, text: str) -> Cell:
-    return Cell(text, run.verdict.status.value if run.struck else "")
+def _exact_cells(arm: ComparedArm, step: int, value: float | None) -> list[Cell]:
+    """The mean of the arm; where it has several runs their standard deviation and the value of each, too."""
+    several = [arm.spread.get(step), *(run.series.get(step) for run in arm.runs)] if len(arm.runs) > 1 else []
+    return [_cell(arm, "" if each is None else repr(each)) for each in (value, *several)]
+
+
+def _cell(arm: ComparedArm, text: str) -> Cell:
+    return Cell(text, _struck(arm))
+
+
+def _struck(arm: ComparedArm) -> str:
+    return next((run.verdict.status.value for run in arm.runs if run.struck), "")
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:
-    """Treatment minus control, in points where the values are shares; struck where either run is."""
+    """Treatment minus control, in points where the values are shares; struck where either arm is."""
     shown = "{:+.10g}" if exact else ("{:+.1f}" if comparison.is_share else "{:+.4g}")
     factor = 100 if comparison.is_share else 1
     control = values[0]
-    for run, value in zip(comparison.treatments, values[1:], strict=True):
-        struck = next((each.verdict.status.value for each in (run, comparison.control) if each.struck), "")
+    for arm, value in zip(comparison.treatments, values[1:], strict=True):
         text = "" if value is None or control is None else shown.format(factor * (value - control))
-        yield Cell(text, struck)
+        yield Cell(text, _struck(arm) or _struck(comparison.control))
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

@@ -1,6 +1,19 @@
-"""What two or more judged runs say about each other: alignment by step, statistics, confounders. Never prints."""
+"""What the runs of two or more arms say about each other: alignment, statistics, confounders. Never prints."""
 
+from rlx.compare.arms import ComparedArm, ComparedRun
 from rlx.compare.comparison import compare
-from rlx.compare.values import ComparedRun, Comparison, Contrast
+from rlx.compare.paired import PairedItems
+from rlx.compare.proportions import TwoProportions
+from rlx.compare.seeds import WelchSeeds
+from rlx.compare.values import Comparison, Contrast
 
-__all__ = ["ComparedRun", "Comparison", "Contrast", "compare"]
+__all__ = [
+    "ComparedArm",
+    "ComparedRun",
+    "Comparison",
+    "Contrast",
+    "PairedItems",
+    "TwoProportions",
+    "WelchSeeds",
+    "compare",
+]

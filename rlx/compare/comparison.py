@@ -1,102 +1,66 @@
-"""Compare a control run with treatment runs: align, diff, test, and say what follows. Pure; prints nothing."""
+"""Compare a control arm with treatment arms: align, diff, test, and say what follows. Pure; prints nothing."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlx.compare.align import align, final, finite, last_common_step, peak
-from rlx.compare.config_diff import ConfigDifference, recipe_differences
+from rlx.compare.align import StepRow, last_common_step
+from rlx.compare.arms import ComparedArm
+from rlx.compare.assemble import Runs, arm_differences, compared_arms
+from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import pair_findings
-from rlx.compare.found import found_differences
-from rlx.compare.items import are_counts, is_share, item_count, why_not_binary
+from rlx.compare.inference import choose_test
+from rlx.compare.items import is_share, why_not_binary
+from rlx.compare.levels import holm
 from rlx.compare.metric import choose_metric
-from rlx.compare.proportions import TwoProportions, holm, two_proportions
-from rlx.compare.values import ComparedRun, Comparison, Contrast, Pair
+from rlx.compare.values import Comparison, Contrast, Pair
 from rlx.compare.words import sentences
-from rlx.evidence import JudgedRun, core_metric, series
 from rlx.evidence.metrics import data_sources
-from rlx.plan import Finding, Severity
+from rlx.plan import Severity
 
 
-def compare(control: JudgedRun, treatments: Sequence[JudgedRun], metric: str | None = None) -> Comparison:
-    """Hold each treatment against the control at their last common validated step.
+def compare(control: Runs, treatments: Sequence[Runs], metric: str | None = None) -> Comparison:
+    """Hold each treatment arm against the control arm at the last step that all their runs have validated.
 
-    `metric` is a full name or an unambiguous part of one; without it, the validation metric that the control's log
-    shows. Raises UsageError for a metric that no log has or that fits several, RlxError while there is none at all.
+    An arm is its runs, one a seed. `metric` is a full name or an unambiguous part of one; without it, the validation
+    metric that the control's log shows. Raises UsageError for a metric that no log has or that fits several, RlxError
+    while there is none at all.
     """
     judged = (control, *treatments)
-    chosen = choose_metric(judged, metric)
-    runs = _compared_runs(judged, chosen)
-    pairs = [_pair(control, other, runs[0], run, chosen) for other, run in zip(treatments, runs[1:], strict=True)]
-    not_binary = why_not_binary(chosen, len(data_sources(control.evidence)))
-    shares = is_share(chosen, [value for run in runs for value in run.series.values()])
+    chosen = choose_metric([run for runs in judged for run in runs], metric)
+    arms = compared_arms(judged, chosen)
+    pairs = [
+        _pair(arms[0], arm, arm_differences(control, runs), chosen)
+        for arm, runs in zip(arms[1:], treatments, strict=True)
+    ]
+    not_binary = why_not_binary(chosen, len(data_sources(control[0].evidence)))
+    shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,
         is_share=shares,
-        control=runs[0],
-        treatments=runs[1:],
-        steps=align([run.series for run in runs]),
+        control=arms[0],
+        treatments=arms[1:],
+        steps=_steps(arms),
         contrasts=_with_words(pairs, [_contrast(pair, not_binary) for pair in pairs], shares),
     )
 
 
-def _compared_runs(judged: Sequence[JudgedRun], metric: str) -> tuple[ComparedRun, ...]:
-    return tuple(_compared_run(run, label, metric) for run, label in zip(judged, _labels(judged), strict=True))
+def _steps(arms: Sequence[ComparedArm]) -> tuple[StepRow, ...]:
+    """One row for each step at which any run was validated; an arm has a value where all its runs have."""
+    steps = sorted({step for arm in arms for run in arm.runs for step in run.series})
+    return tuple(StepRow(step, tuple(arm.series.get(step) for arm in arms)) for step in steps)
 
 
-def _compared_run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
-    values = finite(series(run.evidence, metric))
-    expected = run.plan.expectations
-    return ComparedRun(
-        run_id=run.run_id,
-        label=label,
-        name=run.name,
-        arm=run.arm,
-        seed=run.seed,
-        state=run.state,
-        verdict=run.verdict,
-        core_metric=core_metric(run.evidence, expected),
-        items=item_count(expected.validation_items, run.evidence.totals.validation_rows),
-        series=values,
-        peak=peak(values),
-        final=final(values),
-    )
-
-
-def _labels(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
-    """The arm where it is unique among these runs, else arm and seed, else the run name, else the id."""
-    names = [(run.arm, f"{run.arm}-s{run.seed}", run.name, run.run_id) for run in runs]
-    taken = [Counter(column) for column in zip(*names, strict=True)]
-    return tuple(
-        next((name for name, count in zip(own, taken, strict=True) if count[name] == 1), own[-1]) for own in names
-    )
-
-
-def _pair(
-    judged_control: JudgedRun, judged: JudgedRun, control: ComparedRun, treatment: ComparedRun, metric: str
-) -> Pair:
-    return Pair(
-        control=control,
-        treatment=treatment,
-        metric=metric,
-        step=last_common_step(control.series, treatment.series),
-        differences=_differences(judged_control, judged),
-    )
-
-
-def _differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    declared = {*control.plan.treatment, *treatment.plan.treatment}
-    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
-    return recipes + found_differences(control, treatment)
+def _pair(control: ComparedArm, treatment: ComparedArm, differences: tuple[ConfigDifference, ...], metric: str) -> Pair:
+    return Pair(control, treatment, metric, last_common_step(control.series, treatment.series), differences)
 
 
 def _contrast(pair: Pair, not_binary: str) -> Contrast:
     findings = pair_findings(pair)
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
-    control, treatment = (run.series.get(pair.step) if pair.step is not None else None for run in pair.runs)
-    test = _why_no_test(pair, findings) or not_binary or _test(pair)
+    control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
+    test = choose_test(pair, findings, not_binary)
     return Contrast(
         treatment=pair.treatment.label,
         step=pair.step,
@@ -106,32 +70,12 @@ def _contrast(pair: Pair, not_binary: str) -> Contrast:
         test=None if isinstance(test, str) else test,
         no_test=test if isinstance(test, str) else "",
         p_value=None if isinstance(test, str) else test.p_value,
+        checkpoints=() if pair.has_seeds else tuple(run.run_id for run in pair.checkpoints),
         differences=pair.differences,
         findings=findings,
         reportable=comparable and pair.finished and not any(run.struck for run in pair.runs),
         sentences=(),
     )
-
-
-def _why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
-    """Why these two runs get no p-value, whatever the metric; "" where they may."""
-    for run in pair.runs:
-        if run.struck:
-            return f"{run.label} is {run.verdict.status.value}"
-    errors = (finding.message for finding in findings if finding.severity is Severity.ERROR)
-    return next(errors, "" if pair.finished else "no p-value before both runs have finished")
-
-
-def _test(pair: Pair) -> TwoProportions | str:
-    """The test at the last common step, or why the values allow none."""
-    n = pair.items.n
-    if n is None or pair.step is None:
-        return f"{pair.items.source} how many items the validation set has"
-    for run in pair.runs:
-        if not are_counts(run.series.values(), n):
-            return f"the values of {run.label} are not multiples of 1/{n}: no shares of correct answers"
-    control, treatment = (round(run.series[pair.step] * n) for run in pair.runs)
-    return two_proportions(control, treatment, n)
 
 
 def _with_words(pairs: Sequence[Pair], contrasts: Sequence[Contrast], is_share: bool) -> tuple[Contrast, ...]:

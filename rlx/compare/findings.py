@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from rlx.compare.found import VALIDATION_DATA
@@ -61,7 +61,7 @@ def no_common_step(pair: Pair) -> Iterator[Finding]:
     if pair.step is None:
         # While a run goes on, the common step may still come.
         severity = Severity.ERROR if pair.finished else Severity.NOTE
-        have = " and ".join(f"{run.label} has {_steps_text(list(run.series))}" for run in pair.runs)
+        have = " and ".join(f"{arm.label} has {_steps_text(list(arm.series))}" for arm in pair.arms)
         yield Finding(
             "RLX904",
             severity,
@@ -71,12 +71,14 @@ def no_common_step(pair: Pair) -> Iterator[Finding]:
 
 
 def one_seed(pair: Pair) -> Iterator[Finding]:
-    yield Finding(
-        "RLX905",
-        Severity.NOTE,
-        f"one seed per arm: nothing follows about the treatment ({pair.treatment.label})",
-        "launch both arms with several seeds",
-    )
+    if not pair.has_seeds:
+        yield Finding("RLX905", Severity.NOTE, one_seed_words(pair), "launch both arms with several seeds")
+
+
+def one_seed_words(pair: Pair) -> str:
+    single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
+    which = "one seed per arm" if len(single) == 2 else f"one seed of {' and '.join(single)}"
+    return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
 
 
 def brief(value: Any, limit: int = 60) -> str:
@@ -86,15 +88,19 @@ def brief(value: Any, limit: int = 60) -> str:
 
 
 def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
-    control, treatment = pair.control.items.n, pair.treatment.items.n
-    if control and treatment and control != treatment:
-        yield "the size of the validation set", control, treatment
-    metrics = pair.control.core_metric, pair.treatment.core_metric
-    if pair.step is None and all(metrics) and metrics[0] != metrics[1]:
-        yield "the metric", *metrics
+    control, treatment = ({run.items.n for run in arm.runs if run.items.n} for arm in pair.arms)
+    if control and treatment and len(control | treatment) > 1:
+        yield "the size of the validation set", _listed(control), _listed(treatment)
+    metrics = [{run.core_metric for run in arm.runs if run.core_metric} for arm in pair.arms]
+    if pair.step is None and all(metrics) and metrics[0].isdisjoint(metrics[1]):
+        yield "the metric", _listed(metrics[0]), _listed(metrics[1])
     for item in pair.differences:
         if item.key in EVALUATION_KEYS:
             yield item.key, brief(item.control), brief(item.treatment)
+
+
+def _listed(values: Collection[object]) -> str:
+    return " and ".join(sorted(map(str, values)))
 
 
 def _steps_text(steps: list[int]) -> str:

@@ -7,14 +7,9 @@ that needs the outputs per item. No scipy: `math` and `statistics` have all that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
-ALPHA = 0.05
-POWER = 0.80
-Z_TWO_SIDED = NormalDist().inv_cdf(1 - ALPHA / 2)
-Z_POWER = NormalDist().inv_cdf(POWER)
+from rlx.compare.levels import Z_POWER, Z_TWO_SIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +78,6 @@ def newcombe_interval(control: int, treatment: int, n: int) -> tuple[float, floa
     difference, a, b = (treatment - control) / n, control / n, treatment / n
     (a_low, a_high), (b_low, b_high) = wilson_interval(control, n), wilson_interval(treatment, n)
     return difference - math.hypot(b - b_low, a_high - a), difference + math.hypot(b_high - b, a - a_low)
-
-
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p-values corrected for being several (Holm 1979), in the order given."""
-    count, highest = len(p_values), 0.0
-    corrected = [0.0] * count
-    for rank, index in enumerate(sorted(range(count), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (count - rank) * p_values[index]))
-        corrected[index] = highest
-    return tuple(corrected)
 
 
 def _planning_variance(control: int, treatment: int, n: int) -> float:

@@ -2,82 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlx.compare.align import Point, StepRow
+from rlx.compare.align import StepRow
+from rlx.compare.arms import ComparedArm, ComparedRun
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.items import ItemCount
+from rlx.compare.paired import PairedItems
 from rlx.compare.proportions import TwoProportions
-from rlx.evidence import Verdict, VerdictStatus
-from rlx.plan import Finding, RunState, Severity
+from rlx.compare.seeds import WelchSeeds
+from rlx.evidence import VerdictStatus
+from rlx.plan import Finding, Severity
 
-
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """One run with its validation series. `label` is the shortest name that no other compared run has.
-
-    `core_metric` is the validation metric that its own log shows, which need not be the one compared.
-    """
-
-    run_id: str
-    label: str
-    name: str
-    arm: str
-    seed: int
-    state: RunState
-    verdict: Verdict
-    core_metric: str | None
-    items: ItemCount
-    series: Mapping[int, float]
-    peak: Point | None
-    final: Point | None
-
-    @property
-    def finished(self) -> bool:
-        return self.state.is_terminal
-
-    @property
-    def struck(self) -> bool:
-        """Whether its numbers are no result. What is missing in a run that goes on may still come."""
-        broken = self.verdict.status is VerdictStatus.INVALID
-        return broken or (self.finished and self.verdict.status is VerdictStatus.INCOMPLETE)
+Test = TwoProportions | PairedItems | WelchSeeds
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A control run and one treatment run; `step` is the last at which both were validated."""
+    """A control arm and one treatment arm; `step` is the last at which every run of both was validated."""
 
-    control: ComparedRun
-    treatment: ComparedRun
+    control: ComparedArm
+    treatment: ComparedArm
     metric: str
     step: int | None
     differences: tuple[ConfigDifference, ...]
 
     @property
-    def runs(self) -> tuple[ComparedRun, ComparedRun]:
+    def arms(self) -> tuple[ComparedArm, ComparedArm]:
         return self.control, self.treatment
+
+    @property
+    def runs(self) -> tuple[ComparedRun, ...]:
+        return self.control.runs + self.treatment.runs
 
     @property
     def finished(self) -> bool:
         return all(run.finished for run in self.runs)
 
     @property
+    def has_seeds(self) -> bool:
+        """Whether each arm has several runs: only then anything follows about the treatment."""
+        return all(len(arm.runs) > 1 for arm in self.arms)
+
+    @property
+    def checkpoints(self) -> tuple[ComparedRun, ComparedRun]:
+        """One run of each arm: those with a seed in common, else the first of each. Never chosen by their values."""
+        same = [(left, right) for left in self.control.runs for right in self.treatment.runs if left.seed == right.seed]
+        return same[0] if same else (self.control.runs[0], self.treatment.runs[0])
+
+    @property
     def items(self) -> ItemCount:
-        """n of both, by the words of each where they differ. Where they differ in n, RLX902 is there instead."""
-        control, treatment = self.control.items, self.treatment.items
-        if control == treatment:
-            return control
-        words = f"{control.source} ({self.control.label}) and {treatment.source} ({self.treatment.label})"
-        return ItemCount(control.n or treatment.n, words)
+        """n of all runs, by the words of each where they differ. Where they differ in n, RLX902 is there instead."""
+        sources: dict[ItemCount, str] = {}
+        for run in self.runs:
+            sources.setdefault(run.items, run.label)
+        if len(sources) == 1:
+            return self.runs[0].items
+        words = " and ".join(f"{count.source} ({label})" for count, label in sources.items())
+        return ItemCount(next((count.n for count in sources if count.n), None), words)
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One treatment against the control at their last common validated step.
+    """One treatment against the control at the last step that all runs of both arms have.
 
-    `test` is None where no p-value may be given; `no_test` then says why. `p_value` is that of the test, corrected
-    where there are several treatments. `reportable`: both runs finished, neither invalid nor incomplete, comparable.
+    Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
+    given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
+    `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
+    treatment, which has a WelchSeeds. `reportable`: all runs finished, none invalid or incomplete, comparable.
     """
 
     treatment: str
@@ -85,9 +77,10 @@ class Contrast:
     control_value: float | None
     treatment_value: float | None
     difference: float | None
-    test: TwoProportions | None
+    test: Test | None
     no_test: str
     p_value: float | None
+    checkpoints: tuple[str, ...]
     differences: tuple[ConfigDifference, ...]
     findings: tuple[Finding, ...]
     reportable: bool
@@ -100,21 +93,25 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`steps` holds one row a validated step, with the values of the control and then of each treatment.
+    """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
     `is_share`: the values are shares of the items, so that their differences are points.
     """
 
     metric: str
     is_share: bool
-    control: ComparedRun
-    treatments: tuple[ComparedRun, ...]
+    control: ComparedArm
+    treatments: tuple[ComparedArm, ...]
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
 
     @property
-    def runs(self) -> tuple[ComparedRun, ...]:
+    def arms(self) -> tuple[ComparedArm, ...]:
         return self.control, *self.treatments
+
+    @property
+    def runs(self) -> tuple[ComparedRun, ...]:
+        return tuple(run for arm in self.arms for run in arm.runs)
 
     @property
     def interim(self) -> bool:

@@ -2,60 +2,80 @@
 
 from __future__ import annotations
 
-from rlx.compare.proportions import ALPHA, TwoProportions
-from rlx.compare.values import Contrast, Pair
+from rlx.compare.findings import one_seed_words
+from rlx.compare.levels import ALPHA
+from rlx.compare.paired import PairedItems
+from rlx.compare.seeds import WelchSeeds
+from rlx.compare.unit import Unit
+from rlx.compare.values import Contrast, Pair, Test
 from rlx.evidence import VerdictStatus
 
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
-    """What may be said of one treatment: the numbers, what they mean, and what one seed per arm leaves open."""
-    seed = f"one seed per arm: nothing follows about the treatment ({contrast.treatment})"
+    """What may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
+    said = _sentences(pair, contrast, Unit(is_share), treatments_tested)
+    return said if pair.has_seeds else (*said, one_seed_words(pair))
+
+
+def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: int) -> tuple[str, ...]:
     if not contrast.reportable:
-        return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}", seed)
-    numbers = numbers_sentence(pair, contrast, is_share)
+        return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}",)
+    numbers = numbers_sentences(pair, contrast, unit)
     if contrast.test is None or contrast.p_value is None:
-        return (f"{numbers}; no p-value: {contrast.no_test}", seed)
-    words = test_sentence(contrast.test, contrast.p_value, treatments_tested)
-    return (numbers, f"{_caveat(pair)}{words}", seed)
+        return (f"{numbers[0]}; no p-value: {contrast.no_test}",)
+    return (*numbers, f"{_caveat(pair)}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}")
 
 
-def numbers_sentence(pair: Pair, contrast: Contrast, is_share: bool) -> str:
-    """`at step 116: +2.4 points, 95 % interval -1.1 to +5.9; n = 1319 from the plan and the log`."""
-    text = f"at step {contrast.step}: {difference_text(contrast.difference, is_share)}"
-    if contrast.test is None:
-        return text
-    interval = f"95 % interval {points(contrast.test.low)} to {points(contrast.test.high)}"
-    return f"{text}, {interval}; n = {contrast.test.n} from {pair.items.source}"
+def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, ...]:
+    """`at step 116: +2.4 points, 95 % interval -1.1 to +5.9; n = 1319 from the plan and the log`.
+
+    A test of two checkpoints has a sentence of its own where an arm has more runs than the one that is tested.
+    """
+    text = f"at step {contrast.step}: {'' if contrast.difference is None else unit.change(contrast.difference)}"
+    test = contrast.test
+    if len(pair.runs) == 2:
+        return (f"{text}, {interval_text(pair, test, unit)}" if test else text,)
+    means = f"{text} between the means of {runs_text(pair)}"
+    if test is None or isinstance(test, WelchSeeds):
+        return (f"{means}, {interval_text(pair, test, unit)}" if test else means,)
+    two = " and ".join(run.label for run in pair.checkpoints)
+    return means, f"{two}: {unit.change(test.difference)}, {interval_text(pair, test, unit)}"
 
 
-def test_sentence(test: TwoProportions, p_value: float, treatments_tested: int = 1) -> str:
-    """What the test says about two checkpoints. `p_value` is corrected for the number of treatments tested."""
+def interval_text(pair: Pair, test: Test, unit: Unit) -> str:
+    """The interval, and what the test counted with."""
+    interval = f"95 % interval {unit.signed(test.low)} to {unit.signed(test.high)}"
+    if isinstance(test, WelchSeeds):
+        return f"{interval} ({test.method})"
+    if isinstance(test, PairedItems):
+        items = f"n = {test.n} items that both answered"
+        return f"{interval}; {items}, {test.better} better and {test.worse} worse ({test.method})"
+    return f"{interval}; n = {test.n} from {pair.items.source}"
+
+
+def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments_tested: int = 1) -> str:
+    """What the test says about two checkpoints, or two arms. `p_value` is corrected for the treatments tested."""
     corrected = f" corrected for {treatments_tested} treatments" if treatments_tested > 1 else ""
-    numbers = f"p {p_text(p_value)}{corrected}, n = {test.n}"
+    counted = runs_text(pair) if isinstance(test, WelchSeeds) else f"n = {test.n}"
+    numbers = f"p {p_text(p_value)}{corrected}, {counted}"
     if p_value < ALPHA:
-        return f"these checkpoints differ on this test set ({points(test.difference)} points, {numbers})"
-    return f"no significant difference between these two checkpoints ({numbers}; {power_text(test)})"
+        return f"{_differ(pair, test)} ({unit.change(test.difference)}, {numbers})"
+    return f"no significant difference between {_compared(pair, test)} ({numbers}; {power_text(test, unit)})"
 
 
-def power_text(test: TwoProportions) -> str:
-    """What this n can show, and the n that the observed difference would take."""
-    if test.detectable >= 1:
-        return "so few items show no difference at all with 80 % power"
-    seen = f"{100 * test.detectable:.1f} points would be seen with 80 % power"
-    if test.items_needed is None:
-        return seen
-    return f"{seen}, {100 * abs(test.difference):.1f} with {test.items_needed} items"
+def power_text(test: Test, unit: Unit) -> str:
+    """What these items or runs can show, and how many of them the observed difference would take."""
+    if unit.in_points and test.detectable >= 1:
+        few = "runs" if isinstance(test, WelchSeeds) else "items"
+        return f"so few {few} show no difference at all with 80 % power"
+    seen = f"{unit.size(test.detectable)} would be seen with 80 % power"
+    needed = _needed(test)
+    return f"{seen}, {unit.bare(test.difference)} with {needed}" if needed else seen
 
 
-def difference_text(difference: float | None, is_share: bool) -> str:
-    if difference is None:
-        return ""
-    return f"{points(difference)} points" if is_share else f"{difference:+.4g}"
-
-
-def points(fraction: float) -> str:
-    """0.0242 as +2.4: a difference of shares in points, with its sign."""
-    return f"{100 * fraction:+.1f}"
+def runs_text(pair: Pair) -> str:
+    """`3 and 3 seeds`."""
+    return f"{len(pair.control.runs)} and {len(pair.treatment.runs)} seeds"
 
 
 def p_text(p_value: float) -> str:
@@ -64,6 +84,24 @@ def p_text(p_value: float) -> str:
         return "< 0.0001"
     texts = (f"{p_value:.{digits}g}" for digits in (2, 3, 4, 6))
     return "= " + next((text for text in texts if (float(text) < ALPHA) == (p_value < ALPHA)), repr(p_value))
+
+
+def _differ(pair: Pair, test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{pair.treatment.label} differs from {pair.control.label} on this test set"
+    return "these checkpoints differ on this test set"
+
+
+def _compared(pair: Pair, test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{pair.control.label} and {pair.treatment.label}"
+    return "these two checkpoints"
+
+
+def _needed(test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{test.runs_needed} seeds an arm" if test.runs_needed else ""
+    return f"{test.items_needed} items" if test.items_needed else ""
 
 
 def _only_unfinished(pair: Pair, contrast: Contrast) -> bool:

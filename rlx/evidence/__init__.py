@@ -8,6 +8,7 @@ Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a
 
 from rlx.evidence.console import NEEDLES
 from rlx.evidence.gap import PROBABILITY_GAP
+from rlx.evidence.items import ItemScores, read_items
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
@@ -22,6 +23,7 @@ __all__ = [
     "PROBABILITY_GAP",
     "Disagreement",
     "Evidence",
+    "ItemScores",
     "JudgedRun",
     "NoiseEvent",
     "Progress",
@@ -32,6 +34,7 @@ __all__ = [
     "core_metric",
     "judge",
     "read_evidence",
+    "read_items",
     "read_log",
     "series",
 ]

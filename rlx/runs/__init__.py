@@ -1,6 +1,7 @@
 """What becomes of a plan: launched, queued, watched, stopped. Knows no recipe, no back-end and no log text."""
 
 from rlx.runs.index import Index
+from rlx.runs.items import items_of
 from rlx.runs.launch import Launched, launch
 from rlx.runs.leases import Leases, look_at_leases
 from rlx.runs.manifest import Manifest, read_manifest
@@ -23,6 +24,7 @@ __all__ = [
     "Stopped",
     "current_runs",
     "derive_state",
+    "items_of",
     "latest_launch",
     "launch",
     "look_at_leases",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlx.compare import Comparison, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
 from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState, Site
 
 METRIC = "val-core/gsm8k/acc/mean@1"
+
+
+def one_run_each(control: JudgedRun, treatments: Sequence[JudgedRun], metric: str | None = None) -> Comparison:
+    return compare([control], [[run] for run in treatments], metric)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from rlx.compare import Comparison, Contrast, compare
+from rlx.compare import Comparison, Contrast
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
+from tests.compare.builders import one_run_each
 
 Build = Callable[..., JudgedRun]
 
@@ -28,7 +29,7 @@ def severities(comparison: Comparison) -> dict[str, Severity]:
 
 
 def test_published_headline_is_no_significant_difference(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated()])
+    comparison = one_run_each(control, [treated()])
     numbers, words, seed = only(comparison).sentences
     assert numbers == "at step 116: +2.4 points, 95 % interval -1.1 to +5.9; n = 1319 from the plan and the log"
     assert words == (
@@ -41,7 +42,7 @@ def test_published_headline_is_no_significant_difference(control: JudgedRun, tre
 
 
 def test_words_follow_the_numbers(control: JudgedRun, treated: Build) -> None:
-    contrast = only(compare(control, [treated(series={0: 0.072, 116: 0.7301})]))
+    contrast = only(one_run_each(control, [treated(series={0: 0.072, 116: 0.7301})]))
     assert contrast.sentences[1].startswith("these checkpoints differ on this test set (+4.9 points, p = 0.0")
     assert "nothing follows about the treatment" in contrast.sentences[2]
 
@@ -54,7 +55,7 @@ def test_published_curves(
     control_builder: Build, treated: Build, one: str, other: str, step: int, significant: bool
 ) -> None:
     left, right = ({int(s): v for s, v in CURVES[name]["accuracy"].items()} for name in (one, other))
-    contrast = only(compare(control_builder(series=left), [treated(series=right)]))
+    contrast = only(one_run_each(control_builder(series=left), [treated(series=right)]))
     assert contrast.step == step
     assert contrast.p_value is not None
     assert (contrast.p_value < 0.05) == significant
@@ -62,7 +63,7 @@ def test_published_curves(
 
 
 def test_last_common_step_counts_and_no_peak_does(control_builder: Build, treated: Build) -> None:
-    comparison = compare(
+    comparison = one_run_each(
         control_builder(series={0: 0.1, 20: 0.6, 40: 0.7, 58: 0.72}),
         [treated(series={0: 0.1, 20: 0.9, 40: 0.7, 49: 0.95})],
     )
@@ -74,7 +75,7 @@ def test_last_common_step_counts_and_no_peak_does(control_builder: Build, treate
 
 @pytest.mark.parametrize("status", [VerdictStatus.INVALID, VerdictStatus.INCOMPLETE])
 def test_broken_arm_gets_no_result(control: JudgedRun, treated: Build, status: VerdictStatus) -> None:
-    comparison = compare(control, [treated(status=status)])
+    comparison = one_run_each(control, [treated(status=status)])
     assert not comparison.reportable
     assert only(comparison).test is None
     assert only(comparison).sentences[0] == f"no result: aqn is {status.value}"
@@ -82,12 +83,12 @@ def test_broken_arm_gets_no_result(control: JudgedRun, treated: Build, status: V
 
 
 def test_broken_control_spoils_every_treatment(control_builder: Build, treated: Build) -> None:
-    comparison = compare(control_builder(status=VerdictStatus.INVALID), [treated(), treated(arm="other")])
+    comparison = one_run_each(control_builder(status=VerdictStatus.INVALID), [treated(), treated(arm="other")])
     assert [contrast.reportable for contrast in comparison.contrasts] == [False, False]
 
 
 def test_unverified_arm_carries_the_word(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated(status=VerdictStatus.UNVERIFIED)])
+    comparison = one_run_each(control, [treated(status=VerdictStatus.UNVERIFIED)])
     assert comparison.reportable
     assert not comparison.verified
     assert only(comparison).sentences[1].startswith("unverified (aqn): no significant difference")
@@ -96,7 +97,7 @@ def test_unverified_arm_carries_the_word(control: JudgedRun, treated: Build) -> 
 @pytest.mark.parametrize("state", [RunState.QUEUED, RunState.STARTING, RunState.RUNNING])
 def test_unfinished_run_has_interim_values_and_no_p_value(control: JudgedRun, treated: Build, state: RunState) -> None:
     running = treated(state=state, status=VerdictStatus.INCOMPLETE, series={0: 0.072, 100: 0.6975})
-    comparison = compare(control, [running])
+    comparison = one_run_each(control, [running])
     contrast = only(comparison)
     assert comparison.interim
     assert not comparison.treatments[0].struck
@@ -105,23 +106,23 @@ def test_unfinished_run_has_interim_values_and_no_p_value(control: JudgedRun, tr
 
 
 def test_no_common_step_yet_is_no_error_while_a_run_goes_on(control: JudgedRun, treated: Build) -> None:
-    done = compare(control, [treated(series={10: 0.5})])
+    done = one_run_each(control, [treated(series={10: 0.5})])
     assert severities(done)["RLX904"] is Severity.ERROR
     assert not done.reportable
-    running = compare(control, [treated(series={10: 0.5}, state=RunState.RUNNING)])
+    running = one_run_each(control, [treated(series={10: 0.5}, state=RunState.RUNNING)])
     assert severities(running)["RLX904"] is Severity.NOTE
     assert only(running).sentences[0].startswith("interim")
 
 
 def test_arms_that_do_not_differ_are_no_experiment(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated(recipe={}, treatment=(), seed=2)])
+    comparison = one_run_each(control, [treated(recipe={}, treatment=(), seed=2)])
     assert severities(comparison)["RLX901"] is Severity.ERROR
     assert not comparison.reportable
-    assert "RLX901" in {finding.id for finding in only(compare(control, [treated(recipe={})])).findings}
+    assert "RLX901" in {finding.id for finding in only(one_run_each(control, [treated(recipe={})])).findings}
 
 
 def test_other_validation_size_allows_no_p_value(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated(rows=1312)])
+    comparison = one_run_each(control, [treated(rows=1312)])
     contrast = only(comparison)
     assert severities(comparison)["RLX902"] is Severity.ERROR
     assert (contrast.test, contrast.reportable) == (None, False)
@@ -132,14 +133,14 @@ def test_other_validation_data_at_the_same_path_is_found(control_builder: Build,
     def found(digest: str) -> dict[str, Any]:
         return {"data": {"/home/u/gsm8k/test.parquet": {"sha256": digest, "modified": len(digest)}}}
 
-    same = compare(control_builder(provenance=found("aa")), [treated(provenance=found("aa"))])
-    other = compare(control_builder(provenance=found("aa")), [treated(provenance=found("bb"))])
+    same = one_run_each(control_builder(provenance=found("aa")), [treated(provenance=found("aa"))])
+    other = one_run_each(control_builder(provenance=found("aa")), [treated(provenance=found("bb"))])
     assert same.reportable
     assert severities(other)["RLX902"] is Severity.ERROR
 
 
 def test_other_metric_is_not_comparable(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated(metric="val-core/gsm8k/reward/mean@1")])
+    comparison = one_run_each(control, [treated(metric="val-core/gsm8k/reward/mean@1")])
     assert severities(comparison)["RLX902"] is Severity.ERROR
 
 
@@ -153,7 +154,7 @@ def test_undeclared_differences_are_named(control_builder: Build, treated: Build
         },
     )
     before = {"packages": {"verl": "0.7.1", "ray": "2.60"}, "files": {"payload/reward.py": "a", "launch.sh": "y"}}
-    comparison = compare(control_builder(recipe={"train": {"lr": 1e-6}}, provenance=before), [changed])
+    comparison = one_run_each(control_builder(recipe={"train": {"lr": 1e-6}}, provenance=before), [changed])
     (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
     assert finding.severity is Severity.WARNING
     assert finding.message == (
@@ -168,7 +169,7 @@ def test_uncommitted_changes_are_a_difference(control_builder: Build, treated: B
         return {"image": image, "ascend": {"cann": "8.5.0"}, "commits": {"verl": "ab"}, "changes": {"verl": changes}}
 
     changed = treated(provenance=found("c0ffee", "sha256:2"))
-    comparison = compare(control_builder(provenance=found("none", "sha256:1")), [changed])
+    comparison = one_run_each(control_builder(provenance=found("none", "sha256:1")), [changed])
     (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
     assert finding.message == (
         "aqn differs from baseline in what no arm declares: image: sha256:1 → sha256:2; "
@@ -190,7 +191,7 @@ def test_no_p_value_and_the_reason(
     control_builder: Build, treated: Build, changes: dict[str, Any], reason: str
 ) -> None:
     metric = changes.get("metric")
-    contrast = only(compare(control_builder(**changes), [treated(**changes)], metric))
+    contrast = only(one_run_each(control_builder(**changes), [treated(**changes)], metric))
     assert contrast.test is None
     assert reason in contrast.no_test
     assert reason in contrast.sentences[0] and "no p-value" in contrast.sentences[0]
@@ -200,7 +201,7 @@ def test_no_p_value_and_the_reason(
 def test_n_of_the_log_outranks_the_plan_and_both_are_said(control_builder: Build, treated: Build) -> None:
     series = {0: 0.5, 116: 0.75}
     contrast = only(
-        compare(
+        one_run_each(
             control_builder(series=series, planned_rows=100, rows=96),
             [treated(series=series, planned_rows=100, rows=96)],
         )
@@ -211,8 +212,8 @@ def test_n_of_the_log_outranks_the_plan_and_both_are_said(control_builder: Build
 
 def test_p_values_are_corrected_for_several_treatments(control: JudgedRun, treated: Build) -> None:
     series = {0: 0.0925, 116: 0.7195}
-    alone = only(compare(control, [treated(series=series)]))
-    together = compare(control, [treated(series=series), treated(arm="other")]).contrasts[0]
+    alone = only(one_run_each(control, [treated(series=series)]))
+    together = one_run_each(control, [treated(series=series), treated(arm="other")]).contrasts[0]
     assert alone.p_value is not None and alone.p_value < 0.05
     assert together.p_value == pytest.approx(2 * alone.p_value)
     assert together.sentences[1].startswith("no significant difference")
@@ -220,23 +221,23 @@ def test_p_values_are_corrected_for_several_treatments(control: JudgedRun, treat
 
 
 def test_runs_with_one_arm_get_longer_labels(control: JudgedRun, treated: Build) -> None:
-    comparison = compare(control, [treated(seed=1), treated(seed=2)])
+    comparison = one_run_each(control, [treated(seed=1), treated(seed=2)])
     assert [run.label for run in comparison.runs] == ["baseline", "aqn-s1", "aqn-s2"]
 
 
 def test_nan_is_no_validation(control_builder: Build, treated: Build) -> None:
-    comparison = compare(control_builder(series={0: 0.1, 116: 0.6816}), [treated(series={0: 0.1, 116: math.nan})])
+    comparison = one_run_each(control_builder(series={0: 0.1, 116: 0.6816}), [treated(series={0: 0.1, 116: math.nan})])
     assert only(comparison).step == 0
 
 
 def test_metric_by_a_part_of_its_name(control: JudgedRun, treated: Build) -> None:
-    assert compare(control, [treated()], "acc").metric == "val-core/gsm8k/acc/mean@1"
+    assert one_run_each(control, [treated()], "acc").metric == "val-core/gsm8k/acc/mean@1"
     with pytest.raises(UsageError, match="no log has it") as caught:
-        compare(control, [treated()], "accuracy/mean@1")
+        one_run_each(control, [treated()], "accuracy/mean@1")
     assert "val-core/gsm8k/acc/mean@1" in caught.value.hint
     more = treated(more_metrics={"val-aux/gsm8k/acc/mean@1": 0.5})
     with pytest.raises(UsageError, match="fits 2 metrics"):
-        compare(control, [more], "acc")
+        one_run_each(control, [more], "acc")
 
 
 @pytest.mark.parametrize(
@@ -244,5 +245,5 @@ def test_metric_by_a_part_of_its_name(control: JudgedRun, treated: Build) -> Non
 )
 def test_no_validation_at_all(control_builder: Build, treated: Build, state: RunState, code: ExitCode) -> None:
     with pytest.raises(RlxError, match="validation metric in") as caught:
-        compare(control_builder(series={}, state=state), [treated(series={}, state=state)])
+        one_run_each(control_builder(series={}, state=state), [treated(series={}, state=state)])
     assert caught.value.exit_code == code

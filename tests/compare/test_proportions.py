@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.compare.proportions import holm, newcombe_interval, two_proportions, wilson_interval
+from rlx.compare.levels import holm
+from rlx.compare.proportions import newcombe_interval, two_proportions, wilson_interval
 
 # Differences that were reported for published checkpoints, with z and p worked out by hand from rounded shares.
 PUBLISHED = json.loads(
