@@ -67,6 +67,7 @@ def _curve_panel(drawn: Picture, x: Scale, top: float, height: float) -> Panel:
     points = [point for curve in drawn.curves for point in curve.points]
     bounds = [bound for curve in drawn.curves if not curve.struck for p in curve.points for bound in (p.low, p.high)]
     values = [point.value for point in points] + [bound for bound in bounds if bound is not None]
+    values += [value for curve in drawn.curves for seed in curve.seeds for value in seed.values()]
     ticks = round_ticks(min(values, default=0.0), max(values, default=1.0), about=5)
     return Panel(top, top + height, x, Scale(ticks[0], ticks[-1], top + height, top))
 
@@ -84,6 +85,9 @@ def _curves(drawn: Picture, styles: Sequence[Style], panel: Panel) -> Iterator[S
     for curve, style in order:
         yield from _band(curve, style, panel)
     for curve, style in order:
+        for seed in curve.seeds:
+            line = tuple((panel.x(step), panel.y(value)) for step, value in seed.items())
+            yield Line(line, style.ink, 1, style.dash, opacity=0.5)
         yield Line(tuple((panel.x(p.step), panel.y(p.value)) for p in curve.points), style.ink, 2, style.dash)
     for curve, style in order:
         if len(curve.points) <= _MOST_MARKS:

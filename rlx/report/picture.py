@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.compare import ComparedRun, Comparison
+from rlx.compare import ComparedArm, ComparedRun, Comparison
 from rlx.compare.items import are_counts, why_not_binary
 from rlx.compare.proportions import wilson_interval
 from rlx.evidence import JudgedRun, VerdictStatus
@@ -27,13 +28,15 @@ class CurvePoint:
 class Curve:
     """The validations of one arm. `word` is its verdict, or its state while it goes on; "" for a valid arm.
 
-    `struck`: its numbers are no result, so it is drawn as such and carries the word.
+    `struck`: its numbers are no result, so it is drawn as such and carries the word. `seeds` are the series of its
+    runs where there are several; `points` are then their means.
     """
 
     label: str
     word: str
     struck: bool
     points: tuple[CurvePoint, ...]
+    seeds: tuple[Mapping[int, float], ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,15 +73,14 @@ class Picture:
 def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
     """The picture of a comparison. `judged` are its runs with their evidence, in any order."""
     evidence = {run.run_id: run for run in judged}
-    arms = [(run,) for run in comparison.runs]
-    curves = [_curve(arm, comparison, evidence) for arm in arms]
+    counts = [_item_count(arm, comparison.metric, evidence) for arm in comparison.arms]
     return Picture(
         metric=comparison.metric,
         is_share=comparison.is_share,
         interim=comparison.interim,
-        curves=tuple(curves),
-        noise=tuple(noise_track([evidence[run.run_id] for run in arm]) for arm in arms),
-        intervals=_intervals(curves, arms),
+        curves=tuple(_curve(arm, n) for arm, n in zip(comparison.arms, counts, strict=True)),
+        noise=tuple(noise_track([evidence[run.run_id] for run in arm.runs]) for arm in comparison.arms),
+        intervals=_intervals(comparison.arms, counts),
     )
 
 
@@ -89,25 +91,46 @@ def word_of(run: ComparedRun) -> str:
     return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.status.value
 
 
-def _curve(arm: Sequence[ComparedRun], comparison: Comparison, evidence: Mapping[str, JudgedRun]) -> Curve:
-    run = arm[0]
-    n = _items(run, comparison.metric, evidence[run.run_id])
-    points = (CurvePoint(step, value, *_wilson(value, n)) for step, value in run.series.items())
-    return Curve(run.label, word_of(run), run.struck, tuple(points))
+def arm_word(arm: ComparedArm) -> str:
+    """The word of the run that strikes the arm, else the first of any of its runs."""
+    runs = sorted(arm.runs, key=lambda run: not run.struck)
+    return next((word for run in runs if (word := word_of(run))), "")
 
 
-def _items(run: ComparedRun, metric: str, judged: JudgedRun) -> int | None:
-    """n where every value is a share of right answers out of n, else None."""
-    n = run.items.n
-    why_not = why_not_binary(metric, len(data_sources(judged.evidence)))
-    return n if n is not None and not why_not and are_counts(run.series.values(), n) else None
+def _curve(arm: ComparedArm, n: int | None) -> Curve:
+    several = len(arm.runs) > 1
+    points = _seed_points(arm) if several else _item_points(arm.series, n)
+    seeds = tuple(run.series for run in arm.runs) if several else ()
+    return Curve(arm.label, arm_word(arm), arm.struck, tuple(points), seeds)
 
 
-def _wilson(value: float, n: int | None) -> tuple[float | None, float | None]:
-    return (None, None) if n is None else wilson_interval(round(value * n), n)
+def _item_points(series: Mapping[int, float], n: int | None) -> Iterator[CurvePoint]:
+    for step, value in series.items():
+        yield CurvePoint(step, value, *((None, None) if n is None else wilson_interval(round(value * n), n)))
 
 
-def _intervals(curves: Sequence[Curve], arms: Sequence[Sequence[ComparedRun]]) -> str:
-    banded = [arm for arm, curve in zip(arms, curves, strict=True) if any(p.low is not None for p in curve.points)]
-    sizes = sorted({run.items.n for arm in banded for run in arm if run.items.n is not None})
-    return f"bands: 95 % intervals over {' and '.join(map(str, sizes))} items (Wilson)" if sizes else ""
+def _seed_points(arm: ComparedArm) -> Iterator[CurvePoint]:
+    """Student's interval of the mean over the runs of an arm."""
+    from scipy import stats
+
+    runs = len(arm.runs)
+    factor = float(stats.t.ppf(0.975, runs - 1)) / math.sqrt(runs)
+    for step, value in arm.series.items():
+        half = factor * arm.spread[step]
+        yield CurvePoint(step, value, value - half, value + half)
+
+
+def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:
+    """n of a single run whose values are shares of right answers out of n, else None."""
+    run, n = arm.runs[0], arm.runs[0].items.n
+    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence)))
+    return n if n and len(arm.runs) == 1 and not why_not and are_counts(run.series.values(), n) else None
+
+
+def _intervals(arms: Sequence[ComparedArm], counts: Sequence[int | None]) -> str:
+    """What the bands are, in words."""
+    sizes = sorted({n for n in counts if n})
+    seeds = sorted({len(arm.runs) for arm in arms if len(arm.runs) > 1})
+    items = f"over {' and '.join(map(str, sizes))} items (Wilson)" if sizes else ""
+    runs = f"over {' and '.join(map(str, seeds))} seeds (Student's t)" if seeds else ""
+    return f"bands: 95 % intervals {'; '.join(filter(None, (items, runs)))}" if items or runs else ""
