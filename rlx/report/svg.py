@@ -12,15 +12,17 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _TIP_SIZE, _TIP_ROW, _TIP_PAD = 11.5, 17.0, 8.0
 
 
-def svg_file(scene: Scene, made_by: str) -> str:
+def svg_file(scene: Scene, made_by: str) -> bytes:
     """A file of its own, which any program that reads SVG can show."""
     root = svg_element(scene, "chart")
     root.set("width", _number(scene.width))
     root.set("height", _number(scene.height))
-    SubElement(root, "metadata").text = made_by
     SubElement(root, "style").text = style_rules()
+    metadata = Element("metadata")
+    metadata.text = made_by
     root.insert(0, Element("rect", {"width": "100%", "height": "100%", "fill": LIGHT["paper"], "class": "paper"}))
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+    root.insert(0, metadata)
+    return tostring(root, encoding="UTF-8", xml_declaration=True)
 
 
 def svg_markup(scene: Scene, name: str) -> str:
