@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.pace_text import pace_rows
 from rlx.compare.findings import brief
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity, to_jsonable
@@ -142,6 +143,8 @@ def _all_rows(comparison: Comparison) -> Iterator[list[Cell]]:
         points = [(arm, getattr(arm, name)) for arm in comparison.arms]
         cells = [_cell(arm, f"{point.value:.4g} @ {point.step}" if point else "") for arm, point in points]
         yield [Cell(name), *cells, *blanks]
+    for name, texts, changes in pace_rows(comparison.arms):
+        yield [Cell(name), *map(Cell, texts), *map(Cell, changes)]
 
 
 def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | None) -> str:

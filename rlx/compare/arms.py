@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from rlx.compare.align import Point
+from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.items import ItemCount
 from rlx.evidence import Verdict, VerdictStatus
 from rlx.plan import RunState
+
+
+class _Seeded(Protocol):
+    @property
+    def seed(self) -> int: ...
+
+
+Seeded = TypeVar("Seeded", bound=_Seeded)
+
+
+def same_seed(control: Sequence[Seeded], treatment: Sequence[Seeded]) -> tuple[Seeded, Seeded]:
+    """One run of each arm: the first two with a seed in common, else the first of each. Their values have no say."""
+    same = [(left, right) for left in control for right in treatment if left.seed == right.seed]
+    return same[0] if same else (control[0], treatment[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +32,8 @@ class ComparedRun:
     """One run with its validation series. `label` is the shortest name that no other compared run has.
 
     `core_metric` is the validation metric that its own log shows, which need not be the one compared.
-    `seconds_per_step` and `tokens_per_second` are medians over its steps, None where it did not log them.
+    `seconds_per_step` and `tokens_per_second` are medians over its steps, `training_seconds` is all steps together;
+    None where it did not log them (see `pace`).
     """
 
     run_id: str
@@ -33,6 +50,7 @@ class ComparedRun:
     final: Point | None
     seconds_per_step: float | None = None
     tokens_per_second: float | None = None
+    training_seconds: float | None = None
 
     @property
     def finished(self) -> bool:
@@ -50,7 +68,8 @@ class ComparedArm:
     """One or more runs that differ in nothing but their seed; never empty.
 
     `series` is the mean over its runs at the steps where all of them have a value, `spread` their standard deviation
-    there (n - 1), empty for a single run. `peak` and `final` are those of `series`.
+    there (n - 1), empty for a single run. `peak` and `final` are those of `series`. `differences`: what its runs differ
+    in besides their seed, each held against the first; it should be empty.
     """
 
     label: str
@@ -60,6 +79,7 @@ class ComparedArm:
     spread: Mapping[int, float]
     peak: Point | None
     final: Point | None
+    differences: tuple[ConfigDifference, ...] = ()
 
     @property
     def finished(self) -> bool:

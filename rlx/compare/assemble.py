@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from rlx.compare.align import final, finite, peak
-from rlx.compare.arms import ComparedArm, ComparedRun
-from rlx.compare.config_diff import ConfigDifference, recipe_differences
-from rlx.compare.found import found_differences
+from rlx.compare.areas import Area
+from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
+from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.found import differences
 from rlx.compare.items import item_count
+from rlx.compare.pace import pace
 from rlx.evidence import JudgedRun, core_metric, series
 
 Runs = Sequence[JudgedRun]
@@ -22,27 +24,32 @@ def compared_arms(arms: Sequence[Runs], metric: str) -> tuple[ComparedArm, ...]:
 
 
 def arm_differences(control: Runs, treatment: Runs) -> tuple[ConfigDifference, ...]:
-    """What differs between two arms, each key once: every treatment run against the control run with its seed.
+    """What differs between two arms, each key once, what can move the result most first.
 
-    Where an arm has several runs, the seeds are what it is sampled over and no difference.
+    Every treatment run is held against the control run with its seed. Where an arm has several runs, the seeds are
+    what it is sampled over and no difference.
     """
     of_one_run = len(control) == len(treatment) == 1
     found: dict[str, ConfigDifference] = {}
     for run in treatment:
-        for item in run_differences(_counterpart(control, run), run):
+        for item in differences(*same_seed(control, [run])):
             if of_one_run or item.key != SEED:
                 found.setdefault(item.key, item)
-    return tuple(found.values())
+    return _ranked(found.values())
 
 
-def run_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    declared = {*control.plan.treatment, *treatment.plan.treatment}
-    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
-    return recipes + found_differences(control, treatment)
+def _within(runs: Runs) -> tuple[ConfigDifference, ...]:
+    """What the runs of one arm differ in, each key once, without what cannot move the result."""
+    found: dict[str, ConfigDifference] = {}
+    for run in runs[1:]:
+        for item in differences(runs[0], run):
+            if item.key != SEED and item.area is not Area.INCIDENTAL:
+                found.setdefault(item.key, item)
+    return _ranked(found.values())
 
 
-def _counterpart(control: Runs, run: JudgedRun) -> JudgedRun:
-    return next((each for each in control if each.seed == run.seed), control[0])
+def _ranked(found: Iterable[ConfigDifference]) -> tuple[ConfigDifference, ...]:
+    return tuple(sorted(found, key=lambda item: item.area.rank))
 
 
 def _arm(judged: Runs, label: str, metric: str) -> ComparedArm:
@@ -57,6 +64,7 @@ def _arm(judged: Runs, label: str, metric: str) -> ComparedArm:
         spread={step: stdev(each) for step, each in values.items()} if len(runs) > 1 else {},
         peak=peak(mean),
         final=final(mean),
+        differences=_within(judged),
     )
 
 
@@ -69,6 +77,7 @@ def _values_by_step(runs: Sequence[ComparedRun]) -> Mapping[int, list[float]]:
 def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
     values = finite(series(run.evidence, metric))
     expected = run.plan.expectations
+    speed = pace(run.evidence, run.plan.devices)
     return ComparedRun(
         run_id=run.run_id,
         label=label,
@@ -82,6 +91,9 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         series=values,
         peak=peak(values),
         final=final(values),
+        seconds_per_step=speed.seconds_per_step,
+        tokens_per_second=speed.tokens_per_second,
+        training_seconds=speed.training_seconds,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from rlx.compare.align import StepRow, last_common_step
 from rlx.compare.arms import ComparedArm
@@ -13,19 +14,27 @@ from rlx.compare.findings import pair_findings
 from rlx.compare.inference import choose_test
 from rlx.compare.items import is_share, why_not_binary
 from rlx.compare.levels import holm
+from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items
 from rlx.compare.metric import choose_metric
 from rlx.compare.values import Comparison, Contrast, Pair
 from rlx.compare.words import sentences
 from rlx.evidence.metrics import data_sources
-from rlx.plan import Severity
+from rlx.plan import Finding, Severity
+
+_NO_STEPS: Mapping[int, Items] = MappingProxyType({})
 
 
-def compare(control: Runs, treatments: Sequence[Runs], metric: str | None = None) -> Comparison:
+def compare(
+    control: Runs,
+    treatments: Sequence[Runs],
+    metric: str | None = None,
+    items: Mapping[int, Items] = _NO_STEPS,
+) -> Comparison:
     """Hold each treatment arm against the control arm at the last step that all their runs have validated.
 
     An arm is its runs, one a seed. `metric` is a full name or an unambiguous part of one; without it, the validation
     metric that the control's log shows. Raises UsageError for a metric that no log has or that fits several, RlxError
-    while there is none at all.
+    while there is none at all. `items`: scores per item by step, for the runs that `checkpoints_to_pair` names.
     """
     judged = (control, *treatments)
     chosen = choose_metric([run for runs in judged for run in runs], metric)
@@ -34,7 +43,7 @@ def compare(control: Runs, treatments: Sequence[Runs], metric: str | None = None
         _pair(arms[0], arm, arm_differences(control, runs), chosen)
         for arm, runs in zip(arms[1:], treatments, strict=True)
     ]
-    not_binary = why_not_binary(chosen, len(data_sources(control[0].evidence)))
+    sources = len(data_sources(control[0].evidence))
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,
@@ -42,7 +51,7 @@ def compare(control: Runs, treatments: Sequence[Runs], metric: str | None = None
         control=arms[0],
         treatments=arms[1:],
         steps=_steps(arms),
-        contrasts=_with_words(pairs, [_contrast(pair, not_binary) for pair in pairs], shares),
+        contrasts=_with_words(pairs, [_contrast(pair, sources, items) for pair in pairs], shares),
     )
 
 
@@ -56,11 +65,12 @@ def _pair(control: ComparedArm, treatment: ComparedArm, differences: tuple[Confi
     return Pair(control, treatment, metric, last_common_step(control.series, treatment.series), differences)
 
 
-def _contrast(pair: Pair, not_binary: str) -> Contrast:
-    findings = pair_findings(pair)
+def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
+    matched, unmatched = _match(pair, sources, items)
+    findings = (*pair_findings(pair), *unmatched)
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
-    test = choose_test(pair, findings, not_binary)
+    test = choose_test(pair, findings, why_not_binary(pair.metric, sources), matched)
     return Contrast(
         treatment=pair.treatment.label,
         step=pair.step,
@@ -76,6 +86,12 @@ def _contrast(pair: Pair, not_binary: str) -> Contrast:
         reportable=comparable and pair.finished and not any(run.struck for run in pair.runs),
         sentences=(),
     )
+
+
+def _match(pair: Pair, sources: int, items: Mapping[int, Items]) -> tuple[MatchedItems | None, tuple[Finding, ...]]:
+    if pair.has_seeds or pair.step is None:
+        return None, ()
+    return match_items(pair, items.get(pair.step, NO_ITEMS), sources)
 
 
 def _with_words(pairs: Sequence[Pair], contrasts: Sequence[Contrast], is_share: bool) -> tuple[Contrast, ...]:

@@ -1,4 +1,4 @@
-"""What differs between two runs: the resolved recipes, and what each found on its host when it started."""
+"""What differs between two documents: those of resolved recipes, and of configurations."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlx.compare.areas import Area, area_of
+
 # Labels: they name a run and change nothing in it.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control"})
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigDifference:
-    """One dotted key whose value differs; None where a run lacks it. `declared`: an arm is there to change this key."""
+    """One dotted key whose value differs; None where a run lacks it. `declared`: an arm is there to change this key.
+
+    `area`: what it is about, which says how much it can move the result.
+    """
 
     key: str
     control: Any
     treatment: Any
     declared: bool = False
+    area: Area = Area.TRAINING
 
 
 def recipe_differences(
@@ -25,7 +31,7 @@ def recipe_differences(
 ) -> tuple[ConfigDifference, ...]:
     """Differences of two resolved recipes, the declared ones marked. `declared` holds dotted keys of either arm."""
     return tuple(
-        ConfigDifference(key, left, right, _is_declared(key, declared))
+        ConfigDifference(key, left, right, _is_declared(key, declared), area_of(key))
         for key, left, right in differing(control, treatment)
         if key.split(".")[0] not in COSMETIC
     )

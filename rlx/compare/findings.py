@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, one function an id."""
+"""What speaks against a comparison, or limits it: RLX901 to RLX905 and RLX920, one function an id."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from rlx.compare.found import VALIDATION_DATA
+from rlx.compare.areas import VALIDATION_DATA, Area
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
 # With another value of one of these the validation measures something else.
 EVALUATION_KEYS = frozenset({"eval.n", "eval.temperature", "eval.noise", VALIDATION_DATA})
 _NAMED = 5
+_GENERATION_DTYPE = ("model.dtype", "rollout.dtype")
 
 
 def pair_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about one control and one treatment, in order of their ids."""
-    checks = (arms_do_not_differ, other_evaluation, undeclared, no_common_step, one_seed)
+    checks = (arms_do_not_differ, other_evaluation, undeclared, no_common_step, one_seed, other_precision)
     return tuple(finding for check in checks for finding in check(pair))
 
 
 def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
-    if {difference.key for difference in pair.differences} <= {"seed"}:
+    if all(item.key == "seed" or item.area is Area.INCIDENTAL for item in pair.differences):
         labels = f"{pair.control.label} and {pair.treatment.label}"
         yield Finding(
             "RLX901",
             Severity.ERROR,
-            f"{labels} are the same experiment: their recipes and what the hosts had do not differ",
+            f"{labels} are the same experiment: nothing differs that could move the result",
             "compare runs of different arms, or check that the arm's keys change what they mean to (rlx show RECIPE)",
         )
 
@@ -44,14 +45,16 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
 
 
 def undeclared(pair: Pair) -> Iterator[Finding]:
+    """Confounders, what can move the result most first: that is the order of the differences."""
     rest = [item for item in pair.differences if not item.declared and item.key not in EVALUATION_KEYS]
     if not rest:
         return
     named = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in rest[:_NAMED])
     more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    harmless = all(item.area is Area.INCIDENTAL for item in rest)
     yield Finding(
         "RLX903",
-        Severity.WARNING,
+        Severity.NOTE if harmless else Severity.WARNING,
         f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named}{more}",
         "launch both arms from one recipe, at the same time, with the same seeds",
     )
@@ -79,6 +82,19 @@ def one_seed_words(pair: Pair) -> str:
     single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
     which = "one seed per arm" if len(single) == 2 else f"one seed of {' and '.join(single)}"
     return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
+
+
+def other_precision(pair: Pair) -> Iterator[Finding]:
+    """Declared or not: the weights that generate are rounded, so two precisions validate two models."""
+    for item in pair.differences:
+        if item.key.endswith(_GENERATION_DTYPE):
+            yield Finding(
+                "RLX920",
+                Severity.WARNING,
+                f"the arms are validated in different precision ({item.key}: {brief(item.control)} → "
+                f"{brief(item.treatment)}): a part of the difference may be that of the rounding",
+                "validate both checkpoints in the same precision, too",
+            )
 
 
 def brief(value: Any, limit: int = 60) -> str:

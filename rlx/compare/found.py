@@ -1,14 +1,16 @@
-"""What two runs found on their hosts when they started: versions, code, data. It outranks what the recipes say."""
+"""What differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.areas import CONFIG, TRAINING_DATA, VALIDATION_DATA, Area, area_of
+from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.evidence import JudgedRun
 
-VALIDATION_DATA = "validation data"
 _FACTS = {
     "python": "python",
     "platform": "platform",
@@ -19,21 +21,71 @@ _FACTS = {
 _SECTIONS = {
     "packages": "package",
     "ascend": "ascend",
+    "hardware": "hardware",
     "code": "code",
     "commits": "commit of",
     "changes": "uncommitted changes of",
     "files": "file",
 }
+_DATA = {"train": TRAINING_DATA, "val": VALIDATION_DATA}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
+_OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
+
+
+def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
+    """Everything known that differs, what can move the result most first; within an area the recipe comes first."""
+    declared = {*control.plan.treatment, *treatment.plan.treatment}
+    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
+    found = (
+        *found_differences(control, treatment),
+        *composed_differences(control, treatment),
+        *_only_one_recorded(control, treatment),
+    )
+    same_data = {f"data.{key}" for key in ("train", "val") if _same_data(control, treatment, key)}
+    recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same_data else item for item in recipes)
+    return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
+
+
+def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
+    """Where the configurations that the two containers composed differ although neither launch sets the key.
+
+    What a launch sets follows from its recipe, whose differences are named already.
+    """
+    left, right = (run.provenance.get(CONFIG) for run in (control, treatment))
+    if not (isinstance(left, Mapping) and isinstance(right, Mapping)):
+        return ()
+    launched = {
+        match[1] for run in (control, treatment) for word in run.plan.command if (match := _OVERRIDE.match(word))
+    }
+    return tuple(
+        ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
+        for key, mine, other in differing(left, right)
+        if not any(f"{key}.".startswith(f"{name}.") for name in launched)
+    )
+
+
+def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What one run did not record cannot be held against the other's: that is not the same as no difference."""
+    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in (control, treatment))
+    if left != right:
+        yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
+
+
+def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
+    """Whether both recorded the same digest: then only the path of the file differs."""
+    left, right = (dict(_data(run)).get(_DATA[key]) for run in (control, treatment))
+    return left is not None and left == right
 
 
 def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
     """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing."""
     left, right = dict(_facts(control)), dict(_facts(treatment))
     return tuple(
-        ConfigDifference(key, left[key], right[key]) for key in left if key in right and left[key] != right[key]
+        ConfigDifference(key, left[key], right[key], area=area_of(key))
+        for key in left
+        if key in right and left[key] != right[key]
     )
 
 
@@ -51,7 +103,7 @@ def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
 def _data(run: JudgedRun) -> Iterator[tuple[str, str]]:
     """The digests of the data by what they are for: their paths may differ from host to host."""
     files = run.provenance.get("data")
-    for key, word in (("train", "training data"), ("val", VALIDATION_DATA)):
+    for key, word in _DATA.items():
         path = run.plan.recipe.get("data", {}).get(key)
         if isinstance(files, Mapping) and isinstance(path, str):
             yield from ((word, digest) for name, facts in files.items() if _is(name, path) for digest in _digest(facts))

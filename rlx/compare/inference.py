@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.compare.items import are_counts
+from rlx.compare.matching import MatchedItems
+from rlx.compare.paired import paired_items
 from rlx.compare.proportions import TwoProportions, two_proportions
+from rlx.compare.seeds import WelchSeeds, welch_seeds
 from rlx.compare.values import Pair, Test
 from rlx.plan import Finding, Severity
 
 
-def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str) -> Test | str:
-    """The test at the last common step, or the reason why there is none."""
-    return why_no_test(pair, findings) or not_binary or _two_checkpoints(pair)
+def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None) -> Test | str:
+    """The test at the last common step, or the reason why there is none.
+
+    Several seeds an arm: the treatment. Else two checkpoints: paired where the outputs per item are there, as two
+    shares of right answers where the metric is one.
+    """
+    if (reason := why_no_test(pair, findings)) or pair.step is None:
+        return reason
+    if pair.has_seeds:
+        return _treatment(pair, pair.step)
+    if matched:
+        return paired_items(matched.control, matched.treatment)
+    return not_binary or _two_shares(pair, pair.step)
 
 
 def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
@@ -21,15 +34,21 @@ def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
         if run.struck:
             return f"{run.label} is {run.verdict.status.value}"
     errors = (finding.message for finding in findings if finding.severity is Severity.ERROR)
-    return next(errors, "" if pair.finished else "no p-value before both runs have finished")
+    both = "both" if len(pair.runs) == 2 else "all"
+    return next(errors, "" if pair.finished else f"no p-value before {both} runs have finished")
 
 
-def _two_checkpoints(pair: Pair) -> TwoProportions | str:
+def _treatment(pair: Pair, step: int) -> WelchSeeds | str:
+    control, treatment = ([run.series[step] for run in arm.runs] for arm in pair.arms)
+    return welch_seeds(control, treatment)
+
+
+def _two_shares(pair: Pair, step: int) -> TwoProportions | str:
     n = pair.items.n
-    if n is None or pair.step is None:
+    if n is None:
         return f"{pair.items.source} how many items the validation set has"
     for run in pair.checkpoints:
         if not are_counts(run.series.values(), n):
             return f"the values of {run.label} are not multiples of 1/{n}: no shares of correct answers"
-    control, treatment = (round(run.series[pair.step] * n) for run in pair.checkpoints)
+    control, treatment = (round(run.series[step] * n) for run in pair.checkpoints)
     return two_proportions(control, treatment, n)

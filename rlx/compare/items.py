@@ -47,10 +47,10 @@ def is_share(metric: str, values: Collection[float]) -> bool:
 
 def are_counts(values: Collection[float], n: int) -> bool:
     """Whether every value can be k correct answers out of n, as far as the printed decimals tell."""
-    slack = max(1e-4, 0.501 * n * 10.0 ** -_decimals(values))
+    slack = max(1e-4, 0.501 * n * 10.0 ** -printed_decimals(values))
     return all(0 <= value <= 1 and abs(value * n - round(value * n)) <= slack for value in values)
 
 
-def _decimals(values: Collection[float]) -> int:
+def printed_decimals(values: Collection[float]) -> int:
     """The decimals that the log prints: the most that any value has, so that a lone 0.5 does not count as rounded."""
     return max((len(repr(value).partition(".")[2]) for value in values if math.isfinite(value)), default=0)

@@ -11,9 +11,8 @@ from rlx.evidence import JudgedRun, core_metric
 def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
     """The metric that `wanted` names in full or in part; without it, the first validation metric that a log shows."""
     if wanted:
-        return _named(
-            sorted({key for run in runs for values in run.evidence.metrics.values() for key in values}), wanted
-        )
+        logged = [values for run in runs for values in run.evidence.metrics.values()]
+        return wanted if any(wanted in values for values in logged) else _named(sorted(set().union(*logged)), wanted)
     shown = (core_metric(run.evidence, run.plan.expectations) for run in runs)
     if metric := next((metric for metric in shown if metric), None):
         return metric
@@ -29,8 +28,6 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
 
 
 def _named(keys: Sequence[str], wanted: str) -> str:
-    if wanted in keys:
-        return wanted
     matches = [key for key in keys if wanted in key]
     if len(matches) == 1:
         return matches[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.compare.align import StepRow
-from rlx.compare.arms import ComparedArm, ComparedRun
+from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.items import ItemCount
 from rlx.compare.paired import PairedItems
@@ -47,8 +47,7 @@ class Pair:
     @property
     def checkpoints(self) -> tuple[ComparedRun, ComparedRun]:
         """One run of each arm: those with a seed in common, else the first of each. Never chosen by their values."""
-        same = [(left, right) for left in self.control.runs for right in self.treatment.runs if left.seed == right.seed]
-        return same[0] if same else (self.control.runs[0], self.treatment.runs[0])
+        return same_seed(self.control.runs, self.treatment.runs)
 
     @property
     def items(self) -> ItemCount:

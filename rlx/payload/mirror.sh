@@ -33,7 +33,8 @@ case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 list() {
     for id in $ids; do printf '%s\n' "$id"/attempts/*/state/exit "$id/stop"; done
     for id in $ids; do
-        printf '%s\n' "$id/manifest.json" "$id"/attempts/*/provenance.json "$id"/attempts/*/metrics.jsonl \
+        printf '%s\n' "$id/manifest.json" "$id"/attempts/*/provenance.json "$id"/attempts/*/hydra/.hydra/config.yaml \
+            "$id"/attempts/*/metrics.jsonl \
             "$id"/attempts/*/events/*.jsonl "$id"/attempts/*/validation/*.jsonl
     done
     for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done

@@ -12,6 +12,7 @@ from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
+from rlx.runs.composed import read_composed
 from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
@@ -50,7 +51,8 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
-    return [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
+    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
+    return [_with_config(run, copies[run.run_id]) for run in judged]
 
 
 def judge_observed(
@@ -135,6 +137,12 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
         submitted_by={} if is_adopted(ref) else manifest.submitted_by,
         as_of=copy.as_of or silent_as_of(copy.run_dir),
     )
+
+
+def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
+    """What the container really composed: a file of a fork may set what no recipe names."""
+    config = read_composed(RunPaths(copy.run_dir).latest)
+    return replace(run, provenance={**run.provenance, "config": config}) if config else run
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

@@ -158,8 +158,8 @@ def test_undeclared_differences_are_named(control_builder: Build, treated: Build
     (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
     assert finding.severity is Severity.WARNING
     assert finding.message == (
-        "aqn differs from baseline in what no arm declares: seed: 1 → 2; train.lr: 1e-06 → 2e-06; "
-        "package verl: 0.7.1 → 0.9.1; file payload/reward.py: a → b"
+        "aqn differs from baseline in what no arm declares: file payload/reward.py: a → b; seed: 1 → 2; "
+        "train.lr: 1e-06 → 2e-06; package verl: 0.7.1 → 0.9.1"
     )
     assert comparison.reportable
 
@@ -172,8 +172,8 @@ def test_uncommitted_changes_are_a_difference(control_builder: Build, treated: B
     comparison = one_run_each(control_builder(provenance=found("none", "sha256:1")), [changed])
     (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
     assert finding.message == (
-        "aqn differs from baseline in what no arm declares: image: sha256:1 → sha256:2; "
-        "uncommitted changes of verl: none → c0ffee"
+        "aqn differs from baseline in what no arm declares: uncommitted changes of verl: none → c0ffee; "
+        "image: sha256:1 → sha256:2"
     )
 
 

@@ -1,0 +1,82 @@
+"""Brings the per-item scores of two checkpoints together: the same items in the same order, or why not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rlx.compare.arms import ComparedRun
+from rlx.compare.items import printed_decimals
+from rlx.compare.values import Pair
+from rlx.evidence import ItemScores
+from rlx.plan import Finding, Severity
+
+Items = Mapping[str, ItemScores]
+"""The scores of one validation by run id; a run that kept none is not there."""
+NO_ITEMS: Items = MappingProxyType({})
+# verl 0.4 and older print three decimals, later ones all.
+_FEWEST_DECIMALS = 3
+_SLACK = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedItems:
+    """`control` and `treatment` have the mean score of each of `items`, in their order."""
+
+    items: tuple[str, ...]
+    control: tuple[float, ...]
+    treatment: tuple[float, ...]
+
+
+def match_items(pair: Pair, items: Items, data_sources: int) -> tuple[MatchedItems | None, tuple[Finding, ...]]:
+    """The items of the pair's two checkpoints at its step, and what speaks against them: RLX713 and RLX714.
+
+    None with no finding where a run kept no outputs of this step, or they do not say which of several data sources
+    they belong to.
+    """
+    control, treatment = (items.get(run.run_id) for run in pair.checkpoints)
+    if control is None or treatment is None or not all(_belongs(each, data_sources) for each in (control, treatment)):
+        return None, ()
+    if {control.step, treatment.step} != {pair.step}:
+        return None, ()
+    problems = [finding for run in pair.checkpoints for finding in _other_mean(run, items[run.run_id])]
+    problems += _other_items(pair, control, treatment)
+    if problems:
+        return None, tuple(problems)
+    left, right, names = control.means, treatment.means, tuple(sorted(control.scores))
+    return MatchedItems(names, tuple(map(left.__getitem__, names)), tuple(map(right.__getitem__, names))), ()
+
+
+def _belongs(scores: ItemScores, data_sources: int) -> bool:
+    return data_sources <= 1 or scores.source is not None
+
+
+def _other_mean(run: ComparedRun, scores: ItemScores) -> Iterator[Finding]:
+    """The outputs are those that the logged value is the mean of, or nothing may be concluded from them."""
+    logged = run.series[scores.step]
+    decimals = max(_FEWEST_DECIMALS, printed_decimals(run.series.values()))
+    if not math.isclose(scores.mean, logged, rel_tol=_SLACK, abs_tol=max(_SLACK, 0.501 * 10.0**-decimals)):
+        yield Finding(
+            "RLX713",
+            Severity.WARNING,
+            f"{run.label}: the {len(scores.scores)} items among its outputs of step {scores.step} have the mean "
+            f"{scores.mean:.6g}, its log says {logged:.6g}: they are not compared item by item",
+            "did answers get lost, or were the outputs written by another run?",
+            step=scores.step,
+        )
+
+
+def _other_items(pair: Pair, control: ItemScores, treatment: ItemScores) -> Iterator[Finding]:
+    left, right = control.scores.keys(), treatment.scores.keys()
+    if left != right:
+        names = [run.label for run in pair.checkpoints]
+        yield Finding(
+            "RLX714",
+            Severity.WARNING,
+            f"{names[0]} and {names[1]} did not answer the same items: {len(left - right)} of {len(left)} and "
+            f"{len(right - left)} of {len(right)} are only with one of them, so they are not compared item by item",
+            "validate both arms on the same file with the same template; one with a date in it differs every day",
+            step=pair.step,
+        )
