@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.compare import Comparison
+from rlx.compare import Comparison, PairedItems
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.plan import Finding, Severity
 from rlx.report import tables
@@ -24,8 +24,8 @@ class Report:
     """What there is to report. `runs` are the control's, then those of each treatment.
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
-    item at the compared step, `failures` what a diagnosis found (`where`: the line of the log), both by run id.
-    `made` is the time of making in words, `made_by` names rlx and its version.
+    item by step and run id, as `compare` takes them; `failures` what a diagnosis found by run id (`where`: the line of
+    the log). `made` is the time of making in words, `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -33,7 +33,7 @@ class Report:
     made: str
     made_by: str
     problem: str = ""
-    items: Mapping[str, ItemScores] = field(default_factory=dict)
+    items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
     failures: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
 
@@ -65,6 +65,7 @@ def _content(report: Report) -> dict[str, Any]:
         "report": report,
         "title": _title(report),
         "comparison": report.comparison,
+        "summary": _summary(report.comparison),
         "status": _status(report),
         "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
         "values": tables.values_table(report.comparison, drawn) if report.comparison and drawn else None,
@@ -104,6 +105,16 @@ def _status(report: Report) -> tuple[str, str]:
     return "valid", "may be reported"
 
 
+def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:
+    """Each contrast with the findings that its sentences have not said already."""
+    contrasts = comparison.contrasts if comparison else ()
+    return [(each, [found for found in each.findings if not _is_said(found, each.sentences)]) for each in contrasts]
+
+
+def _is_said(finding: Finding, sentences: Sequence[str]) -> bool:
+    return finding.severity is Severity.NOTE and any(finding.message in sentence for sentence in sentences)
+
+
 def _charts(drawn: Picture) -> list[tuple[str, Any]]:
     """The drawing twice, for wide and for narrow windows: one that shrinks cannot be read."""
     sizes = (("wide", WIDE), ("narrow", NARROW))
@@ -112,14 +123,11 @@ def _charts(drawn: Picture) -> list[tuple[str, Any]]:
 
 def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
     records, more = record_rows(run)
-    said = run.verdict.sentence
     return {
         "run": run,
         "label": label,
         "status": run.verdict.status.value,
-        "findings": [
-            each for each in run.verdict.findings if each.severity is not Severity.NOTE or each.message in said
-        ],
+        "findings": run.verdict.findings,
         "records": records,
         "more_records": more,
         "facts": log_facts(run.evidence),
@@ -135,15 +143,16 @@ def _differences(comparison: Comparison | None) -> list[tuple[Any, list[tables.T
 
 
 def _items(report: Report) -> list[tables.Table]:
-    """One table for each contrast that is about two checkpoints whose items are known."""
+    """One table for each contrast whose test is paired."""
     if report.comparison is None:
         return []
     labels = {run.run_id: run.label for run in report.comparison.runs}
-    pairs = [contrast.checkpoints for contrast in report.comparison.contrasts if len(contrast.checkpoints) == 2]
     return [
-        tables.items_table(report.items[one], report.items[other], (labels[one], labels[other]))
-        for one, other in pairs
-        if one in report.items and other in report.items
+        tables.items_table(found[control], found[treatment], (labels[control], labels[treatment]))
+        for contrast in report.comparison.contrasts
+        if isinstance(contrast.test, PairedItems) and contrast.step is not None
+        for found in [report.items[contrast.step]]
+        for control, treatment in [contrast.checkpoints]
     ]
 
 

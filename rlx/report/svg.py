@@ -22,7 +22,8 @@ def svg_file(scene: Scene, made_by: str) -> bytes:
     metadata.text = made_by
     root.insert(0, Element("rect", {"width": "100%", "height": "100%", "fill": LIGHT["paper"], "class": "paper"}))
     root.insert(0, metadata)
-    return tostring(root, encoding="UTF-8", xml_declaration=True)
+    content: bytes = tostring(root, encoding="UTF-8", xml_declaration=True)
+    return content
 
 
 def svg_markup(scene: Scene, name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.compare import ComparedArm, Comparison, Contrast
+from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import brief
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
@@ -43,7 +44,7 @@ def values_table(comparison: Comparison, drawn: Picture) -> Table:
     rows = []
     for row in comparison.steps:
         cells = [
-            Cell("", struck="") if (point := by_step.get(row.step)) is None else _value(drawn, arm, point)
+            Cell("") if (point := by_step.get(row.step)) is None else _value(drawn, arm, point)
             for arm, by_step in zip(comparison.arms, points, strict=True)
         ]
         rows.append((str(row.step), (*cells, *_differences(comparison, row.values, unit))))
@@ -79,21 +80,20 @@ def _struck(arm: ComparedArm) -> str:
 
 
 def difference_tables(contrast: Contrast, control: str) -> list[Table]:
-    """The declared treatment, and everything else that differs."""
+    """The declared treatment, and everything else that differs with what it is about."""
     parts = (
         (f"Declared treatment of {contrast.treatment}", [each for each in contrast.differences if each.declared]),
         ("What else differs", [each for each in contrast.differences if not each.declared]),
     )
     return [
-        Table(
-            caption,
-            "key",
-            (control, contrast.treatment),
-            tuple((each.key, (Cell(brief(each.control, 200)), Cell(brief(each.treatment, 200)))) for each in found),
-        )
+        Table(caption, "key", (control, contrast.treatment, "about"), tuple(map(_difference, found)))
         for caption, found in parts
         if found
     ]
+
+
+def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
+    return each.key, (Cell(brief(each.control, 200)), Cell(brief(each.treatment, 200)), Cell(each.area.value))
 
 
 def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
@@ -125,14 +125,22 @@ def _facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def speed_table(comparison: Comparison) -> Table | None:
-    """Seconds a step and tokens a second by run; None where no run logged them."""
+    """How fast each run was; None where no run logged it."""
     rows = tuple(
-        (run.label, (_number(run.seconds_per_step, ".3g"), _number(run.tokens_per_second, ",.0f")))
+        (
+            run.label,
+            (
+                _number(run.seconds_per_step, ".3g"),
+                _number(run.tokens_per_second, ",.0f"),
+                _number(run.training_seconds and run.training_seconds / 3600, ".3g"),
+            ),
+        )
         for run in comparison.runs
     )
     if not any(cell.text for _, cells in rows for cell in cells):
         return None
-    return Table("Time and throughput, medians over steps", "run", ("seconds a step", "tokens a second"), rows)
+    columns = ("seconds a step", "tokens a second", "hours of all steps")
+    return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
 
 
 def _number(value: float | None, form: str) -> Cell:
