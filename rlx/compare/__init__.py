@@ -1,6 +1,7 @@
 """What the runs of two or more arms say about each other: alignment, statistics, confounders. Never prints."""
 
-from rlx.compare.arms import ComparedArm, ComparedRun
+from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
+from rlx.compare.checkpoints import checkpoints_to_pair
 from rlx.compare.comparison import compare
 from rlx.compare.paired import PairedItems
 from rlx.compare.proportions import TwoProportions
@@ -15,5 +16,7 @@ __all__ = [
     "PairedItems",
     "TwoProportions",
     "WelchSeeds",
+    "checkpoints_to_pair",
     "compare",
+    "same_seed",
 ]

@@ -16,6 +16,7 @@ from rlx.compare.items import is_share, why_not_binary
 from rlx.compare.levels import holm
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items
 from rlx.compare.metric import choose_metric
+from rlx.compare.seed_findings import seed_findings
 from rlx.compare.values import Comparison, Contrast, Pair
 from rlx.compare.words import sentences
 from rlx.evidence.metrics import data_sources
@@ -67,7 +68,7 @@ def _pair(control: ComparedArm, treatment: ComparedArm, differences: tuple[Confi
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     matched, unmatched = _match(pair, sources, items)
-    findings = (*pair_findings(pair), *unmatched)
+    findings = (*pair_findings(pair), *seed_findings(pair), *unmatched)
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, why_not_binary(pair.metric, sources), matched)

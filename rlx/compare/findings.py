@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rlx.compare.areas import VALIDATION_DATA, Area
+from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
@@ -49,13 +50,11 @@ def undeclared(pair: Pair) -> Iterator[Finding]:
     rest = [item for item in pair.differences if not item.declared and item.key not in EVALUATION_KEYS]
     if not rest:
         return
-    named = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in rest[:_NAMED])
-    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
     harmless = all(item.area is Area.INCIDENTAL for item in rest)
     yield Finding(
         "RLX903",
         Severity.NOTE if harmless else Severity.WARNING,
-        f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named}{more}",
+        f"{pair.treatment.label} differs from {pair.control.label} in what no arm declares: {named(rest)}",
         "launch both arms from one recipe, at the same time, with the same seeds",
     )
 
@@ -95,6 +94,12 @@ def other_precision(pair: Pair) -> Iterator[Finding]:
                 f"{brief(item.treatment)}): a part of the difference may be that of the rounding",
                 "validate both checkpoints in the same precision, too",
             )
+
+
+def named(differences: Sequence[ConfigDifference]) -> str:
+    """The first few in words: `train.lr: 1e-06 → 2e-06; seed: 1 → 2 and 3 more`."""
+    words = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in differences[:_NAMED])
+    return f"{words} and {len(differences) - _NAMED} more" if len(differences) > _NAMED else words
 
 
 def brief(value: Any, limit: int = 60) -> str:

@@ -176,21 +176,22 @@ def test_json_has_every_number(runs_of: Callable[..., None], say: Said) -> None:
     assert [item["key"] for item in contrast["differences"]] == ["train.lr"]
 
 
-def test_several_seeds_of_an_arm_want_one_named(runs_of: Callable[..., None], say: Said) -> None:
+def test_seeds_of_an_arm_are_its_runs(runs_of: Callable[..., None], say: Said) -> None:
     runs_of(CONTROL, TREATMENT, replace(TREATMENT, seed=2))
-    with pytest.raises(NoSuchRun, match="fast is 2 runs") as caught:
-        compare("baseline", ["fast"])
-    assert "gsm8k-fast-s2-20261120-120000-abcd" in caught.value.hint
+    code, text = say("baseline", "fast")
+    assert code is ExitCode.OK
+    assert "0.7000 ± 0.0000" in text
+    assert "one seed of baseline: nothing follows about the treatment (fast)" in text
     code, text = say("baseline", "gsm8k-fast-s2")
     assert code is ExitCode.OK
     assert "RLX903 warning" in text and "seed: 1 → 2" in text
 
 
-def test_seed_picks_the_run_of_each_arm(runs_of: Callable[..., None], say: Said) -> None:
+def test_seed_narrows_each_arm(runs_of: Callable[..., None], say: Said) -> None:
     runs_of(CONTROL, replace(CONTROL, seed=2), TREATMENT, replace(TREATMENT, seed=2))
-    assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seed=2)[1]
+    assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seeds=[2])[1]
     with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
-        compare("baseline", ["fast"], seed=3)
+        compare("baseline", ["fast"], seeds=[3])
 
 
 def test_formats_exclude_each_other() -> None:

@@ -1,0 +1,56 @@
+"""What speaks against the runs of one arm as a sample of its seeds: RLX907 to RLX909, one function an id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rlx.compare.arms import ComparedArm
+from rlx.compare.findings import EVALUATION_KEYS, named
+from rlx.compare.values import Pair
+from rlx.plan import Finding, Severity
+
+
+def seed_findings(pair: Pair) -> tuple[Finding, ...]:
+    """All findings about the two arms' seeds, in order of their ids."""
+    checks = (unlike_runs, same_seed_twice, seed_struck)
+    return tuple(finding for check in checks for arm in pair.arms for finding in check(arm))
+
+
+def unlike_runs(arm: ComparedArm) -> Iterator[Finding]:
+    """Runs that differ in what the arm is there to change, or in how they are evaluated, are not one arm."""
+    if not arm.differences:
+        return
+    broken = any(item.declared or item.key in EVALUATION_KEYS for item in arm.differences)
+    yield Finding(
+        "RLX907",
+        Severity.ERROR if broken else Severity.WARNING,
+        f"the runs of {arm.label} differ in more than their seed: {named(arm.differences)}",
+        "launch all seeds of an arm together, from one recipe: rlx launch RECIPE --seed 1 --seed 2 …",
+    )
+
+
+def same_seed_twice(arm: ComparedArm) -> Iterator[Finding]:
+    for seed, count in Counter(arm.seeds).items():
+        if count > 1:
+            ids = ", ".join(run.run_id for run in arm.runs if run.seed == seed)
+            yield Finding(
+                "RLX908",
+                Severity.ERROR,
+                f"{arm.label} has {count} runs with seed {seed}, which are not {count} samples: {ids}",
+                "name one run of each seed",
+            )
+
+
+def seed_struck(arm: ComparedArm) -> Iterator[Finding]:
+    struck = [run for run in arm.runs if run.struck]
+    if struck and len(arm.runs) > 1:
+        names = ", ".join(f"{run.label} is {run.verdict.status.value}" for run in struck)
+        yield Finding(
+            "RLX909",
+            Severity.WARNING,
+            f"{len(struck)} of {len(arm.runs)} runs of {arm.label} are no result ({names}): the arm is struck, "
+            "for a seed left out afterwards is a seed chosen",
+            "launch those seeds again; to leave one out all the same, name the others: "
+            f"rlx compare {','.join(run.run_id for run in arm.runs if not run.struck) or '…'} …",
+        )
