@@ -22,6 +22,7 @@ from rlx.cli import (
     plan,
     pull,
     recipes,
+    report,
     schema,
     show,
     status,
@@ -84,6 +85,7 @@ _COMMANDS = (
     wait.wait,
     stop.stop,
     compare.compare,
+    report.report,
     pull.pull,
 )
 for command in _COMMANDS:

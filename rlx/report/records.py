@@ -65,7 +65,8 @@ def _steps(run: JudgedRun) -> Iterator[_Step]:
     sigmas = planned_sigmas(noise, evidence.total_steps) if noise else ()
     by_step: dict[tuple[bool, int], list[NoiseEvent]] = defaultdict(list)
     for event in evidence.noise:
-        if event.step is not None:
+        # The last sync prepares a rollout that never comes.
+        if event.step is not None and event.step <= evidence.last_step:
             by_step[event.phase == VALIDATION, event.step].append(event)
     for step in range(1, min(len(sigmas), evidence.last_step) + 1):
         by_step.setdefault((False, step), [])
