@@ -1,4 +1,4 @@
-"""Writes down what a run really ran with: interpreter, package versions, image and driver, the code and its
+"""Writes down what a run really ran with: interpreter, package versions, hardware, image and driver, the code and its
 uncommitted changes, its data.
 
     python provenance.py OUTPUT.json [DATA FILE…]
@@ -54,6 +54,7 @@ def main(output: str, data_files: Sequence[str]) -> None:
         "platform": platform.platform(),
         "machine": platform.node(),
         "packages": attempt(packages),
+        "hardware": attempt(hardware),
         "image": attempt(image),
         "ascend": {name: attempt(ascend_version, patterns) for name, patterns in VERSION_FILES.items()},
         "code": {name: attempt(location, name) for name in CODE},
@@ -81,6 +82,34 @@ def packages() -> dict[str, str]:
         if name:
             found.setdefault(name, distribution.version)
     return found
+
+
+def hardware() -> dict[str, Any]:
+    """The kind of processor, how many of them this process may use, and the accelerators of the machine."""
+    return {
+        "processor": attempt(processor),
+        "processors": len(os.sched_getaffinity(0)),
+        "accelerators": attempt(accelerators),
+    }
+
+
+def processor() -> str:
+    """As Linux names it; on machines where it names none (arm64), the architecture."""
+    found = re.search(r"^model name\s*:\s*(.+)$", read(Path("/proc/cpuinfo")), re.MULTILINE)
+    return found.group(1).strip() if found else platform.machine()
+
+
+def accelerators() -> dict[str, int]:
+    """How many of each kind are on the PCI bus, as `vendor:device`: Ascend NPUs are 19e5:…, GPUs of NVIDIA 10de:…"""
+    kinds = [kind for kind in map(pci_kind, sorted(Path("/sys/bus/pci/devices").glob("*"))) if kind]
+    return {kind: kinds.count(kind) for kind in kinds}
+
+
+def pci_kind(device: Path) -> str | None:
+    """None for what is neither a processing accelerator, a 3D controller, nor a graphics card of NVIDIA."""
+    kind, vendor, model = (read(device / name).strip()[2:] for name in ("class", "vendor", "device"))
+    is_one = kind.startswith(("12", "0302")) or (kind.startswith("0300") and vendor == "10de")
+    return f"{vendor}:{model}" if is_one else None
 
 
 def location(module: str) -> str | None:

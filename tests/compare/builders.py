@@ -19,7 +19,8 @@ def one_run_each(control: JudgedRun, treatments: Sequence[JudgedRun], metric: st
 
 @dataclass(frozen=True)
 class RunBuilder:
-    """One run of the recipe below. `series` are the values of `metric` by step; `rows` is n by the log."""
+    """One run of the recipe below. `series` are the values of `metric` by step; `rows` is n by the log. `metrics`
+    stands for all of the log instead."""
 
     arm: str = "baseline"
     series: Mapping[int, float] = field(default_factory=dict)
@@ -35,6 +36,8 @@ class RunBuilder:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     noise: NoiseSchedule | None = None
     run_id: str = ""
+    command: tuple[str, ...] = ()
+    metrics: Mapping[int, Mapping[str, float]] | None = None
 
     def judged(self) -> JudgedRun:
         return JudgedRun(
@@ -44,13 +47,16 @@ class RunBuilder:
             seed=self.seed,
             plan=self.plan(),
             evidence=Evidence(
-                metrics={step: {self.metric: value, **self.more_metrics} for step, value in self.series.items()},
+                metrics=self.metrics or self._metrics(),
                 totals=Totals(validation_rows=self.rows),
             ),
             verdict=Verdict(self.status, (), f"{self.status.value}, in a sentence", ""),
             state=self.state,
             provenance=self.provenance,
         )
+
+    def _metrics(self) -> Mapping[int, Mapping[str, float]]:
+        return {step: {self.metric: value, **self.more_metrics} for step, value in self.series.items()}
 
     def plan(self) -> LaunchPlan:
         data = {"train": "~/gsm8k/train.parquet", "val": "~/gsm8k/test.parquet"}
@@ -62,7 +68,7 @@ class RunBuilder:
             backend="verl",
             backend_version="0.9.1",
             site=Site(),
-            command=(),
+            command=self.command,
             env={},
             secrets=(),
             files=(),

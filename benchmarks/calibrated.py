@@ -1,0 +1,102 @@
+"""A line of the calibration: how often a test errs, and how often its interval holds the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.compare.levels import ALPHA, Z_POWER, Z_TWO_SIDED, holm
+from rlx.compare.student import TTest
+
+HEAD = "| what | false alarms | coverage | coverage of a true difference | found |\n|---|---:|---:|---:|---:|"
+_FALSE_ALARMS = (0.04, 0.06)
+_COVERAGE = (0.94, 0.965)
+
+Floats = NDArray[np.float64]
+Tested = tuple[Floats, Floats, Floats]
+"""p-values, and lower and upper bounds, one each replication; nan where there was no test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Shares of the replications: p < 0.05 and intervals that hold 0 where nothing differs; then, with the true
+    difference that is said to be seen with 80 % power, intervals that hold it, and p < 0.05."""
+
+    what: str
+    replications: int
+    false_alarms: float
+    coverage: float | None = None
+    coverage_apart: float | None = None
+    found: float | None = None
+
+    @property
+    def kept(self) -> bool:
+        least = _COVERAGE[0] - self._slack(_COVERAGE[0])
+        return not self._above(self.false_alarms, _FALSE_ALARMS[1]) and all(each >= least for each in self._coverages)
+
+    @property
+    def cautious(self) -> bool:
+        return self.false_alarms < _FALSE_ALARMS[0] or any(
+            self._above(share, _COVERAGE[1]) for share in self._coverages
+        )
+
+    def __str__(self) -> str:
+        note = "" if self.kept and not self.cautious else ", cautious" if self.kept else ", **broken**"
+        shares = (self.false_alarms, self.coverage, self.coverage_apart, self.found)
+        texts = ["" if share is None else f"{100 * share:.1f} %" for share in shares]
+        return f"| {self.what}{note} | {' | '.join(texts)} |"
+
+    @property
+    def _coverages(self) -> list[float]:
+        return [share for share in (self.coverage, self.coverage_apart) if share is not None]
+
+    def _above(self, share: float, limit: float) -> bool:
+        return share > limit + self._slack(limit)
+
+    def _slack(self, share: float) -> float:
+        """Twice the standard error of the simulation."""
+        return 2 * float(np.sqrt(share * (1 - share) / self.replications))
+
+
+def line(what: str, test: Callable[[float], Tested], effect: float, largest: float) -> Line:
+    """`test` draws data with a true difference and tests it; differences above `largest` cannot be drawn."""
+    p_values, low, high = test(0.0)
+    alone = Line(what, len(p_values), alarms(p_values), covered(low, high, 0.0))
+    if effect > largest:
+        return alone
+    p_apart, low, high = test(effect)
+    return Line(what, len(p_values), alone.false_alarms, alone.coverage, covered(low, high, effect), alarms(p_apart))
+
+
+def alarms(p_values: Floats) -> float:
+    """No test, no alarm."""
+    return float(np.mean(p_values < ALPHA))
+
+
+def any_alarm(p_values: Floats) -> float:
+    """How often one of several treatments, in the rows, is called different after correction."""
+    return float(np.mean([min(holm(list(row))) < ALPHA for row in np.nan_to_num(p_values, nan=1.0).T]))
+
+
+def covered(low: Floats, high: Floats, truth: float) -> float:
+    tested = np.isfinite(low)
+    return float(np.mean((low <= truth)[tested] & (high >= truth)[tested]))
+
+
+def visible(variance: float, items: int) -> float:
+    """The difference that is seen with 80 % power, where one item's difference has this variance."""
+    return (Z_TWO_SIDED + Z_POWER) * float(np.sqrt(variance / items))
+
+
+def by_count(counts: NDArray[np.int64], test: Callable[[int, int], Sequence[float]]) -> Tested:
+    """The test of two counts, which replications share, made once for each pair of them."""
+    pairs, where = np.unique(counts, axis=0, return_inverse=True)
+    p_value, low, high = np.array([test(int(left), int(right)) for left, right in pairs]).T[:, where.ravel()]
+    return p_value, low, high
+
+
+def bounds(test: TTest) -> Tested:
+    return test.p_value, test.difference - test.half, test.difference + test.half

@@ -1,0 +1,158 @@
+"""What differs besides the treatment, and in which order it is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlx.compare.areas import Area, area_of
+from rlx.compare.found import differences
+from rlx.evidence import JudgedRun
+from rlx.plan import Severity
+from rlx.recipe.schema import Recipe
+from tests.compare.builders import RunBuilder, one_run_each
+from tests.compare.conftest import Build
+from tests.compare.test_comparison import only
+
+RECORD: dict[str, Any] = {
+    "packages": {"torch": "2.7.1", "rich": "13.0", "math-verify": "0.7", "verl": "0.9.1"},
+    "commits": {"verl": "abc"},
+    "changes": {"verl": "none"},
+    "machine": "node-1",
+    "hardware": {"accelerators": {"19e5:d802": 8}, "processor": "Kunpeng"},
+    "data": {"/data/train.parquet": {"sha256": "1"}, "/data/test.parquet": {"sha256": "2"}},
+}
+
+
+def run(arm: str = "baseline", recipe: Any = None, command: tuple[str, ...] = (), **found: Any) -> JudgedRun:
+    paths = {"train": "/data/train.parquet", "val": "/data/test.parquet"}
+    built = RunBuilder(
+        arm=arm,
+        series={0: 0.1, 116: 0.7},
+        recipe={"data": paths, **(recipe or {})},
+        command=command,
+        provenance={**RECORD, **found},
+    )
+    return built.judged()
+
+
+def keys(control: JudgedRun, treatment: JudgedRun) -> list[str]:
+    return [item.key for item in differences(control, treatment)]
+
+
+def test_what_can_move_the_result_most_comes_first() -> None:
+    changed = run(
+        "aqn",
+        recipe={
+            "train": {"lr": 2, "micro_batch_size": 8},
+            "eval": {"n": 4},
+            "layout": {"tp": 2},
+            "model": {"path": "b"},
+        },
+        packages={"torch": "2.8.0", "rich": "14.0", "math-verify": "0.8", "verl": "0.9.1"},
+        commits={"verl": "def"},
+        machine="node-2",
+        hardware={"accelerators": {"19e5:d802": 4}, "processor": "Kunpeng"},
+        data={"/data/train.parquet": {"sha256": "9"}, "/data/test.parquet": {"sha256": "2"}},
+    )
+    recipe = {"train": {"lr": 1, "micro_batch_size": 4}, "eval": {"n": 1}, "layout": {"tp": 1}, "model": {"path": "a"}}
+    assert keys(run(recipe=recipe), changed) == [
+        "eval.n",
+        "training data",
+        "model.path",
+        "package math-verify",
+        "train.lr",
+        "commit of verl",
+        "package torch",
+        "layout.tp",
+        "train.micro_batch_size",
+        "hardware accelerators",
+        "machine",
+        "package rich",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "area"),
+    [
+        ("overrides.data.shuffle", Area.DATA),
+        ("overrides.actor_rollout_ref.actor.entropy_coeff", Area.TRAINING),
+        ("config actor_rollout_ref.rollout.val_kwargs.top_p", Area.EVALUATION),
+        ("config actor_rollout_ref.rollout.dtype", Area.MODEL),
+        ("config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", Area.LAYOUT),
+        ("config trainer.logger", Area.INCIDENTAL),
+        ("config algorithm.norm_adv_by_std_in_grpo", Area.TRAINING),
+        ("file payload/reward.py", Area.REWARD),
+        ("file payload/rlx_aqn.py", Area.CODE),
+        ("uncommitted changes of verl", Area.CODE),
+        ("package torch-npu", Area.VERSIONS),
+        ("package verl", Area.CODE),
+        ("ascend cann", Area.VERSIONS),
+        ("code verl", Area.INCIDENTAL),
+        ("aqn", Area.TRAINING),
+        ("seed", Area.TRAINING),
+        ("reward", Area.REWARD),
+        ("backend.version", Area.VERSIONS),
+    ],
+)
+def test_areas(key: str, area: Area) -> None:
+    assert area_of(key) is area
+
+
+def test_no_section_of_a_recipe_is_incidental() -> None:
+    """A new section counts until somebody says that it does not."""
+    names = set(Recipe.model_fields) - {"version", "name", "secrets"}
+    assert {area_of(name) for name in names}.isdisjoint({Area.INCIDENTAL})
+
+
+def test_another_path_to_the_same_data_is_incidental() -> None:
+    other = run(
+        "aqn",
+        recipe={"data": {"train": "/elsewhere/train.parquet", "val": "/data/test.parquet"}},
+        data={"/elsewhere/train.parquet": {"sha256": "1"}, "/data/test.parquet": {"sha256": "2"}},
+    )
+    (found,) = differences(run(), other)
+    assert (found.key, found.area) == ("data.train", Area.INCIDENTAL)
+    other = run("aqn", recipe={"data": {"train": "/elsewhere/train.parquet", "val": "/data/test.parquet"}})
+    assert [(item.key, item.area) for item in differences(run(), other)] == [("data.train", Area.DATA)]
+
+
+def test_the_composed_configuration_counts_where_no_launch_sets_the_key() -> None:
+    """A fork's own files may say what no recipe does; what the launch sets follows from the recipe."""
+    control = {"actor": {"lr": 1, "clip": 0.2, "fused": True}, "trainer": {"name": "a"}}
+    treatment = {"actor": {"lr": 2, "clip": 0.3}, "trainer": {"name": "b"}}
+    words = ("python3", "-m", "verl", "actor.lr=1", "+trainer.name=a", "'quoted")
+    assert keys(run(command=words, config=control), run("aqn", command=words, config=treatment)) == [
+        "config actor.clip",
+        "config actor.fused",
+    ]
+
+
+def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:
+    bare = RunBuilder(arm="aqn", series={116: 0.7}, provenance={"files": {}}).judged()
+    (found,) = differences(RunBuilder(provenance=RECORD).judged(), bare)
+    assert (found.control, found.treatment, found.area) == ("recorded", "not recorded", Area.CODE)
+    assert differences(RunBuilder().judged(), bare) == ()
+
+
+def test_host_names_alone_are_no_warning(control_builder: Build, treated: Build) -> None:
+    comparison = one_run_each(control_builder(provenance={"machine": "a"}), [treated(provenance={"machine": "b"})])
+    (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
+    assert finding.severity is Severity.NOTE and "machine: a → b" in finding.message
+
+
+def test_the_same_arm_on_another_host_is_the_same_experiment(control_builder: Build, treated: Build) -> None:
+    again = control_builder(seed=2, provenance={"machine": "b"}, run_id="other")
+    (contrast,) = one_run_each(control_builder(provenance={"machine": "a"}), [again]).contrasts
+    assert "RLX901" in {finding.id for finding in contrast.errors}
+
+
+@pytest.mark.parametrize("declared", [(), ("model.dtype",)])
+def test_another_precision_is_named_even_if_declared(
+    control_builder: Build, treated: Build, declared: tuple[str, ...]
+) -> None:
+    low = treated(recipe={"model": {"dtype": "float16"}}, treatment=declared)
+    comparison = one_run_each(control_builder(recipe={"model": {"dtype": "bfloat16"}}), [low])
+    (finding,) = [each for each in only(comparison).findings if each.id == "RLX920"]
+    assert "model.dtype: bfloat16 → float16" in finding.message

@@ -1,0 +1,156 @@
+"""Two checkpoints item by item: the recorded pair as a person compares it, and what keeps items from being paired."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.compare import Comparison, PairedItems, TwoProportions, compare
+from rlx.evidence import ItemScores
+from tests.cli.support import rlx
+from tests.compare.builders import RunBuilder
+from tests.compare.test_comparison import only
+
+PAIR = Path(__file__).parent.parent / "cases" / "pairs" / "tiny-cpu"
+STEP = 20
+Scores = dict[str, tuple[float, float]]
+
+
+@pytest.fixture
+def pair() -> dict[str, Path]:
+    """The run directories of the recorded pair by arm, in the root of this test."""
+    root = Path(os.environ["RLX_ROOT"])
+    for recorded in PAIR.glob("tiny-cpu-*"):
+        shutil.copytree(recorded, root / "runs" / recorded.name)
+        manifest = root / "runs" / recorded.name / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("/root/rlx", str(root)))
+        (manifest.parent / "attempts/1/state/started").touch()
+    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}
+
+
+def outputs(run: Path) -> Path:
+    return run / "attempts/1/validation" / f"{STEP}.jsonl"
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in outputs(run).read_text().splitlines()]
+
+
+def edit(run: Path, change: Callable[[dict[str, Any]], Any], first: int = 1) -> None:
+    """Changes the first lines of the outputs."""
+    kept = lines(run)
+    for line in kept[:first]:
+        change(line)
+    outputs(run).write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+
+def contrast(code: int = 0) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(rlx("compare", "baseline", "aqn", "--json", code=code).stdout)
+    return answer["contrasts"][0]  # type: ignore[no-any-return]
+
+
+def ids(found: dict[str, Any]) -> set[str]:
+    return {finding["id"] for finding in found["findings"]}
+
+
+def test_the_recorded_pair_is_compared_item_by_item(pair: dict[str, Path]) -> None:
+    right = {arm: {line["input"]: line["acc"] for line in lines(run)} for arm, run in pair.items()}
+    changes = [right["aqn"][prompt] - value for prompt, value in right["baseline"].items()]
+    test = contrast()["test"]
+    assert (test["n"], test["better"], test["worse"]) == (100, changes.count(1.0), changes.count(-1.0))
+    assert test["difference"] == pytest.approx(sum(changes) / 100)
+    assert test["low"] < test["difference"] < test["high"]
+    shown = rlx("compare", "baseline", "aqn").stdout
+    assert "at step 20: -1.0 points, 95 % interval " in shown and "n = 100 items that both answered" in shown
+    assert "one seed per arm: nothing follows about the treatment" in shown
+    assert "s/step" in shown and "tokens/s" in shown and "all steps" in shown
+
+
+def test_nothing_but_the_treatment_differs_in_the_recorded_pair(pair: dict[str, Path]) -> None:
+    found = contrast()
+    assert [(item["key"], item["declared"]) for item in found["differences"]] == [("aqn", True)]
+    config = pair["aqn"] / "attempts/1/hydra/.hydra/config.yaml"
+    config.write_text(config.read_text().replace("clip_ratio_high: 0.2", "clip_ratio_high: 0.28"))
+    found = contrast()
+    assert "config actor_rollout_ref.actor.clip_ratio_high" in {item["key"] for item in found["differences"]}
+    assert ids(found) == {"RLX903", "RLX905"}
+
+
+def test_outputs_that_are_not_those_of_the_log(pair: dict[str, Path]) -> None:
+    edit(pair["aqn"], lambda line: line.update(acc=1.0 - line["acc"]))
+    found = contrast()
+    assert ids(found) == {"RLX713", "RLX905"}
+    assert "z" in found["test"], "the unpaired test is left"
+
+
+def test_other_items(pair: dict[str, Path]) -> None:
+    edit(pair["aqn"], lambda line: line.update(input=f"21 November\n{line['input']}"), first=7)
+    found = contrast()
+    assert ids(found) == {"RLX714", "RLX905"} and "z" in found["test"]
+    (message,) = [finding["message"] for finding in found["findings"] if finding["id"] == "RLX714"]
+    assert "7 of 100 and 7 of 100 are only with one of them" in message
+
+
+def test_without_outputs_the_shares_are_compared(pair: dict[str, Path]) -> None:
+    outputs(pair["baseline"]).unlink()
+    found = contrast()
+    assert ids(found) == {"RLX905"} and "z" in found["test"]
+
+
+def test_a_torn_file_is_no_whole_validation(pair: dict[str, Path]) -> None:
+    text = outputs(pair["aqn"]).read_bytes()
+    outputs(pair["aqn"]).write_bytes(text[:-40])
+    assert contrast(code=14)["test"] is None
+
+
+def compared(scores: Scores, items: dict[str, ItemScores] | None = None, **changes: Any) -> Comparison:
+    """Two arms whose logged values are the means of these scores, (control, treatment) by item."""
+    n, common = len(scores), {"planned_rows": len(scores), "rows": len(scores), **changes}
+    columns = [{item: (pair[side],) for item, pair in scores.items()} for side in (0, 1)]
+    values = [sum(score for (score,) in column.values()) / n for column in columns]
+    runs = [
+        RunBuilder(arm="baseline", series={STEP: values[0]}, **common).judged(),
+        RunBuilder(arm="aqn", series={STEP: values[1]}, recipe={"aqn": {}}, treatment=("aqn",), **common).judged(),
+    ]
+    kept = {run.run_id: ItemScores(STEP, column) for run, column in zip(runs, columns, strict=True)}
+    return compare([runs[0]], [[runs[1]]], items={STEP: {**kept, **(items or {})}})
+
+
+SCORES = st.dictionaries(
+    st.text(min_size=1, max_size=4), st.tuples(*[st.sampled_from([0.0, 1.0])] * 2), min_size=2, max_size=40
+)
+
+
+@given(SCORES, st.randoms())
+def test_pairs_do_not_depend_on_the_order_of_the_lines(scores: Scores, random: Any) -> None:
+    test = only(compared(scores)).test
+    assert isinstance(test, PairedItems)
+    assert test.n == len(scores)
+    assert test.better - test.worse == pytest.approx(test.difference * test.n)
+    assert test.better == sum(right > left for left, right in scores.values())
+    shuffled = list(scores.items())
+    random.shuffle(shuffled)
+    assert only(compared(dict(shuffled))).test == test
+
+
+def test_several_sources_that_the_outputs_do_not_name() -> None:
+    """Which items the value is the mean of is not known, so nothing is paired; that is no fault of the outputs."""
+    scores = {str(item): (float(item % 2), 1.0) for item in range(20)}
+    found = only(compared(scores, more_metrics={"val-core/math/acc/mean@1": 0.3}))
+    assert found.test is None and "2 data sources" in found.no_test
+    assert {finding.id for finding in found.findings} == {"RLX905"}
+
+
+def test_items_of_another_step_are_not_used() -> None:
+    scores = {str(item): (float(item % 2), 1.0) for item in range(20)}
+    run = RunBuilder(arm="aqn").judged()
+    other = ItemScores(STEP - 5, {item: (1.0,) for item in scores})
+    assert isinstance(only(compared(scores, {run.run_id: other})).test, TwoProportions)
