@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -16,9 +17,8 @@ _LEAST_PIXELS = 3.0
 
 def columns(drawn: Picture, curves: Panel, noise: Panel | None) -> Iterator[Column]:
     """The columns of both panels."""
-    steps = sorted({point.step for curve in drawn.curves for point in curve.points})
-    spans = [(step, step) for step in steps]
-    yield from _strips(spans, [list(_curve_rows(drawn, step)) for step in steps], curves)
+    rows = _curve_rows(drawn)
+    yield from _strips([(step, step) for step in sorted(rows)], [rows[step] for step in sorted(rows)], curves)
     if noise is not None:
         stages = _stages([track.planned for track in drawn.noise if track])
         yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], noise)
@@ -38,11 +38,13 @@ def _strips(spans: Sequence[tuple[int, int]], rows: Sequence[Sequence[Row]], pan
         yield Column(at, left, right, panel.top, panel.bottom, title, tuple(lines))
 
 
-def _curve_rows(drawn: Picture, step: int) -> Iterator[Row]:
+def _curve_rows(drawn: Picture) -> dict[int, list[Row]]:
+    """What each validated step has to say."""
+    rows: dict[int, list[Row]] = defaultdict(list)
     for index, curve in enumerate(drawn.curves):
         for point in curve.points:
-            if point.step == step:
-                yield _row(index, curve, point_text(drawn, point))
+            rows[point.step].append(_row(index, curve, point_text(drawn, point)))
+    return rows
 
 
 def _row(index: int, curve: Curve, said: str) -> Row:

@@ -10,7 +10,7 @@ from rlx.report.canvas import Canvas, Piece
 from rlx.report.legend import Style, style_of
 from rlx.report.noise import NoiseTrack
 from rlx.report.picture import Picture
-from rlx.report.shapes import fitted
+from rlx.report.text import cut
 
 _LABELS = 9
 _ROWS, _NOISE_ROWS = 14, 6
@@ -20,15 +20,17 @@ NARROWEST = 40
 
 def text_plot(drawn: Picture, width: int) -> list[list[Piece]]:
     """Lines as pieces of (text, ink), at most `width` cells wide, but no narrower than can be read."""
-    columns = max(NARROWEST, width) - _LABELS - 2
+    width = max(NARROWEST, width)
+    columns = width - _LABELS - 2
     styles = [style_of(index, curve) for index, curve in enumerate(drawn.curves)]
     last = max(1, _last_step(drawn))
     x = Scale(0, last, 0, 2 * columns - 1)
-    lines = [[(f"{drawn.metric}{' · interim' if drawn.interim else ''}", "text")]]
-    lines += _legend(drawn, styles)
+    interim = " · interim" if drawn.interim else ""
+    lines = [[(cut(drawn.metric, width - len(interim)) + interim, "text")]]
+    lines += _legend(drawn, styles, width)
     lines += _curves(drawn, styles, x, columns)
     if drawn.has_noise:
-        lines += [[], [("noise sigma", "text"), (" (line: planned, signs: applied)", "muted")]]
+        lines += [[], [("noise sigma", "text"), (" line: plan, signs: applied", "muted")]]
         lines += _noise(drawn, styles, x, columns)
     return [*lines, *_step_axis(x, columns)]
 
@@ -45,10 +47,13 @@ def _last_step(drawn: Picture) -> int:
     )
 
 
-def _legend(drawn: Picture, styles: Sequence[Style]) -> list[list[Piece]]:
+def _legend(drawn: Picture, styles: Sequence[Style], width: int) -> list[list[Piece]]:
     return [
-        [(f"  {_sign(style)} ", style.ink), (fitted(curve.label, 50, 1), "muted" if curve.struck else "text")]
-        + ([(f" ({curve.word})", "muted")] if curve.word else [])
+        [
+            (f"  {_sign(style)} ", style.ink),
+            (cut(curve.label, width - 8 - len(curve.word)), "muted" if curve.struck else "text"),
+            (f" ({curve.word})" if curve.word else "", "muted"),
+        ]
         for curve, style in zip(drawn.curves, styles, strict=True)
     ]
 
