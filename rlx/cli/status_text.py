@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rlx.runs.overview import Overview
 
 _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
-    "unreachable": "yellow"
+    "unreachable": "yellow",
+    "stalled": "yellow",
 }
 _VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
 

@@ -6,9 +6,10 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """queued → starting → running → finished | failed | stopped | lost.
+    """queued → starting → running ⇄ stalled → finished | failed | stopped | lost.
 
     queued: waits for its devices. starting: has its devices, no training step yet. running: the log shows steps.
+    stalled: runs, but has logged no step for far longer than its steps take; what it logged before says how long.
     finished: the command ended with 0. failed: it ended with anything else. stopped: somebody asked for the end.
     lost: nothing of the run is alive and nobody recorded an end.
     An adopted run leaves no record: it is finished if its log shows the last step and nobody writes it any more.
@@ -18,6 +19,7 @@ class RunState(StrEnum):
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
+    STALLED = "stalled"
     FINISHED = "finished"
     FAILED = "failed"
     STOPPED = "stopped"

@@ -30,6 +30,7 @@ class Observation:
     """A run at one moment. `exit_code` is a shell's (128 + signal); times are by the clock of the run's host.
 
     `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
+    `seconds_since_step`: since the metrics file was written, None where there is none.
     `detail` is a sentence for the person, empty when the state says it all. Of a run whose host does not answer,
     `last_known` is the state at `last_seen_epoch` (None: never seen), and `unreachable_since` the first look in vain,
     both by the clock of this machine; everything else is as it was then.
@@ -45,6 +46,8 @@ class Observation:
     members: int = 0
     log_bytes: int = 0
     seconds_since_log: float | None = None
+    seconds_since_step: float | None = None
+    seconds_since_start: float | None = None
     started_epoch: float | None = None
     ended_epoch: float | None = None
     queued_behind: int = 0
@@ -150,12 +153,18 @@ def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Ob
         holder_live=facts.holder is Life.LIVE,
         members=facts.members,
         log_bytes=facts.log_bytes,
-        seconds_since_log=None if facts.log_time is None else max(0.0, facts.now - facts.log_time),
+        seconds_since_log=_since(facts, facts.log_time),
+        seconds_since_step=_since(facts, facts.metrics_time),
+        seconds_since_start=_since(facts, facts.started),
         started_epoch=facts.started,
         ended_epoch=facts.exit.epoch if facts.exit else None,
         queued_behind=facts.ahead if state is RunState.QUEUED else 0,
         detail=_detail(facts, state),
     )
+
+
+def _since(facts: Facts, then: float | None) -> float | None:
+    return None if then is None else max(0.0, facts.now - then)
 
 
 def _without_folder(run_id: str, known: Sighting | None) -> Observation:

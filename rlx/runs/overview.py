@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
+from rlx.evidence.diagnosis import Quiet, is_stalled
+from rlx.plan import RunState
+from rlx.runs.duration import duration
 from rlx.runs.judged import judge_observed, look
 from rlx.runs.observe import Observation
 
 if TYPE_CHECKING:
-    from rlx.plan import RunState
+    from rlx.plan import Expectations
     from rlx.runs.index import Index
     from rlx.runs.revisit import Revisit
     from rlx.runs.run import RunRef
@@ -42,6 +45,7 @@ class Overview:
     metric: str | None = None
     validation: tuple[int, float] | None = None
     container: str | None = None
+    expectations: Expectations | None = None
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
 
@@ -78,6 +82,7 @@ def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Over
 
 def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     evidence = judged.evidence
+    observation = _with_stall(observation, judged)
     done = max((step for step, values in evidence.metrics.items() if _STEP_TIME in values), default=0)
     total = evidence.totals.total_steps or judged.plan.expectations.total_steps
     pace = _pace(evidence)
@@ -96,9 +101,23 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
         container=judged.plan.site.container,
+        expectations=judged.plan.expectations,
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
     )
+
+
+def _with_stall(seen: Observation, judged: JudgedRun) -> Observation:
+    """Only what a run logged says how long a step of it takes, so its host cannot tell."""
+    if seen.state is not RunState.RUNNING or not is_stalled(judged.evidence, judged.plan.expectations, quiet(seen)):
+        return seen
+    words = f"no step for {duration(quiet(seen).without_step_s or 0)}: rlx diagnose {seen.run_id}"
+    return replace(seen, state=RunState.STALLED, detail="; ".join(filter(None, (seen.detail, words))))
+
+
+def quiet(seen: Observation) -> Quiet:
+    """How long the run has been silent."""
+    return Quiet(seen.seconds_since_step, seen.seconds_since_log, seen.seconds_since_start)
 
 
 def _pace(evidence: Evidence) -> float | None:

@@ -62,6 +62,7 @@ class Facts:
     exit: Exit | None
     container: str = ""
     foreign: str = ""
+    metrics_time: float | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -142,6 +143,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         log_bytes=log.size if log else 0,
         log_time=log.time if log else None,
         metrics_bytes=metrics.size if metrics else 0,
+        metrics_time=metrics.time if metrics and metrics.size else None,
         exit=_parse_exit(values.get("exit", "")),
         container=values.get("container", ""),
         foreign=values.get("foreign", ""),

@@ -1,0 +1,133 @@
+"""A diagnosis for a person, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from rlx.plan import Finding, RunState
+
+if TYPE_CHECKING:
+    from rlx.evidence.diagnosis import Diagnosis, Hit
+    from rlx.runs.diagnosed import Diagnosed
+
+_WIDTH = 110
+_LINE_CHARACTERS = 300
+_LAST_LINES = 8
+# What is shown as the cause for want of a better one.
+_UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
+
+
+def text_lines(found: Diagnosed) -> Iterator[str]:
+    """One paragraph: what it is about, the cause, what followed, and what else there is."""
+    diagnosis = found.diagnosis
+    yield _title(found)
+    if found.problem is not None:
+        return
+    if diagnosis.cause is not None:
+        yield from _whole(diagnosis.cause, _UNSURE.get(diagnosis.cause.kind, ""))
+    else:
+        yield from _without_cause(found)
+    yield from _section("followed by", diagnosis.symptoms)
+    yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
+    for finding in diagnosis.findings:
+        yield from _finding(finding)
+    if _is_unexplained(found):
+        yield "  its last lines"
+        yield from (f"    {text[:_LINE_CHARACTERS]}" for text in diagnosis.last[-_LAST_LINES:])
+
+
+def _title(found: Diagnosed) -> str:
+    row = found.row
+    steps = _steps(found)
+    if row is None:
+        return f"{found.log}: {steps}"
+    code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
+    return f"{row.ref.run_id}: {row.state.value}{code}, {steps}"
+
+
+def _steps(found: Diagnosed) -> str:
+    total = found.evidence.total_steps
+    if found.row is not None:
+        total = total or found.row.steps_total
+    of = f" of {total}" if total is not None else ""
+    return f"step {found.evidence.last_step}{of}" if found.evidence.metrics else "no step in its log"
+
+
+def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
+    times = f", {hit.times} times" if hit.times > 1 else ""
+    yield f"  {hit.id} {hit.name}{remark}"
+    yield f"    line {hit.line}{times}: {hit.text.strip()[:_LINE_CHARACTERS]}"
+    if hit.exception and hit.exception not in hit.text:
+        yield f"    raised  {hit.exception[:_LINE_CHARACTERS]}"
+    if hit.at:
+        yield f"    at      {hit.at}"
+    for label, text in (("means   ", hit.meaning), ("fix     ", hit.fix), ("source  ", hit.source)):
+        yield from _wrapped(f"    {label}", text)
+
+
+def _wrapped(label: str, text: str) -> Iterator[str]:
+    lines = wrap(text, _WIDTH - len(label), break_long_words=False) if text else []
+    yield from (f"{label if number == 0 else ' ' * len(label)}{line}" for number, line in enumerate(lines))
+
+
+def _without_cause(found: Diagnosed) -> Iterator[str]:
+    if found.diagnosis.log_bytes is None:
+        yield "  there is no log yet"
+    elif _is_unexplained(found):
+        yield "  its log does not say why it ended"
+    else:
+        yield "  nothing in its log says that it failed"
+
+
+def _is_unexplained(found: Diagnosed) -> bool:
+    ended = found.row is not None and found.row.state.is_terminal and found.row.state is not RunState.FINISHED
+    total, last = found.evidence.total_steps, found.evidence.last_step
+    broke_off = found.row is None and (total is None or last < total)
+    return found.diagnosis.cause is None and found.diagnosis.log_bytes is not None and (ended or broke_off)
+
+
+def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterator[str]:
+    if hits:
+        yield f"  {title}"
+    for hit in hits:
+        if whole:
+            yield from (f"  {line}" for line in _whole(hit))
+        else:
+            times = f", {hit.times} times" if hit.times > 1 else ""
+            yield f"    {hit.id} {hit.name} (line {hit.line}{times})"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.id} {finding.message}"
+    yield from _wrapped("    fix     ", finding.fix)
+
+
+def as_answer(found: Diagnosed) -> Mapping[str, Any]:
+    """A run or a log as the JSON of `diagnose` shows it. Lines count from 1."""
+    row = found.row
+    return {
+        "run_id": row.ref.run_id if row else None,
+        "arm": row.ref.arm if row else None,
+        "seed": row.ref.seed if row else None,
+        "host": row.ref.host if row else None,
+        "log": found.log,
+        "state": row.state if row else None,
+        "exit_code": row.observation.exit_code if row else None,
+        "last_step": found.evidence.last_step if found.evidence.metrics else None,
+        "total_steps": found.evidence.total_steps,
+        "problem": found.problem.message if found.problem else None,
+        **_diagnosis_document(found.diagnosis),
+    }
+
+
+def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:
+    return {
+        "cause": diagnosis.cause,
+        "symptoms": diagnosis.symptoms,
+        "warnings": diagnosis.warnings,
+        "findings": diagnosis.findings,
+        "last_lines": diagnosis.last,
+        "log_bytes": diagnosis.log_bytes,
+    }

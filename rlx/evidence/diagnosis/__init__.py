@@ -1,0 +1,23 @@
+"""What a log says about why a run failed, stands still, or went wrong: one row a signature, below rows/."""
+
+from rlx.evidence.diagnosis.collapse import collapses
+from rlx.evidence.diagnosis.diagnose import Diagnosis, Hit, diagnose
+from rlx.evidence.diagnosis.excerpt import Excerpt, read_excerpt
+from rlx.evidence.diagnosis.signatures import Kind, Signature, needle_pattern, signatures
+from rlx.evidence.diagnosis.stall import Quiet, is_stalled, stalls
+
+__all__ = [
+    "Diagnosis",
+    "Excerpt",
+    "Hit",
+    "Kind",
+    "Quiet",
+    "Signature",
+    "collapses",
+    "diagnose",
+    "is_stalled",
+    "needle_pattern",
+    "read_excerpt",
+    "signatures",
+    "stalls",
+]

@@ -1,0 +1,194 @@
+"""From an excerpt of a log to what caused the end of a run, and what only followed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rlx.evidence.diagnosis.endings import ending
+from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine
+from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
+from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
+from rlx.plan import Finding, RunState
+
+UNKNOWN = "RLX889"
+_DRIVER = "Error executing job with overrides"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A known line, the first of `times`. `line` counts from 1; `text` is as printed.
+
+    `exception` and `at` say what was raised there and where, deepest in the user's own code; empty if nothing was.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    meaning: str
+    fix: str
+    source: str
+    line: int
+    text: str
+    times: int = 1
+    exception: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a log says about the end of its run.
+
+    `cause`: the first primary cause by time. Where the log has none, the best that there is: an exception that no
+    signature knows, then a warning, then a symptom without a cause. None for a run that nothing ended, or without a
+    word in its log. `symptoms`: what followed from it. `warnings`: what happened on the way. `findings`: what exit
+    code, clock and metrics add. `last`: the last lines of the log.
+    """
+
+    cause: Hit | None = None
+    symptoms: tuple[Hit, ...] = ()
+    warnings: tuple[Hit, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    last: tuple[str, ...] = ()
+    log_bytes: int | None = None
+
+
+def diagnose(
+    excerpt: Excerpt, state: RunState | None, exit_code: int | None = None, findings: Iterable[Finding] = ()
+) -> Diagnosis:
+    """Explain a log. `state` None: nobody knows whether the run has ended; the log may still say that it failed.
+
+    `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks.
+    """
+    tracebacks = list(raised(excerpt.lines))
+    hits = _hits(excerpt, tracebacks)
+    if went_well(state, excerpt, hits, tracebacks):
+        return _diagnosis(None, hits, findings, excerpt)
+    cause = _cause(hits, tracebacks, excerpt.lines)
+    silent = cause is None or cause.kind is not Kind.CAUSE
+    return _diagnosis(cause, hits, [*(ending(exit_code) if silent else ()), *findings], excerpt)
+
+
+def went_well(
+    state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit] = (), tracebacks: Sequence[Raised] = ()
+) -> bool:
+    """Whether there is no end to explain: the run finished, or goes on as far as anybody can see."""
+    if state is RunState.FINISHED:
+        return True
+    if state is not None and state.is_terminal:
+        return False
+    # Of a run in progress and of a bare log, the last lines decide: only an end leaves them broken off in an error.
+    near_end = {line.number for line in excerpt.last}
+    ended = any(line.text.startswith(_DRIVER) for line in excerpt.lines)
+    broken = any(hit.kind is not Kind.WARNING and hit.line in near_end for hit in hits)
+    return not ended and not broken and not any(error.line in near_end for error in tracebacks)
+
+
+def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Finding], excerpt: Excerpt) -> Diagnosis:
+    others = [hit for hit in hits if cause is None or hit.id != cause.id]
+    followed = [hit for hit in others if cause is not None and hit.kind is not Kind.WARNING]
+    return Diagnosis(
+        cause,
+        tuple(followed),
+        tuple(hit for hit in others if hit not in followed),
+        tuple(findings),
+        tuple(line.raw for line in excerpt.last),
+        excerpt.size,
+    )
+
+
+def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
+    """The first line of each signature, by time, with how many there are of it."""
+    # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
+    frames = {line.number for line in excerpt.lines if is_frame(line)}
+    found: dict[str, Hit] = {}
+    for line in excerpt.lines:
+        if line.matched and line.number - 1 not in frames and (row := _row(line, tracebacks)):
+            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=0)
+            found[row.id] = replace(hit, times=hit.times + 1 + excerpt.more.get(line.number, 0))
+    return list(found.values())
+
+
+def _row(line: LogLine, tracebacks: Sequence[Raised]) -> Signature | None:
+    for row in signatures():
+        if row.knows(line.text) and (row.within is None or _stands_within(row, line, tracebacks)):
+            return row
+    return None
+
+
+def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> bool:
+    error = _around(line, tracebacks)
+    return error is not None and any(row.within and row.within.search(str(frame)) for frame in error.frames)
+
+
+def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
+    """The exception that a line is a part of; of the line that Ray hands one on with, the one it hands on."""
+    own = (error for error in tracebacks if error.begin <= line.number <= error.line and not error.hands_on)
+    if error := next(own, None):
+        return error
+    if not any(error.line == line.number and error.hands_on for error in tracebacks):
+        return None
+    return next((error for error in tracebacks if error.line > line.number and not error.hands_on), None)
+
+
+def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:
+    error = _around(line, tracebacks)
+    return Hit(
+        row.id,
+        row.kind,
+        row.name,
+        row.meaning,
+        row.fix,
+        row.source,
+        line.number,
+        line.raw,
+        exception=str(error) if error else "",
+        at=str(error.at) if error and error.at else "",
+    )
+
+
+def _cause(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> Hit | None:
+    known = [hit for hit in hits if hit.kind is Kind.CAUSE]
+    if known:
+        return known[0]
+    if (error := _unknown(hits, tracebacks, lines)) is not None:
+        return error
+    return min(hits, key=lambda hit: (hit.kind is not Kind.WARNING, hit.line), default=None)
+
+
+def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> Hit | None:
+    """The exception that ended the driver, innermost first; else the first of any process. No known one."""
+    by_number = {line.number: line for line in lines}
+    known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
+    errors = [error for error in tracebacks if not error.hands_on and _id(error) not in known and _is_new(error, lines)]
+    driver = next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
+    if driver is not None:
+        errors = [error for error in errors if error.line > driver] or errors
+    # Raised while another one was handled: that one was expected, and this one is what nobody caught.
+    error = next((error for error in errors if error.in_handling), None) or next(iter(errors), None)
+    return _unknown_hit(error, by_number[error.line]) if error else None
+
+
+def _id(error: Raised) -> tuple[str, str]:
+    """Messages may quote what differs each time."""
+    return str(error).partition(":")[0], str(error.at) if error.at else ""
+
+
+def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:
+    """No signature knows a line of it."""
+    return not any(line.number == error.line and any(row.knows(line.text) for row in signatures()) for line in lines)
+
+
+def _unknown_hit(error: Raised, line: LogLine) -> Hit:
+    return Hit(
+        UNKNOWN,
+        Kind.CAUSE,
+        "an exception that no signature knows",
+        "the innermost exception of the log",
+        "look at the place that is named; rlx logs RUN shows what stands around it",
+        "",
+        line.number,
+        line.raw,
+        exception=str(error),
+        at=str(error.at) if error.at else "",
+    )

@@ -1,0 +1,86 @@
+"""The known failures, one row of TOML each.
+
+A row has a stable `id`, a `kind`, a `pattern` for one line as it is left without colours, speakers and time stamps, and
+the fixed texts (`needles`) one of which every such line contains: the log is searched for those. `within`: what must
+stand in the traceback of the line, for texts that say little themselves. `samples` are lines that it must know,
+`others` lines that it must not.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+_FOLDER = Path(__file__).with_name("rows")
+# Exceptions that no row knows; their own lines name them.
+_EXCEPTIONS = ("Error", "Exception", "KeyboardInterrupt")
+_SPECIAL = re.compile(r"[\\.*+?(){}|$[]")
+
+
+class Kind(StrEnum):
+    """cause: ends a run. symptom: follows from something else. warning: a run goes on, and may be worth less."""
+
+    CAUSE = "cause"
+    SYMPTOM = "symptom"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    id: str
+    kind: Kind
+    name: str
+    pattern: re.Pattern[str]
+    needles: tuple[str, ...]
+    meaning: str
+    fix: str
+    source: str
+    samples: tuple[str, ...]
+    others: tuple[str, ...]
+    within: re.Pattern[str] | None = None
+
+    def knows(self, line: str) -> bool:
+        return any(needle in line for needle in self.needles) and self.pattern.search(line) is not None
+
+
+@cache
+def signatures() -> tuple[Signature, ...]:
+    """All rows, the special before the general: the first that knows a line names it."""
+    rows = [row for path in sorted(_FOLDER.glob("*.toml")) for row in tomllib.loads(path.read_text())["signature"]]
+    return tuple(_signature(**row) for row in rows)
+
+
+def _signature(
+    *,
+    kind: str,
+    pattern: str,
+    needles: list[str],
+    samples: list[str],
+    others: list[str],
+    within: str = "",
+    **words: str,
+) -> Signature:
+    return Signature(
+        kind=Kind(kind),
+        pattern=re.compile(pattern),
+        needles=tuple(needles),
+        samples=tuple(samples),
+        others=tuple(others),
+        within=re.compile(within) if within else None,
+        **words,
+    )
+
+
+@cache
+def needle_pattern() -> str:
+    """An extended regular expression for grep and awk: the lines that are worth a look."""
+    needles = {needle for row in signatures() for needle in row.needles}
+    # A text that contains another one need not be searched for itself.
+    needles = {
+        one for one in {*needles, *_EXCEPTIONS} if not any(two in one for two in {*needles, *_EXCEPTIONS} - {one})
+    }
+    return "|".join(_SPECIAL.sub(lambda found: f"[{found[0]}]", needle) for needle in sorted(needles))

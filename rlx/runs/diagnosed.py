@@ -1,0 +1,89 @@
+"""Why runs failed, stand still or went wrong. The log is matched on its host: only lines that may say why travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
+from rlx.evidence import Evidence, read_log
+from rlx.evidence.diagnosis import (
+    Diagnosis,
+    Excerpt,
+    collapses,
+    diagnose,
+    needle_pattern,
+    read_excerpt,
+    stalls,
+)
+from rlx.hosts import transport_for
+from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
+from rlx.resources import payload_folder
+from rlx.runs.lines import split_lines
+from rlx.runs.overview import overview, quiet
+
+if TYPE_CHECKING:
+    from rlx.runs.index import Index
+    from rlx.runs.overview import Overview
+    from rlx.runs.run import RunRef
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A run or a log with its diagnosis. `log` is where the log is, as its host writes it.
+
+    `row` is None for a log that belongs to no run. `problem`: why the log could not be read.
+    """
+
+    log: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    row: Overview | None = None
+    problem: RlxError | None = None
+
+
+def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
+    """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
+    rows = overview(index, refs)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_diagnose_row, rows))
+
+
+def diagnose_log(path: Path) -> Diagnosed:
+    """A log that no run knows. Raises RlxError where it cannot be read."""
+    evidence = read_log(path, finished=True)
+    excerpt = _excerpt(LOCAL, str(path.absolute()))
+    return Diagnosed(str(path), diagnose(excerpt, None, findings=collapses(evidence)), evidence)
+
+
+def _diagnose_row(row: Overview) -> Diagnosed:
+    log = f"{row.ref.remote_dir}/latest/log"
+    try:
+        excerpt = _excerpt(row.ref.place, log)
+    except RlxError as problem:
+        return Diagnosed(log, Diagnosis(), row.evidence, row, problem)
+    seen = row.observation
+    diagnosis = diagnose(excerpt, row.state, seen.exit_code, _findings(row))
+    return Diagnosed(log, diagnosis, row.evidence, row)
+
+
+def _excerpt(place: Place, log: str) -> Excerpt:
+    with transport_for(place).stream(Cmd("sh", "-c", _script(), "rlx-diagnose", log, needle_pattern())) as chunks:
+        return read_excerpt(split_lines(chunks))
+
+
+def _findings(row: Overview) -> Iterator[Finding]:
+    if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED) and row.expectations is not None:
+        yield from stalls(row.evidence, row.expectations, quiet(row.observation))
+    yield from collapses(row.evidence)
+
+
+@cache
+def _script() -> str:
+    return (payload_folder() / "diagnose.sh").read_text(encoding="utf-8")
