@@ -65,6 +65,7 @@ _FACTS = {
         "train.save_every",
     ),
     Area.CODE: (
+        "rlx",
         "git commit",
         "commit of *",
         "uncommitted changes of *",
@@ -82,6 +83,7 @@ _FACTS = {
         "image",
         "ascend *",
         "env.*",
+        "host.*",
         *(f"package {name}" for name in _STACK.split()),
     ),
 }

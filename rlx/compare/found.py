@@ -11,6 +11,7 @@ from rlx.compare.areas import CONFIG, TRAINING_DATA, VALIDATION_DATA, Area, area
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.evidence import JudgedRun
 
+_PACKAGE = "package "
 _FACTS = {
     "python": "python",
     "platform": "platform",
@@ -19,7 +20,7 @@ _FACTS = {
     "git_commit": "git commit",
 }
 _SECTIONS = {
-    "packages": "package",
+    "packages": _PACKAGE.strip(),
     "ascend": "ascend",
     "hardware": "hardware",
     "code": "code",
@@ -41,6 +42,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     found = (
         *found_differences(control, treatment),
         *composed_differences(control, treatment),
+        *_host_differences(control, treatment),
         *_only_one_recorded(control, treatment),
     )
     same_data = {f"data.{key}" for key in ("train", "val") if _same_data(control, treatment, key)}
@@ -66,6 +68,12 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
     )
 
 
+def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What the entries of the two hosts add to a run."""
+    left, right = ({"env": run.plan.site.env, "setup": run.plan.site.setup} for run in (control, treatment))
+    yield from (ConfigDifference(key, a, b, area=area_of(key)) for key, a, b in differing(left, right, "host"))
+
+
 def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
     """What one run did not record cannot be held against the other's: that is not the same as no difference."""
     left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in (control, treatment))
@@ -80,18 +88,25 @@ def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
 
 
 def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing."""
+    """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing.
+
+    A package that only one of them has is a difference; a file is none, since it belongs to the treatment.
+    """
     left, right = dict(_facts(control)), dict(_facts(treatment))
+    recorded = all("packages" in run.provenance for run in (control, treatment))
     return tuple(
-        ConfigDifference(key, left[key], right[key], area=area_of(key))
-        for key in left
-        if key in right and left[key] != right[key]
+        ConfigDifference(key, left.get(key), right.get(key), area=area_of(key))
+        for key in {**left, **right}
+        if left.get(key) != right.get(key)
+        and ((key in left and key in right) or (recorded and key.startswith(_PACKAGE)))
     )
 
 
 def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
     """(name, value) of everything the run recorded; `error: …` stands where it could not find out."""
     known = run.provenance
+    if "rlx" in run.submitted_by:
+        yield "rlx", run.submitted_by["rlx"]
     yield from ((word, known[key]) for key, word in _FACTS.items() if key in known)
     for section, word in _SECTIONS.items():
         facts = known.get(section)

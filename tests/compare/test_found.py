@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,21 @@ def test_the_composed_configuration_counts_where_no_launch_sets_the_key() -> Non
         "config actor.clip",
         "config actor.fused",
     ]
+
+
+def test_a_package_that_only_one_has_and_a_file_that_belongs_to_its_arm() -> None:
+    more = {**RECORD["packages"], "flash-attn": "2.8"}
+    control, treatment = run(files={}), run("aqn", packages=more, files={"payload/rlx_aqn.py": "d"})
+    (found,) = differences(control, treatment)
+    assert (found.key, found.control, found.treatment) == ("package flash-attn", None, "2.8")
+
+
+def test_what_the_entry_of_a_host_adds() -> None:
+    control, treatment = run(), run("aqn")
+    site = replace(treatment.plan.site, env={"HCCL_OP_EXPANSION_MODE": "AIV"})
+    other = replace(treatment, plan=replace(treatment.plan, site=site), submitted_by={"rlx": "0.2.0"})
+    assert keys(replace(control, submitted_by={"rlx": "0.1.0"}), other) == ["rlx", "host.env.HCCL_OP_EXPANSION_MODE"]
+    assert keys(control, other) == ["host.env.HCCL_OP_EXPANSION_MODE"]
 
 
 def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:

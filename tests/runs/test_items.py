@@ -12,10 +12,11 @@ from rlx.errors import RlxError
 from rlx.evidence import ItemScores
 from rlx.hosts import transport_for
 from rlx.hosts.errors import HostError
-from rlx.plan import LOCAL, Cmd
+from rlx.plan import LOCAL, Cmd, Expectations
 from rlx.runs import Index, RunRef, items_of
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.judged import judge_runs
+from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody
 from tests.runs.toys import ended, home, start, toy_plan
@@ -74,6 +75,40 @@ def test_evidence_still_counts_the_answers(loopback: Loopback) -> None:  # noqa:
     ref = run_at(loopback)
     read(ref)
     assert judge_runs(Index(home()), [ref])[0].evidence.answers == {2: 4}
+
+
+TRAINED = r"""
+echo "train dataset size: 8, val dataset size: 4"
+echo "Total training steps: 2"
+for step in 1 2; do
+    echo "(TaskRunner pid=7) step:$step - timing_s/step:0.5 - val-core/toy/acc/mean@1:0.5"
+    echo "{\"step\": $step, \"data\": {\"timing_s/step\": 0.5, \"val-core/toy/acc/mean@1\": 0.5}}" \
+        >> "$RLX_ATTEMPT_DIR/metrics.jsonl"
+done
+"""
+PROMISED = Expectations(2, (1, 2), True, 4, 1, "auto", None, False)
+
+
+def test_compare_pairs_far_runs_and_needs_their_host_once(loopback: Loopback) -> None:  # noqa: F811
+    plans = [
+        replace(
+            toy_plan(TRAINED + ANSWERS, arm=arm),
+            site=replace(toy_plan("").site, place=loopback.place),
+            expectations=PROMISED,
+            recipe={"train": {"lr": lr}},
+            treatment=("train.lr",),
+        )
+        for arm, lr in (("baseline", 1), ("fast", 2))
+    ]
+    for ref in start(*plans):
+        ended(ref)
+    plugged = rlx("compare", "baseline", "fast")
+    assert "n = 4 items that both answered, 0 better and 0 worse" in plugged.stdout
+    loopback.stop()
+    loopback.cut()
+    unplugged = rlx("compare", "baseline", "fast")
+    assert unplugged.stdout == plugged.stdout
+    assert "item by item" not in unplugged.stderr
 
 
 def test_what_was_added_since_is_copied_again(loopback: Loopback) -> None:  # noqa: F811
