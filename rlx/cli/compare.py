@@ -48,13 +48,14 @@ def compare(
     from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
     from rlx.cli.home import rlx_home
     from rlx.cli.output import print_json
-    from rlx.cli.pictures import IN_TERMINAL, check_files, write_files
+    from rlx.cli.pictures import IN_TERMINAL, check_files, write_page, write_plot
     from rlx.runs import Index
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
         raise UsageError("--md, --csv, --json and --plot - exclude each other", "name one of them")
     check_files(plot, html)
-    compared = compare_named(Index(rlx_home()), (control, *treatments), metric, seeds or ())
+    index = Index(rlx_home())
+    compared = compare_named(index, (control, *treatments), metric, seeds or ())
     comparison = compared.comparison
     if as_json:
         print_json(as_answer(comparison))
@@ -64,7 +65,10 @@ def compare(
         print(markdown_text(comparison), end="")
     else:
         print_terminal(comparison)
-    write_files(compared, plot, html)
+    if plot is not None:
+        write_plot(plot, compared)
+    if html is not None:
+        write_page(html, index, compared)
     raise typer.Exit(outcome(comparison, strict))
 
 

@@ -22,6 +22,14 @@ class Compared:
     items: Mapping[int, Mapping[str, ItemScores]]
 
 
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """Runs that cannot be compared, and why."""
+
+    runs: Sequence[JudgedRun]
+    problem: str
+
+
 def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None) -> Compared:
     """The comparison of these arms, control first. Raises what `compare` raises."""
     return compare_judged(index, refs, beside_control(judged_arms(index, refs)), metric)

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.cli.compared import Compared, Uncompared
 from rlx.cli.derived_files import check_target, made_by, replace_file
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.cli.compared import Compared
     from rlx.evidence import JudgedRun
-    from rlx.report import Picture, Report
+    from rlx.evidence.diagnosis import Diagnosis
+    from rlx.report import Picture
+    from rlx.runs import Index
 
 IN_TERMINAL = "-"
 _SUFFIXES = (".png", ".svg")
@@ -40,42 +42,40 @@ def check_files(plot: str | None, page: Path | None) -> None:
     check_target(Path(plot))
 
 
-def write_files(compared: Compared, plot: str | None, page: Path | None) -> None:
-    """The plot as the file of that name or in the terminal (`-`), and the page."""
+def write_plot(plot: str, compared: Compared) -> None:
+    """The plot as the file of that name, or in the terminal (`-`)."""
     from rlx.report import picture
 
-    if plot is not None:
-        _write_plot(plot, picture(compared.comparison, compared.runs))
-    if page is not None:
-        write_page(page, report_of(compared))
+    _write_plot(plot, picture(compared.comparison, compared.runs))
 
 
-def write_page(path: Path, report: Report) -> None:
+def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
+    """The page of a comparison, or of runs that no metric brings together."""
+    import time
+
     from rlx.cli.output import narrate
-    from rlx.report import html
+    from rlx.report import Report, html
 
-    replace_file(path, html(report).encode())
+    # With the distance from UTC: a report is read elsewhere.
+    made = time.strftime("%Y-%m-%d %H:%M %z")
+    diagnoses = _diagnoses(index, found.runs)
+    if isinstance(found, Compared):
+        page = Report(found.runs, found.comparison, made, made_by(), items=found.items, diagnoses=diagnoses)
+    else:
+        page = Report(found.runs, None, made, made_by(), problem=found.problem, diagnoses=diagnoses)
+    replace_file(path, html(page).encode())
     narrate(f"written: {path}")
 
 
-def report_of(compared: Compared) -> Report:
-    from rlx.report import Report
+def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
+    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out."""
+    from rlx.plan import RunState
+    from rlx.runs import resolve
+    from rlx.runs.diagnosed import diagnose_runs
 
-    return Report(compared.runs, compared.comparison, now(), made_by(), items=compared.items)
-
-
-def report_without_comparison(runs: Sequence[JudgedRun], problem: str) -> Report:
-    """For runs that no metric brings together: verdicts and evidence still say what happened."""
-    from rlx.report import Report
-
-    return Report(runs, None, now(), made_by(), problem=problem)
-
-
-def now() -> str:
-    """The time of making with its distance from UTC: a report is read elsewhere."""
-    import time
-
-    return time.strftime("%Y-%m-%d %H:%M %z")
+    ids = [run.run_id for run in runs if run.state is not RunState.FINISHED]
+    found = diagnose_runs(index, resolve(index, ids)) if ids else []
+    return {each.row.ref.run_id: each.diagnosis for each in found if each.row is not None and each.problem is None}
 
 
 def _write_plot(plot: str, drawn: Picture) -> None:

@@ -12,7 +12,7 @@ import typer
 from rlx.errors import ExitCode, NoSuchRun, RlxError
 
 if TYPE_CHECKING:
-    from rlx.report import Report
+    from rlx.cli.compared import Compared, Uncompared
     from rlx.runs import Index, RunRef
 
 
@@ -44,12 +44,13 @@ def report(
     from rlx.cli.selection import open_index
 
     check_files(None, output)
-    write_page(output, _report(open_index(), names or (), seeds or (), metric))
+    index = open_index()
+    write_page(output, index, _found(index, names or (), seeds or (), metric))
 
 
-def _report(index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None) -> Report:
-    from rlx.cli.compared import beside_control, compare_judged, judged_arms
-    from rlx.cli.pictures import report_of, report_without_comparison
+def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None) -> Compared | Uncompared:
+    """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
+    from rlx.cli.compared import Uncompared, beside_control, compare_judged, judged_arms
 
     refs = _arms(index, names, seeds)
     judged = judged_arms(index, refs)
@@ -59,11 +60,11 @@ def _report(index: Index, names: Sequence[str], seeds: Collection[int], metric: 
         refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
     arms = beside_control(judged)
     try:
-        return report_of(compare_judged(index, refs, arms, metric))
+        return compare_judged(index, refs, arms, metric)
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise
-        return report_without_comparison([*chain(*arms)], problem.message)
+        return Uncompared([*chain(*arms)], problem.message)
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> list[tuple[RunRef, ...]]:

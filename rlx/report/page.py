@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.compare import Comparison, PairedItems
 from rlx.evidence import ItemScores, JudgedRun
+from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
 from rlx.report import tables
 from rlx.report.layout import NARROW, WIDE, scene
@@ -24,8 +25,8 @@ class Report:
     """What there is to report. `runs` are the control's, then those of each treatment.
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
-    item by step and run id, as `compare` takes them; `failures` what a diagnosis found by run id (`where`: the line of
-    the log). `made` is the time of making in words, `made_by` names rlx and its version.
+    item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
+    by run id. `made` is the time of making in words, `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -34,7 +35,7 @@ class Report:
     made_by: str
     problem: str = ""
     items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
-    failures: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
 
 
 def html(report: Report) -> str:
@@ -131,7 +132,7 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
         "records": records,
         "more_records": more,
         "facts": log_facts(run.evidence),
-        "failures": report.failures.get(run.run_id, ()),
+        "diagnosis": report.diagnoses.get(run.run_id),
     }
 
 

@@ -132,14 +132,14 @@ def speed_table(comparison: Comparison) -> Table | None:
             (
                 _number(run.seconds_per_step, ".3g"),
                 _number(run.tokens_per_second, ",.0f"),
-                _number(run.training_seconds and run.training_seconds / 3600, ".3g"),
+                _number(run.training_seconds and run.training_seconds / 60, ".3g"),
             ),
         )
         for run in comparison.runs
     )
     if not any(cell.text for _, cells in rows for cell in cells):
         return None
-    columns = ("seconds a step", "tokens a second", "hours of all steps")
+    columns = ("seconds a step", "tokens a second", "minutes of all steps")
     return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
 
 
