@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from dataclasses import dataclass
+from itertools import accumulate
 
 XY = tuple[float, float]
 
@@ -140,8 +141,7 @@ def text_width(text: str, size: float) -> float:
 
 def fitted(text: str, width: float, size: float) -> str:
     """The text, cut with `…` to what fits into `width` pixels."""
-    if text_width(text, size) <= width:
+    ends = list(accumulate(text_width(char, size) for char in text[: round(width)]))
+    if len(ends) == len(text) and (not ends or ends[-1] <= width):
         return text
-    while text and text_width(text, size) > width - size:
-        text = text[:-1]
-    return f"{text}…"
+    return f"{text[: sum(end <= width - size for end in ends)]}…"

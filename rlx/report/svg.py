@@ -50,7 +50,8 @@ def svg_element(scene: Scene, name: str) -> Element:
         "xmlns": "http://www.w3.org/2000/svg",
         "viewBox": f"0 0 {_number(scene.width)} {_number(scene.height)}",
         "role": "group",
-        "aria-labelledby": f"{name}-title {name}-desc",
+        "aria-labelledby": f"{name}-title",
+        "aria-describedby": f"{name}-desc",
         "font-family": FONT,
     }
     root = Element("svg", attributes)

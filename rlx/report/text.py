@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import accumulate
 
 # No character of XML 1.0, or one that turns the direction of writing round for what follows it.
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -18,9 +19,7 @@ def shown(value: object, limit: int = 2000) -> str:
 def cut(text: str, cells: int) -> str:
     """The text on one line of at most so many cells of a terminal."""
     line = " ".join(shown(text).split())
-    width = [2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line]
-    if sum(width) <= cells:
+    ends = list(accumulate(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line))
+    if not ends or ends[-1] <= cells:
         return line
-    while line and sum(width[: len(line)]) > cells - 1:
-        line = line[:-1]
-    return f"{line}…"
+    return f"{line[: sum(end < cells for end in ends)]}…"

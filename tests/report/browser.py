@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -19,8 +19,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 class Browser:
     """One page. Everything that it asked of a network or complained about is in `events`."""
 
-    def __init__(self, to_browser: int, from_browser: int) -> None:
-        self._out, self._in = os.fdopen(to_browser, "wb", 0), os.fdopen(from_browser, "rb")
+    def __init__(self, to_browser: IO[bytes], from_browser: IO[bytes]) -> None:
+        self._out, self._in = to_browser, from_browser
         self._ids = 0
         self._session = ""
         self.events: list[dict[str, Any]] = []
@@ -111,7 +111,8 @@ def browser(folder: Path) -> Iterator[Browser]:
     os.close(to_browser)
     os.close(answers)
     try:
-        yield Browser(out, from_browser)
+        with os.fdopen(out, "wb", 0) as commands, os.fdopen(from_browser, "rb") as replies:
+            yield Browser(commands, replies)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
