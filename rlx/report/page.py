@@ -17,6 +17,7 @@ from rlx.report.records import log_facts, record_rows
 from rlx.report.svg import style_rules, svg_markup
 from rlx.report.text import shown
 
+_NAME = 80
 SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗"}
 
 
@@ -53,6 +54,7 @@ def html(report: Report) -> str:
         # Not only what is in quotes is hostile: some characters no file may hold.
         finalize=lambda value: shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
     )
+    environment.filters["name"] = lambda value: shown(value, _NAME)
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     style = (folder / "page.css").read_text(encoding="utf-8")
     return template.render(_content(report), style=_markup(style + style_rules()), signs=SIGNS)

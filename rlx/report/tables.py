@@ -137,14 +137,14 @@ def speed_table(comparison: Comparison) -> Table | None:
         )
         for run in comparison.runs
     )
-    if not any(cell.text for _, cells in rows for cell in cells):
+    if all(cell.text == "–" for _, cells in rows for cell in cells):
         return None
     columns = ("seconds a step", "tokens a second", "minutes of all steps")
     return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
 
 
 def _number(value: float | None, form: str) -> Cell:
-    return Cell("" if value is None else format(value, form))
+    return Cell("–" if value is None else format(value, form))
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:
@@ -158,5 +158,8 @@ def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, s
         f"Step {control.step}: of {both} items that both answered, {better} better and {len(changed) - better} worse "
         f"with {labels[1]}, {both - len(changed)} the same"
     )
-    rows = tuple((key, (Cell(f"{left[key]:.4g}"), Cell(f"{right[key]:.4g}"))) for key in changed[:_MOST_ITEMS])
+    rows = tuple(
+        (control.prompt(key) or key, (Cell(f"{left[key]:.4g}"), Cell(f"{right[key]:.4g}")))
+        for key in changed[:_MOST_ITEMS]
+    )
     return Table(caption, "item", labels, rows, more=max(0, len(changed) - _MOST_ITEMS))
