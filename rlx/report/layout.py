@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rlx.report.axes import Scale, round_ticks, tick_text
 from rlx.report.columns import columns
@@ -10,7 +10,8 @@ from rlx.report.legend import Style, legend, style_of
 from rlx.report.noise_panel import noise_panel, noise_shapes
 from rlx.report.panel import Panel, step_axis, tick
 from rlx.report.picture import Curve, Picture
-from rlx.report.shapes import Area, Label, Line, Mark, Scene, Shape, fitted
+from rlx.report.reach import above, foot_note, reached_values
+from rlx.report.shapes import XY, Area, Label, Line, Mark, Scene, Shape, fitted
 
 WIDE, NARROW = 760.0, 350.0
 _LEFT, _RIGHT = 54.0, 14.0
@@ -24,7 +25,7 @@ def scene(drawn: Picture, width: float = WIDE) -> Scene:
     styles = [style_of(index, curve) for index, curve in enumerate(drawn.curves)]
     x = Scale(0, max(1, _last_step(drawn)), _LEFT, width - _RIGHT)
     curves = _curve_panel(drawn, x, top, height=min(300.0, 0.62 * width))
-    shapes += [*_grid(curves, drawn.is_share), *_curves(drawn, styles, curves)]
+    shapes += [*_grid(drawn, curves), *_curves(drawn, styles, curves)]
     noise = noise_panel(drawn, x, curves.bottom + _GAP) if drawn.has_noise else None
     shapes += noise_shapes(drawn, styles, noise) if noise else []
     foot = (noise or curves).bottom
@@ -47,11 +48,11 @@ def _head(drawn: Picture, width: float) -> tuple[list[Shape], float]:
     """Title, what the bands are, and the legend; and where they end."""
     title = fitted(drawn.metric, width - 30 - 80 * drawn.interim, 14)
     shapes: list[Shape] = [Label((10, 20), f"{title}{_interim(drawn)}", size=14, bold=True)]
-    y = 38.0
-    if drawn.intervals:
-        shapes.append(Label((10, y), fitted(drawn.intervals, width - 20, 11), "muted", size=11))
-        y += 22
-    marks, end = legend(drawn.curves, 10, y, width - 10)
+    notes = [note for note in (drawn.intervals, foot_note(drawn, _y_ticks(drawn)[0])) if note]
+    shapes += [
+        Label((10, 38.0 + 16 * row), fitted(note, width - 20, 11), "muted", size=11) for row, note in enumerate(notes)
+    ]
+    marks, end = legend(drawn.curves, 10, 44.0 + 16 * len(notes), width - 10)
     return [*shapes, *marks], end + 20
 
 
@@ -64,17 +65,18 @@ def _last_step(drawn: Picture) -> int:
 
 
 def _curve_panel(drawn: Picture, x: Scale, top: float, height: float) -> Panel:
-    points = [point for curve in drawn.curves for point in curve.points]
-    bounds = [bound for curve in drawn.curves if not curve.struck for p in curve.points for bound in (p.low, p.high)]
-    values = [point.value for point in points] + [bound for bound in bounds if bound is not None]
-    values += [value for curve in drawn.curves for seed in curve.seeds for value in seed.values()]
-    ticks = round_ticks(min(values, default=0.0), max(values, default=1.0), about=5)
+    ticks = _y_ticks(drawn)
     return Panel(top, top + height, x, Scale(ticks[0], ticks[-1], top + height, top))
 
 
-def _grid(panel: Panel, is_share: bool) -> Iterator[Shape]:
-    factor, unit = (100, " %") if is_share else (1, "")
-    ticks = round_ticks(panel.y.low, panel.y.high, about=5)
+def _y_ticks(drawn: Picture) -> list[float]:
+    values = reached_values(drawn, bands=True)
+    return round_ticks(min(values), max(values), about=5)
+
+
+def _grid(drawn: Picture, panel: Panel) -> Iterator[Shape]:
+    factor, unit = (100, " %") if drawn.is_share else (1, "")
+    ticks = _y_ticks(drawn)
     for value in ticks:
         yield from tick(panel, panel.y(value), tick_text(factor * value, factor * (ticks[1] - ticks[0])) + unit)
 
@@ -86,20 +88,31 @@ def _curves(drawn: Picture, styles: Sequence[Style], panel: Panel) -> Iterator[S
         yield from _band(curve, style, panel)
     for curve, style in order:
         for seed in curve.seeds:
-            line = tuple((panel.x(step), panel.y(value)) for step, value in seed.items())
-            yield Line(line, style.ink, 1, style.dash, opacity=0.5)
-        yield Line(tuple((panel.x(p.step), panel.y(p.value)) for p in curve.points), style.ink, 2, style.dash)
+            yield Line(_path(panel, seed.items()), style.ink, 1, style.dash, opacity=0.5)
+        yield Line(_path(panel, ((p.step, p.value) for p in curve.points)), style.ink, 2, style.dash)
     for curve, style in order:
         if len(curve.points) <= _MOST_MARKS:
-            yield from (Mark((panel.x(p.step), panel.y(p.value)), *style.mark) for p in curve.points)
+            yield from _marks(curve, style, panel)
+
+
+def _path(panel: Panel, values: Iterable[tuple[int, float]]) -> tuple[XY, ...]:
+    """A line enters the panel where it crosses its foot."""
+    return tuple((panel.x(step), panel.y(value)) for step, value in above(values, panel.y.low))
+
+
+def _marks(curve: Curve, style: Style, panel: Panel) -> Iterator[Shape]:
+    for point in curve.points:
+        if point.value >= panel.y.low:
+            yield Mark((panel.x(point.step), panel.y(point.value)), *style.mark)
 
 
 def _band(curve: Curve, style: Style, panel: Panel) -> Iterator[Shape]:
     """None for a struck arm: an interval around what is no result says nothing."""
-    bounds = [(panel.x(p.step), p.low, p.high) for p in curve.points if p.low is not None and p.high is not None]
+    bounds = [(p.step, p.low, p.high) for p in curve.points if p.low is not None and p.high is not None]
     if len(bounds) > 1 and not curve.struck:
-        above, below = [(x, panel.y(high)) for x, _, high in bounds], [(x, panel.y(low)) for x, low, _ in bounds]
-        yield Area((*above, *reversed(below)), style.ink, 0.14)
+        upper = _path(panel, ((step, high) for step, _, high in bounds))
+        lower = _path(panel, ((step, low) for step, low, _ in bounds))
+        yield Area((*upper, *reversed(lower)), style.ink, 0.14)
 
 
 def _description(drawn: Picture) -> str:

@@ -10,6 +10,7 @@ from rlx.report.canvas import Canvas, Piece
 from rlx.report.legend import Style, style_of
 from rlx.report.noise import NoiseTrack
 from rlx.report.picture import Picture
+from rlx.report.reach import above, foot_note, reached_values
 from rlx.report.text import cut
 
 _LABELS = 9
@@ -63,19 +64,23 @@ def _sign(style: Style) -> str:
 
 
 def _curves(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> Iterator[list[Piece]]:
-    values = [point.value for curve in drawn.curves for point in curve.points]
-    ticks = round_ticks(min(values, default=0.0), max(values, default=1.0), about=4)
+    values = reached_values(drawn, bands=False)
+    ticks = round_ticks(min(values), max(values), about=4)
     y = Scale(ticks[0], ticks[-1], 4 * _ROWS - 3, 1)
     canvas = Canvas(columns, _ROWS)
     order = sorted(zip(drawn.curves, styles, strict=True), key=lambda each: not each[0].struck)
     for curve, style in order:
-        canvas.line([(x(p.step), y(p.value)) for p in curve.points], style.ink, every=3 if curve.struck else 1)
+        line = [(x(step), y(value)) for step, value in above(((p.step, p.value) for p in curve.points), y.low)]
+        canvas.line(line, style.ink, every=3 if curve.struck else 1)
     for curve, style in order:
         for point in curve.points:
-            canvas.sign(x(point.step), y(point.value), _sign(style), style.ink)
+            if point.value >= y.low:
+                canvas.sign(x(point.step), y(point.value), _sign(style), style.ink)
     factor, unit = (100, " %") if drawn.is_share else (1, "")
     step = factor * (ticks[1] - ticks[0])
     yield from _labelled(canvas, {y(tick): tick_text(factor * tick, step) + unit for tick in ticks})
+    if note := foot_note(drawn, y.low):
+        yield [(f"  {note}", "muted")]
 
 
 def _noise(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> Iterator[list[Piece]]:

@@ -17,6 +17,7 @@ from rlx.plan import RunState
 from rlx.report import Picture, Report, picture, png_bytes, scene, svg_file, text_plot
 from rlx.report.axes import decades, round_ticks, tick_text
 from rlx.report.layout import NARROW, WIDE
+from rlx.report.reach import above
 from rlx.report.shapes import DARK, LIGHT, Area, Label, Line
 from tests.report.samples import CONTROL, GLOBAL, published, report_of, three_arms, treated
 
@@ -176,6 +177,21 @@ def test_decades_enclose_the_sigmas(sigmas: list[float]) -> None:
     found = decades(sigmas)
     assert 10.0 ** found[0] <= min(sigmas) * (1 + 1e-6) and max(sigmas) <= 10.0 ** found[-1] * (1 + 1e-6)
     assert len(found) >= 2
+
+
+def test_values_before_training_do_not_hide_the_others() -> None:
+    shown = drawn(three_arms())
+    assert "75 %" in labels(shown) and "55 %" in labels(shown) and "0 %" not in labels(shown)
+    assert "below the axis, before training: 8.95 % to 9.25 %" in labels(shown)
+    assert "below the axis, before training: 8.95 % to 9.25 %" in plain(shown)
+    near = drawn(report_of(published("baseline", {0: 500, 10: 700, 20: 900}), published("aqn", {0: 480, 20: 950})))
+    assert not any("below the axis" in label for label in labels(near))
+
+
+def test_a_line_from_below_the_axis_comes_from_where_it_is() -> None:
+    assert above([(0, 0.0), (10, 1.0), (20, 1.5)], 0.5) == [(5.0, 0.5), (10, 1.0), (20, 1.5)]
+    assert above([(0, 1.0), (10, 0.0), (20, 0.0), (30, 1.0)], 0.5) == [(0, 1.0), (5.0, 0.5), (25.0, 0.5), (30, 1.0)]
+    assert above([(0, 0.0)], 0.5) == []
 
 
 def contrast(one: str, other: str) -> float:
