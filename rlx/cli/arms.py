@@ -48,7 +48,7 @@ def _arm(index: Index, name: str, seeds: Collection[int]) -> Arm:
     from rlx.runs import resolve
 
     found = resolve(index, name.split(","))
-    fitting = tuple(ref for ref in found if not seeds or ref.seed in seeds)
+    fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
     if not fitting:
         wanted = " or ".join(map(str, seeds))
         raise NoSuchRun(f"{name} has no run with seed {wanted}", f"there is: {_listed(found)}")

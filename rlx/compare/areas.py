@@ -105,6 +105,7 @@ _HYDRA = {
     Area.DATA: ("data.*",),
     Area.MODEL: ("*.model.*", "*.dtype", "*mixed_precision*"),
     Area.REWARD: ("*reward*",),
+    Area.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
     Area.INCIDENTAL: ("trainer.*", "global_profiler.*", "*.profiler.*", "*_target_", "hydra.*"),
 }
 

@@ -32,6 +32,8 @@ _DATA = {"train": TRAINING_DATA, "val": VALIDATION_DATA}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
+# As Hydra wrote it, and as the log shows it.
+_CONFIGS = ("config", "printed_config")
 _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
@@ -53,17 +55,18 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
     """Where the configurations that the two containers composed differ although neither launch sets the key.
 
-    What a launch sets follows from its recipe, whose differences are named already.
+    What a launch sets follows from its recipe, whose differences are named already. A run that rlx did not launch has
+    only what it printed: values in place of interpolations, so that either kind is held against its own.
     """
-    left, right = (run.provenance.get(CONFIG) for run in (control, treatment))
-    if not (isinstance(left, Mapping) and isinstance(right, Mapping)):
+    kind = next((each for each in _CONFIGS if control.provenance.get(each) and treatment.provenance.get(each)), None)
+    if kind is None:
         return ()
-    launched = {
-        match[1] for run in (control, treatment) for word in run.plan.command if (match := _OVERRIDE.match(word))
-    }
+    have_recipes = control.plan.recipe and treatment.plan.recipe
+    words = control.plan.command + treatment.plan.command if have_recipes else ()
+    launched = {match[1] for word in words if (match := _OVERRIDE.match(word))}
     return tuple(
         ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
-        for key, mine, other in differing(left, right)
+        for key, mine, other in differing(control.provenance[kind], treatment.provenance[kind])
         if not any(f"{key}.".startswith(f"{name}.") for name in launched)
     )
 

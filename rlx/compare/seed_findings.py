@@ -46,11 +46,12 @@ def seed_struck(arm: ComparedArm) -> Iterator[Finding]:
     struck = [run for run in arm.runs if run.struck]
     if struck and len(arm.runs) > 1:
         names = ", ".join(f"{run.label} is {run.verdict.status.value}" for run in struck)
+        others = ",".join(run.run_id for run in arm.runs if not run.struck)
+        alone = f"; to compare the others alone, for a reason that is not their values: {others}" if others else ""
         yield Finding(
             "RLX909",
             Severity.WARNING,
             f"{len(struck)} of {len(arm.runs)} runs of {arm.label} are no result ({names}): the arm is struck, "
             "for a seed left out afterwards is a seed chosen",
-            "launch those seeds again; to leave one out all the same, name the others: "
-            f"rlx compare {','.join(run.run_id for run in arm.runs if not run.struck) or '…'} …",
+            f"launch those seeds again{alone}",
         )

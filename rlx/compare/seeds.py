@@ -128,11 +128,12 @@ def _student(control: Any, treatment: Any) -> TTest:
 
 
 def _more_cautious(first: TTest, *others: TTest) -> TTest:
-    """Of several tests of the same values, element by element the one with the wider interval."""
+    """Of several tests of the same values, element by element the one with the wider interval, and the larger p."""
     import numpy as np
 
     chosen = first
     for other in others:
-        wider = other.half > chosen.half
+        p_value, wider = np.maximum(chosen.p_value, other.p_value), other.half > chosen.half
         chosen = TTest(*(np.where(wider, right, left) for left, right in zip(chosen, other, strict=True)))
+        chosen = chosen._replace(p_value=p_value)
     return chosen

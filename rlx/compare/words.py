@@ -46,7 +46,8 @@ def interval_text(pair: Pair, test: Test, unit: Unit) -> str:
     """The interval, and what the test counted with."""
     interval = f"95 % interval {unit.signed(test.low)} to {unit.signed(test.high)}"
     if isinstance(test, WelchSeeds):
-        return f"{interval} ({test.method})"
+        items = f"; n = {pair.items.n} items from {pair.items.source}" if pair.items.n else ""
+        return f"{interval} ({test.method}){items}"
     if isinstance(test, PairedItems):
         items = f"n = {test.n} items that both answered"
         return f"{interval}; {items}, {test.better} better and {test.worse} worse ({test.method})"

@@ -10,8 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlx.evidence.printed_config import read_printed_config
+
 COMPOSED = "hydra/.hydra/config.yaml"
 _MOST_BYTES = 4 << 20
+
+
+def configurations(attempt: Path) -> dict[str, Mapping[str, Any]]:
+    """What the container composed (`config`) and what the log shows of it (`printed_config`), as far as they are there.
+
+    The files of a fork may set what no recipe names.
+    """
+    found = {"config": read_composed(attempt), "printed_config": read_printed_config(attempt / "log")}
+    return {kind: tree for kind, tree in found.items() if tree}
 
 
 def read_composed(attempt: Path) -> Mapping[str, Any]:

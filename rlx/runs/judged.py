@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
 from rlx.plan import RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
-from rlx.runs.composed import read_composed
+from rlx.runs.composed import configurations
 from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
@@ -140,9 +140,7 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
-    """What the container really composed: a file of a fork may set what no recipe names."""
-    config = read_composed(RunPaths(copy.run_dir).latest)
-    return replace(run, provenance={**run.provenance, "config": config}) if config else run
+    return replace(run, provenance={**run.provenance, **configurations(RunPaths(copy.run_dir).latest)})
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

@@ -46,21 +46,25 @@ Said = Callable[..., tuple[ExitCode, str]]
 def runs_of() -> Iterator[Callable[..., None]]:
     with subprocess.Popen(["sleep", "600"]) as supervisor:
 
-        def write(*builders: RunBuilder, finished: bool = True) -> None:
+        def write(*builders: RunBuilder, finished: bool = True, minute: int = 0) -> None:
             for builder in builders:
-                write_run(builder.plan(), builder.series, None if finished else supervisor.pid)
+                write_run(builder.plan(), builder.series, None if finished else supervisor.pid, minute)
 
         yield write
         supervisor.kill()
 
 
-def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None) -> None:
-    """One run directory below $RLX_ROOT, 100 validation rows; one that is still supervised has a step to go."""
+def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None, minute: int = 0) -> None:
+    """One run directory below $RLX_ROOT, 100 validation rows; one that is still supervised has a step to go.
+
+    `minute`: when it was launched; runs of one minute are of one launch.
+    """
     finished = supervisor is None
     root, now = os.environ["RLX_ROOT"], time.time()
     plan = replace(plan, site=Site(root=root))
-    launch_id = "20261120-120000-abcdef"
-    ref = RunRef(f"{plan.run_name}-20261120-120000-abcd", launch_id, plan.name, plan.arm, plan.seed, LOCAL, root, now)
+    stamp = f"20261120-12{minute:02}00"
+    run_id = f"{plan.run_name}-{stamp}-abcd"
+    ref = RunRef(run_id, f"{stamp}-abcdef", plan.name, plan.arm, plan.seed, LOCAL, root, now + 60 * minute)
     state = ref.run_dir / "attempts" / "1" / "state"
     state.mkdir(parents=True)
     (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan))
@@ -192,6 +196,79 @@ def test_seed_narrows_each_arm(runs_of: Callable[..., None], say: Said) -> None:
     assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seeds=[2])[1]
     with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
         compare("baseline", ["fast"], seeds=[3])
+
+
+def seeds(builder: RunBuilder, *finals: float) -> list[RunBuilder]:
+    return [
+        replace(builder, seed=seed, series={**builder.series, 6: final}) for seed, final in enumerate(finals, start=1)
+    ]
+
+
+def test_several_seeds_an_arm_say_something_about_the_treatment(runs_of: Callable[..., None], say: Said) -> None:
+    runs_of(*seeds(CONTROL, 0.68, 0.69, 0.7), *seeds(TREATMENT, 0.7, 0.71, 0.72))
+    code, text = say("baseline", "fast")
+    assert code is ExitCode.OK
+    assert "baseline (mean of 3)" in text and "0.6900 ± 0.0100" in text
+    assert "no significant difference between baseline and fast (p = 0.07, 3 and 3 seeds;" in text
+    assert "nothing follows" not in text
+    rows = list(csv.reader(say("baseline", "fast", as_csv=True)[1].splitlines()))
+    assert rows[0][:6] == ["step", "baseline (mean of 3)", "baseline sd", "baseline-s1", "baseline-s2", "baseline-s3"]
+    assert rows[-1][3:6] == ["0.68", "0.69", "0.7"]
+    answer = json.loads(say("baseline", "fast", as_json=True)[1])
+    assert [run["seed"] for run in answer["control"]["runs"]] == [1, 2, 3]
+    assert [run["series"]["6"] for run in answer["treatments"][0]["runs"]] == [0.7, 0.71, 0.72]
+    assert answer["contrasts"][0]["test"]["method"].startswith("Welch's t test")
+
+
+def test_json_of_one_run_an_arm_has_its_keys_where_they_were(runs_of: Callable[..., None], say: Said) -> None:
+    runs_of(CONTROL, TREATMENT)
+    control = json.loads(say("baseline", "fast", as_json=True)[1])["control"]
+    assert (control["seed"], control["state"], control["verdict"]["status"]) == (1, "finished", "valid")
+    assert control["runs"][0]["run_id"] == control["run_id"]
+
+
+def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: Callable[..., None], say: Said) -> None:
+    # Six steps without noise: an arm of which one run promises none.
+    runs_of(CONTROL, replace(SILENT, noise=None), replace(SILENT, seed=2))
+    code, text = say("baseline", "aqn")
+    assert code is ExitCode.NOT_VERIFIED
+    assert "aqn (mean of 2, 1 invalid)" in text
+    assert "RLX909 warning: 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
+    last = say("baseline", "aqn", as_csv=True)[1].splitlines()[-1].split(",")
+    assert last[4:6] == ["0.7", "~~0.7~~ (invalid)"]
+
+
+def test_newest_launch_counts_and_older_runs_are_named(
+    runs_of: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs_of(*seeds(CONTROL, 0.5, 0.6))
+    runs_of(*seeds(CONTROL, 0.68), TREATMENT, minute=5)
+    with pytest.raises(typer.Exit):
+        compare("baseline", ["fast"], as_json=True)
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["control"]["run_id"] == "gsm8k-baseline-s1-20261120-120500-abcd"
+    assert "baseline: of its newest launch, 20261120-120500-abcdef; older runs are left out: " in shown.err
+    assert "gsm8k-baseline-s2-20261120-120000-abcd" in shown.err
+    assert "launched apart" not in shown.err
+
+
+def test_names_joined_by_commas_are_one_arm(runs_of: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    runs_of(*seeds(CONTROL, 0.68), *seeds(TREATMENT, 0.7))
+    runs_of(*seeds(CONTROL, 0.68, 0.69)[1:], *seeds(TREATMENT, 0.7, 0.71)[1:], minute=5)
+    with pytest.raises(typer.Exit):
+        compare("gsm8k-baseline-s2,gsm8k-baseline-s1", ["gsm8k-fast-s1,gsm8k-fast-s2"])
+    shown = capsys.readouterr()
+    assert "no significant difference between baseline and fast" in shown.out
+    assert shown.out.index("seed 1: valid") < shown.out.index("seed 2: valid")
+    assert "launched apart: gsm8k-baseline-s2,gsm8k-baseline-s1 in 20261120-120000-abcdef and" in shown.err
+
+
+def test_arms_do_not_mix(runs_of: Callable[..., None]) -> None:
+    runs_of(CONTROL, TREATMENT)
+    with pytest.raises(UsageError, match="means runs of several arms"):
+        compare("baseline", ["fast,baseline"])
+    with pytest.raises(UsageError, match="means runs of several arms"):
+        compare("baseline", ["20261120-120000-abcdef"])
 
 
 def test_formats_exclude_each_other() -> None:

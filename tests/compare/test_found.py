@@ -83,6 +83,7 @@ def test_what_can_move_the_result_most_comes_first() -> None:
         ("config actor_rollout_ref.rollout.dtype", Area.MODEL),
         ("config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", Area.LAYOUT),
         ("config trainer.logger", Area.INCIDENTAL),
+        ("config trainer.total_training_steps", Area.TRAINING),
         ("config algorithm.norm_adv_by_std_in_grpo", Area.TRAINING),
         ("file payload/reward.py", Area.REWARD),
         ("file payload/rlx_aqn.py", Area.CODE),
@@ -143,6 +144,14 @@ def test_what_the_entry_of_a_host_adds() -> None:
     other = replace(treatment, plan=replace(treatment.plan, site=site), submitted_by={"rlx": "0.2.0"})
     assert keys(replace(control, submitted_by={"rlx": "0.1.0"}), other) == ["rlx", "host.env.HCCL_OP_EXPANSION_MODE"]
     assert keys(control, other) == ["host.env.HCCL_OP_EXPANSION_MODE"]
+
+
+def test_either_kind_of_configuration_is_held_against_its_own() -> None:
+    written, printed = {"a": "${b}", "b": 1}, {"a": 1, "b": 1}
+    launched = run(config=written, printed_config=printed)
+    assert keys(launched, run("aqn", printed_config={"a": 1, "b": 2})) == ["config b"]
+    assert keys(launched, run("aqn", config=printed)) == ["config a"]
+    assert keys(launched, run("aqn")) == keys(run(), run("aqn", printed_config=printed)) == []
 
 
 def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:

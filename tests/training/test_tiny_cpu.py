@@ -47,6 +47,7 @@ def test_compare_speaks_of_checkpoints_and_not_of_the_treatment(demo: Laptop) ->
     assert "these two checkpoints" in shown or "these checkpoints differ" in shown
     assert "one seed per arm" in shown
     assert "80 %" in shown
+    assert "n = 100 items that both answered" in shown
 
 
 def test_logs_of_the_latest_launch_are_marked_with_their_arm(demo: Laptop) -> None:

@@ -1,0 +1,67 @@
+"""What a comparison says in words: the verdicts of the runs, then what follows for each treatment.
+
+Headings start at the margin, what belongs to them is indented by two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rlx.compare.findings import brief
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
+    from rlx.evidence import Verdict
+
+
+def lines(comparison: Comparison) -> Iterator[str]:
+    for arm in comparison.arms:
+        yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
+    for contrast in comparison.contrasts:
+        yield f"{contrast.treatment} against {comparison.control.label}"
+        yield from (f"  {sentence}" for sentence in contrast.sentences)
+        yield f"  declared treatment: {_declared(contrast)}"
+        yield from _finding_lines(contrast.findings, said=contrast.sentences[0])
+
+
+def _run_lines(run: ComparedRun) -> Iterator[str]:
+    yield f"{run.label}: {run.verdict.status.value} · {run.state.value} · seed {run.seed} · {run.run_id}"
+    yield from _verdict_lines(run.verdict)
+
+
+def _seed_lines(arm: ComparedArm) -> Iterator[str]:
+    """A line a run, then their verdicts; one that several runs share is said once."""
+    yield f"{arm.label}: {len(arm.runs)} runs"
+    shared: dict[Verdict, list[int]] = defaultdict(list)
+    for run in arm.runs:
+        yield f"  seed {run.seed}: {run.verdict.status.value} · {run.state.value} · {run.run_id}"
+        shared[run.verdict].append(run.seed)
+    for verdict, seeds in shared.items():
+        yield from _verdict_lines(verdict, f"seed {', '.join(map(str, seeds))}: " if len(shared) > 1 else "")
+
+
+def _verdict_lines(verdict: Verdict, whose: str = "") -> Iterator[str]:
+    yield f"  {whose}{verdict.sentence}"
+    yield from _finding_lines(verdict.findings, said=verdict.sentence)
+
+
+def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
+    """Errors and warnings with their fixes; of a finding whose message was said already, the fix alone."""
+    for finding in findings:
+        if finding.severity is Severity.NOTE:
+            continue
+        if finding.message not in said:
+            yield f"  {finding.id} {finding.severity.value}: {finding.message}"
+        if finding.fix:
+            yield f"    fix: {finding.fix}"
+
+
+def _declared(contrast: Contrast) -> str:
+    declared = [item for item in contrast.differences if item.declared]
+    return (
+        "; ".join(f"{item.key}: {brief(item.control, 100)} → {brief(item.treatment, 100)}" for item in declared)
+        or "none"
+    )

@@ -1,0 +1,239 @@
+"""Arms of several seeds: what is said of the treatment, and when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rlx.compare import Comparison, Contrast, WelchSeeds, checkpoints_to_pair, compare
+from rlx.compare.proportions import TwoProportions
+from rlx.evidence import ItemScores, JudgedRun, VerdictStatus
+from rlx.plan import RunState, Severity
+from tests.compare.builders import METRIC, RunBuilder
+
+CONTROL = RunBuilder(recipe={"train": {"lr": 1e-6}})
+TREATMENT = RunBuilder(arm="fast", recipe={"train": {"lr": 2e-6}}, treatment=("train.lr",))
+
+
+def arm(builder: RunBuilder, finals: Sequence[float], **changes: Any) -> list[JudgedRun]:
+    """One run a value at step 6, with seeds from 1."""
+    return [
+        replace(builder, seed=seed, series={0: 0.1, 6: final}, **changes).judged()
+        for seed, final in enumerate(finals, start=1)
+    ]
+
+
+def only(comparison: Comparison) -> Contrast:
+    (contrast,) = comparison.contrasts
+    return contrast
+
+
+def ids(comparison: Comparison) -> dict[str, Severity]:
+    return {finding.id: finding.severity for finding in only(comparison).findings}
+
+
+def test_several_seeds_speak_of_the_treatment() -> None:
+    contrast = only(compare(arm(CONTROL, [0.68, 0.69, 0.70]), [arm(TREATMENT, [0.70, 0.705, 0.72])]))
+    assert isinstance(contrast.test, WelchSeeds)
+    assert contrast.checkpoints == ()
+    assert contrast.sentences == (
+        "at step 6: +1.8 points between the means of 3 and 3 seeds, 95 % interval -0.5 to +4.1 "
+        "(Welch's t test, 4.0 degrees of freedom); n = 1319 items from the plan and the log",
+        "no significant difference between baseline and fast "
+        "(p = 0.093, 3 and 3 seeds; 3.1 points would be seen with 80 % power, 1.8 with 6 seeds an arm)",
+    )
+    assert not contrast.findings
+
+
+def test_difference_that_the_seeds_do_not_explain() -> None:
+    contrast = only(compare(arm(CONTROL, [0.68, 0.69, 0.70]), [arm(TREATMENT, [0.75, 0.755, 0.76])]))
+    assert (
+        contrast.sentences[-1]
+        == "fast differs from baseline on this test set (+6.5 points, p = 0.00064, 3 and 3 seeds)"
+    )
+
+
+def test_arm_is_the_mean_of_its_runs_where_all_have_a_value() -> None:
+    control = [
+        replace(CONTROL, seed=1, series={0: 0.1, 3: 0.5, 6: 0.6}).judged(),
+        replace(CONTROL, seed=2, series={0: 0.2, 6: 0.8}).judged(),
+    ]
+    comparison = compare(control, [arm(TREATMENT, [0.7, 0.8])])
+    assert comparison.control.series == pytest.approx({0: 0.15, 6: 0.7})
+    assert comparison.control.spread[6] == pytest.approx(0.1414, abs=1e-4)
+    assert [row.step for row in comparison.steps] == [0, 3, 6]
+    assert comparison.steps[1].values == (None, None)
+    assert [run.label for run in comparison.runs] == ["baseline-s1", "baseline-s2", "fast-s1", "fast-s2"]
+    assert [each.label for each in comparison.arms] == ["baseline", "fast"]
+
+
+def test_last_step_is_common_to_all_runs() -> None:
+    control = arm(CONTROL, [0.68, 0.69])
+    treatment = arm(TREATMENT, [0.70, 0.71])
+    treatment[1] = replace(TREATMENT, seed=2, series={0: 0.2, 5: 0.9}).judged()
+    assert only(compare(control, [treatment])).step == 0
+
+
+def test_numbers_of_seeds_may_differ() -> None:
+    contrast = only(compare(arm(CONTROL, [0.68, 0.69, 0.70, 0.685]), [arm(TREATMENT, [0.70, 0.72])]))
+    assert isinstance(contrast.test, WelchSeeds)
+    assert (contrast.test.control_runs, contrast.test.treatment_runs) == (4, 2)
+
+
+def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed() -> None:
+    contrast = only(compare(arm(CONTROL, [0.5, 0.6]), [arm(TREATMENT, [0.7, 0.75])[1:]]))
+    assert isinstance(contrast.test, TwoProportions)
+    assert [run_id.split("-2026")[0] for run_id in contrast.checkpoints] == ["gsm8k-baseline-s2", "gsm8k-fast-s2"]
+    first, second, _, last = contrast.sentences
+    assert first == "at step 6: +20.0 points between the means of 2 and 1 seeds"
+    assert second.startswith("baseline-s2 and fast: +15.0 points, 95 % interval")
+    assert last == "one seed of fast: nothing follows about the treatment (fast)"
+    assert [finding.id for finding in contrast.findings] == ["RLX905"]
+
+
+def test_other_seeds_are_no_difference_between_arms_of_several() -> None:
+    treatment = [replace(TREATMENT, seed=seed, series={6: 0.7 + seed / 1000}).judged() for seed in (7, 8)]
+    contrast = only(compare(arm(CONTROL, [0.68, 0.69]), [treatment]))
+    assert [item.key for item in contrast.differences] == ["train.lr"]
+
+
+@pytest.mark.parametrize("status", [VerdictStatus.INVALID, VerdictStatus.INCOMPLETE])
+def test_one_struck_seed_strikes_the_arm(status: VerdictStatus) -> None:
+    treatment = arm(TREATMENT, [0.70, 0.705, 0.72])
+    treatment[1] = replace(TREATMENT, seed=2, series={6: 0.705}, status=status).judged()
+    comparison = compare(arm(CONTROL, [0.68, 0.69, 0.70]), [treatment])
+    assert comparison.treatments[0].struck and not comparison.reportable
+    assert only(comparison).sentences == (f"no result: fast-s2 is {status.value}",)
+    (finding,) = only(comparison).findings
+    assert finding.id == "RLX909"
+    assert "1 of 3 runs of fast are no result" in finding.message
+    assert "gsm8k-fast-s1-20261120-120000-abcd,gsm8k-fast-s3" in finding.fix
+
+
+def test_unfinished_seed_makes_the_comparison_interim() -> None:
+    treatment = arm(TREATMENT, [0.70, 0.705])
+    treatment[1] = replace(TREATMENT, seed=2, series={0: 0.1}, state=RunState.RUNNING).judged()
+    comparison = compare(arm(CONTROL, [0.68, 0.69]), [treatment])
+    assert comparison.interim
+    assert only(comparison).sentences == ("interim: no p-value before all runs have finished",)
+
+
+def test_one_seed_twice_is_not_two_samples() -> None:
+    runs = [replace(CONTROL, run_id=f"run-{name}", series={6: 0.7 + i / 100}) for i, name in enumerate("ab")]
+    comparison = compare([run.judged() for run in runs], [arm(TREATMENT, [0.7, 0.8])])
+    assert ids(comparison) == {"RLX908": Severity.ERROR}
+    assert "run-a, run-b" in only(comparison).findings[0].message
+    assert only(comparison).test is None and not comparison.reportable
+
+
+def test_seeds_of_an_arm_differ_in_nothing_else() -> None:
+    older = replace(CONTROL, seed=2, series={6: 0.7}, provenance={"packages": {"verl": "0.7.1"}}).judged()
+    newer = replace(CONTROL, seed=1, series={6: 0.69}, provenance={"packages": {"verl": "0.9.1"}}).judged()
+    comparison = compare([newer, older], [arm(TREATMENT, [0.7, 0.8])])
+    (finding,) = [each for each in only(comparison).findings if each.id == "RLX907"]
+    assert finding.severity is Severity.WARNING
+    assert finding.message == "the runs of baseline differ in more than their seed: package verl: 0.9.1 → 0.7.1"
+    assert comparison.reportable
+
+
+def test_runs_of_two_treatments_are_not_one_arm() -> None:
+    mixed = [
+        *arm(TREATMENT, [0.7]),
+        replace(TREATMENT, seed=2, series={6: 0.7}, recipe={"train": {"lr": 5e-6}}).judged(),
+    ]
+    comparison = compare(arm(CONTROL, [0.68, 0.69]), [mixed])
+    assert ids(comparison)["RLX907"] is Severity.ERROR
+    assert not comparison.reportable
+
+
+def test_arms_of_several_seeds_that_do_not_differ_are_no_experiment() -> None:
+    same = replace(TREATMENT, recipe=CONTROL.recipe)
+    assert ids(compare(arm(CONTROL, [0.68, 0.69]), [arm(same, [0.7, 0.8])]))["RLX901"] is Severity.ERROR
+
+
+def test_other_validation_size_in_one_seed_is_found() -> None:
+    control = arm(CONTROL, [0.68, 0.69])
+    control[1] = replace(CONTROL, seed=2, series={6: 0.69}, rows=1312).judged()
+    comparison = compare(control, [arm(TREATMENT, [0.7, 0.8])])
+    assert ids(comparison)["RLX902"] is Severity.ERROR
+    assert "baseline has 1312 and 1319, fast has 1319" in only(comparison).sentences[0]
+
+
+def test_seeds_are_corrected_for_several_treatments() -> None:
+    control, slow = arm(CONTROL, [0.68, 0.69, 0.70]), replace(TREATMENT, arm="slow")
+    treated = arm(TREATMENT, [0.71, 0.718, 0.726])
+    alone = only(compare(control, [treated]))
+    both = compare(control, [treated, arm(slow, [0.68, 0.70, 0.69])]).contrasts[0]
+    assert alone.p_value is not None and alone.p_value < 0.05
+    assert both.p_value == pytest.approx(2 * alone.p_value)
+    assert "corrected for 2 treatments" in both.sentences[1]
+
+
+def test_any_metric_of_several_runs_may_be_tested() -> None:
+    comparison = compare(
+        arm(CONTROL, [3.1, 3.2, 3.3], metric="val-aux/gsm8k/length/mean@1"),
+        [arm(TREATMENT, [9.1, 9.3, 9.2], metric="val-aux/gsm8k/length/mean@1")],
+        "length",
+    )
+    assert (
+        only(comparison).sentences[0].startswith("at step 6: +6 between the means of 3 and 3 seeds, 95 % interval +5.7")
+    )
+    assert "points" not in "".join(only(comparison).sentences)
+
+
+def test_runs_without_spread_say_why_there_is_no_p_value() -> None:
+    contrast = only(compare(arm(CONTROL, [0.68, 0.68]), [arm(TREATMENT, [0.7, 0.7])]))
+    assert contrast.test is None and contrast.reportable
+    assert "no p-value: the runs of each arm have equal values" in contrast.sentences[0]
+
+
+def items(step: int, right: int, n: int = 200) -> ItemScores:
+    return ItemScores(step, {f"item {index}": (float(index < right),) for index in range(n)})
+
+
+@pytest.fixture
+def pair() -> tuple[JudgedRun, JudgedRun]:
+    (control,), (treatment,) = (
+        arm(CONTROL, [0.7], planned_rows=200, rows=200),
+        arm(TREATMENT, [0.75], rows=200, planned_rows=200),
+    )
+    return control, treatment
+
+
+def test_two_checkpoints_are_paired_where_outputs_were_kept(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    scores = {6: {control.run_id: items(6, 140), treatment.run_id: items(6, 150)}}
+    paired = only(compare([control], [[treatment]], METRIC, scores))
+    assert paired.sentences == (
+        "at step 6: +5.0 points, 95 % interval +2.7 to +9.0; n = 200 items that both answered, 10 better and 0 worse "
+        "(McNemar's test, Tango's interval)",
+        "these checkpoints differ on this test set (+5.0 points, p = 0.0016, n = 200)",
+        "one seed per arm: nothing follows about the treatment (fast)",
+    )
+    unpaired = only(compare([control], [[treatment]], METRIC))
+    assert isinstance(unpaired.test, TwoProportions)
+    assert unpaired.p_value is not None and unpaired.p_value > 0.05
+
+
+def test_outputs_of_another_step_are_not_used(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    scores = {0: {control.run_id: items(0, 20), treatment.run_id: items(0, 20)}}
+    assert isinstance(only(compare([control], [[treatment]], METRIC, scores)).test, TwoProportions)
+
+
+def test_only_outputs_that_can_be_paired_are_asked_for(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    assert checkpoints_to_pair([control], [[treatment]]) == (METRIC, {6: {control.run_id, treatment.run_id}})
+    seeds = arm(TREATMENT, [0.7, 0.8])
+    assert checkpoints_to_pair([control], [seeds])[1] == {6: {control.run_id, seeds[0].run_id}}
+    assert checkpoints_to_pair(arm(CONTROL, [0.7, 0.8]), [seeds])[1] == {}
+
+
+@pytest.mark.parametrize("changes", [{"status": VerdictStatus.INVALID}, {"state": RunState.RUNNING}])
+def test_outputs_of_runs_without_a_test_stay_where_they_are(
+    pair: tuple[JudgedRun, JudgedRun], changes: dict[str, Any]
+) -> None:
+    assert checkpoints_to_pair([pair[0]], [arm(TREATMENT, [0.7], **changes)])[1] == {}

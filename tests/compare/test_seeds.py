@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from rlx.compare.levels import ALPHA
+from rlx.compare.seeds import WelchSeeds, mean_test, runs_needed, welch_seeds
+from rlx.compare.student import detectable_difference
+
+# Shares of 1319 items.
+values = st.lists(st.integers(800, 1000).map(lambda right: right / 1319), min_size=2, max_size=12, unique=True)
+
+
+def result_of(control: list[float], treatment: list[float]) -> WelchSeeds:
+    test = welch_seeds(control, treatment)
+    assert isinstance(test, WelchSeeds)
+    return test
+
+
+def test_many_runs_agree_with_welch_as_everybody_computes_it() -> None:
+    rng = np.random.default_rng(1)
+    control, treatment = rng.normal(0.70, 0.01, 40), rng.normal(0.71, 0.03, 40)
+    test, reference = result_of(list(control), list(treatment)), stats.ttest_ind(treatment, control, equal_var=False)
+    assert test.t == pytest.approx(reference.statistic)
+    assert test.p_value == pytest.approx(reference.pvalue, rel=0.05)
+    assert test.df == pytest.approx(reference.df, rel=0.05)
+
+
+@given(values, values)
+def test_bounds_and_p_value_agree(control: list[float], treatment: list[float]) -> None:
+    test = result_of(control, treatment)
+    assert test.low < test.difference < test.high
+    assert (test.low > 0 or test.high < 0) == (test.p_value < ALPHA)
+    assert min(len(control), len(treatment)) - 1 <= test.df <= len(control) + len(treatment) - 2
+
+
+@given(values, values)
+def test_unequal_arms_are_never_bolder_than_student(control: list[float], treatment: list[float]) -> None:
+    if len(control) != len(treatment):
+        reference = stats.ttest_ind(treatment, control)
+        assert result_of(control, treatment).p_value >= reference.pvalue * (1 - 1e-9)
+
+
+def test_equal_spreads_have_the_degrees_of_freedom_of_both_arms() -> None:
+    test = result_of([0.68, 0.70], [0.72, 0.74])
+    assert test.df == 2
+    assert test.t == pytest.approx(0.04 / np.sqrt(2 * 0.0002 / 2))
+    assert test.method == "Welch's t test, 2.0 degrees of freedom"
+
+
+def test_swapping_the_arms_mirrors_everything() -> None:
+    there, back = result_of([0.7, 0.71, 0.69], [0.72, 0.75]), result_of([0.72, 0.75], [0.7, 0.71, 0.69])
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert (there.p_value, there.detectable) == pytest.approx((back.p_value, back.detectable))
+
+
+def test_arrays_give_what_single_values_give() -> None:
+    rng = np.random.default_rng(2)
+    control, treatment = rng.normal(size=(20, 3)), rng.normal(size=(20, 4))
+    together = mean_test(control, treatment)
+    for row in range(20):
+        alone = result_of(list(control[row]), list(treatment[row]))
+        assert (together.p_value[row], together.df[row]) == pytest.approx((alone.p_value, alone.df))
+
+
+def test_runs_without_spread_get_no_test() -> None:
+    assert (
+        welch_seeds([0.7, 0.7], [0.8, 0.8]) == "the runs of each arm have equal values: they show no spread to judge by"
+    )
+    assert isinstance(welch_seeds([0.7, 0.7], [0.7, 0.8]), WelchSeeds)
+
+
+def test_detectable_difference_has_eighty_percent_power() -> None:
+    error, df = 0.01, 4
+    critical = stats.t.ppf(1 - ALPHA / 2, df)
+    noncentrality = detectable_difference(error, df) / error
+    assert 1 - stats.nct.cdf(critical, df, noncentrality) == pytest.approx(0.80, abs=1e-4)
+
+
+@pytest.mark.parametrize("difference", [0.005, -0.01, 0.02, 0.2])
+def test_runs_needed_are_the_fewest(difference: float) -> None:
+    needed = runs_needed(difference, 0.01)
+    assert needed is not None
+
+    def seen(runs: int) -> float:
+        return detectable_difference(0.01 * np.sqrt(2 / runs), 2 * runs - 2)
+
+    assert seen(needed) <= abs(difference)
+    assert needed == 2 or seen(needed - 1) > abs(difference)
+
+
+def test_no_number_of_runs_shows_no_difference() -> None:
+    assert runs_needed(0.0, 0.01) is None
+    assert result_of([0.69, 0.71], [0.68, 0.72]).runs_needed is None
