@@ -80,7 +80,7 @@ def _curves(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> 
     step = factor * (ticks[1] - ticks[0])
     yield from _labelled(canvas, {y(tick): tick_text(factor * tick, step) + unit for tick in ticks})
     if note := foot_note(drawn, y.low):
-        yield [(f"  {note}", "muted")]
+        yield [(f"  {cut(note, columns)}", "muted")]
 
 
 def _noise(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> Iterator[list[Piece]]:
