@@ -49,7 +49,7 @@ def _curve_rows(drawn: Picture) -> dict[int, list[Row]]:
 
 def _row(index: int, curve: Curve, said: str) -> Row:
     style = style_of(index, curve)
-    return Row(curve.name, said, style.ink, style.sign, curve.struck)
+    return Row(curve.name, said, style.ink, style.sign, style.filled, curve.struck)
 
 
 def point_text(drawn: Picture, point: CurvePoint) -> str:

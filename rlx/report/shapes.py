@@ -87,6 +87,7 @@ class Row:
     said: str
     ink: str
     sign: int
+    filled: bool
     struck: bool
 
     @property

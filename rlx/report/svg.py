@@ -10,6 +10,7 @@ from rlx.report.text import shown
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _TIP_SIZE, _TIP_ROW, _TIP_PAD = 11.5, 17.0, 8.0
+_MOST_ROWS = 12
 
 
 def svg_file(scene: Scene, made_by: str) -> bytes:
@@ -108,7 +109,10 @@ def _column(column: Column, scene: Scene) -> Element:
 
 def _tip(column: Column, scene: Scene) -> Iterator[Element]:
     """A box with the values, beside the rule and inside the drawing."""
-    texts = [column.title, *(row.text for row in column.rows)]
+    rows = column.rows[:_MOST_ROWS]
+    more = len(column.rows) - len(rows)
+    title = f"{column.title} (and {more} more)" if more else column.title
+    texts = [title, *(row.text for row in rows)]
     width = min(scene.width - 8, 34 + max(text_width(shown(text, 90), _TIP_SIZE) for text in texts))
     left = column.x + 10 if column.x + 10 + width < scene.width else column.x - 10 - width
     left = max(4.0, min(left, scene.width - width - 4))
@@ -117,13 +121,13 @@ def _tip(column: Column, scene: Scene) -> Iterator[Element]:
     box = {"x": left, "y": top, "width": width, "height": height, "rx": 5}
     yield _stroked(_filled(Element("rect", _numbers(box)), "paper"), "axis", 1)
     y = top + _TIP_PAD + 12
-    yield _shape(Label((left + _TIP_PAD, y), column.title, size=_TIP_SIZE, bold=True))
-    for index, row in enumerate(column.rows, start=1):
+    yield _shape(Label((left + _TIP_PAD, y), title, size=_TIP_SIZE, bold=True))
+    for index, row in enumerate(rows, start=1):
         yield from _tip_row(row, left + _TIP_PAD, y + index * _TIP_ROW)
 
 
 def _tip_row(row: Row, x: float, y: float) -> Iterator[Element]:
-    yield _shape(Mark((x + 5, y - 4), row.sign, row.ink, not row.struck, radius=3.5))
+    yield _shape(Mark((x + 5, y - 4), row.sign, row.ink, row.filled, radius=3.5))
     name = f"{shown(row.name, 60)}: "
     text, struck = (name, row.said) if row.struck else (name + row.said, "")
     yield _shape(Label((x + 16, y), text, size=_TIP_SIZE, struck=struck))

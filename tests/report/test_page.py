@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.compare import compare
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, RunState, Severity
 from rlx.report import Report, html
@@ -176,3 +177,21 @@ def test_any_text_leaves_the_page_whole(text: str) -> None:
 def test_a_page_of_huge_names_stays_small() -> None:
     report = report_of(published("baseline", CONTROL), published("x" * 200_000, GLOBAL))
     assert len(html(report)) < 1_000_000
+
+
+def test_several_seeds_are_one_curve_and_one_sentence() -> None:
+    control = [published("baseline", {0: 100, 10: right}, seed=seed) for seed, right in ((1, 900), (2, 910), (3, 935))]
+    treatment = [published("aqn", {0: 100, 10: right}, seed=seed) for seed, right in ((1, 930), (2, 921), (3, 955))]
+    comparison = compare(control, [treatment])
+    page = page_of(Report([*control, *treatment], comparison, "today", "made by rlx 0"))
+    assert comparison.contrasts[0].sentences[0] in page.text
+    assert "nothing follows about" not in page.text
+    assert "bands: 95 % intervals over 3 seeds (Student's t)" in page.text
+    assert [f"run-{number}" for number in range(1, 7)] == [each["id"] for each in page.named("article")]
+
+
+def test_many_arms_keep_to_the_window() -> None:
+    arms = [published(f"arm{number}", GLOBAL, recipe={"lr": number}, treatment=("lr",)) for number in range(40)]
+    shown = html(report_of(published("baseline", CONTROL), *arms))
+    assert "step 116 (and 29 more)" in shown
+    assert "arm39: 68.76 %" in shown
