@@ -29,7 +29,7 @@ def text_lines(found: Diagnosed) -> Iterator[str]:
         yield from _whole(diagnosis.cause, _UNSURE.get(diagnosis.cause.kind, ""))
     else:
         yield from _without_cause(found)
-    yield from _section("followed by", diagnosis.symptoms)
+    yield from _section("with it", diagnosis.symptoms)
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
     for finding in diagnosis.findings:
         yield from _finding(finding)
@@ -75,6 +75,8 @@ def _wrapped(label: str, text: str) -> Iterator[str]:
 def _without_cause(found: Diagnosed) -> Iterator[str]:
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
+    elif found.row is not None and found.row.state is RunState.STOPPED:
+        yield "  it was stopped on request"
     elif _is_unexplained(found):
         yield "  its log does not say why it ended"
     else:
@@ -82,7 +84,7 @@ def _without_cause(found: Diagnosed) -> Iterator[str]:
 
 
 def _is_unexplained(found: Diagnosed) -> bool:
-    ended = found.row is not None and found.row.state.is_terminal and found.row.state is not RunState.FINISHED
+    ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
     total, last = found.evidence.total_steps, found.evidence.last_step
     broke_off = found.row is None and (total is None or last < total)
     return found.diagnosis.cause is None and found.diagnosis.log_bytes is not None and (ended or broke_off)

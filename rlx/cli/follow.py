@@ -31,6 +31,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     from rlx.cli.output import narrate
     from rlx.cli.selection import open_index
     from rlx.cli.wait import outcome
+    from rlx.cli.why import hint_at_diagnosis
     from rlx.runs.overview import overview
     from rlx.runs.revisit import Revisit
 
@@ -48,6 +49,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    hint_at_diagnosis(rows)
     if code := outcome(rows):
         raise typer.Exit(code)
 

@@ -39,6 +39,7 @@ def status(
     """
     from rlx.cli.output import narrate, print_json
     from rlx.cli.selection import open_index
+    from rlx.cli.why import hint_at_diagnosis
 
     if names and (host or everything):
         raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
@@ -59,6 +60,7 @@ def status(
         _print(rows, verbose)
     if leases:
         _print_leases(leases)
+    hint_at_diagnosis(rows)
 
 
 def _read_again(index: Index, host: str | None) -> Site | None:

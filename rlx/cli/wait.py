@@ -35,6 +35,7 @@ def wait(
     from rlx.cli.output import print_json, print_text
     from rlx.cli.selection import open_index, runs_or_latest
     from rlx.cli.status import row_document
+    from rlx.cli.why import hint_at_diagnosis
     from rlx.runs.overview import overview
 
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
@@ -47,6 +48,7 @@ def wait(
     else:
         for row in rows:
             print_text(f"{row.ref.run_id}  {row.state.value}  {row.verdict.sentence}")
+        hint_at_diagnosis(rows)
     raise typer.Exit(outcome(rows))
 
 

@@ -79,8 +79,10 @@ def _excerpt(place: Place, log: str) -> Excerpt:
 
 
 def _findings(row: Overview) -> Iterator[Finding]:
-    if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED) and row.expectations is not None:
-        yield from stalls(row.evidence, row.expectations, quiet(row.observation))
+    if row.expectations is not None and row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+        # What earlier attempts logged says nothing of a start.
+        so_far = Evidence() if row.state is RunState.STARTING else row.evidence
+        yield from stalls(so_far, row.expectations, quiet(row.observation))
     yield from collapses(row.evidence)
 
 

@@ -7,18 +7,21 @@ step says nothing, and they want the change to last until the end of what is the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator
+from functools import partial
+from operator import gt, lt
 from statistics import median
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES, core_keys, finite, series
+from rlx.evidence.diagnosis.trend import first, last, lasting, medians
+from rlx.evidence.metrics import core_keys, finite, series
 from rlx.evidence.values import Evidence
 from rlx.plan import Finding, Severity
 
-_WINDOW = 5
-_FEWEST = 4 * _WINDOW
-# A mean KL per token near this is nonsense in any estimator: the policies have nothing in common any more.
-_KL_NONSENSE = 10.0
+# A mean KL per token beyond these is nonsense in any estimator: the policies have nothing in common any more. The
+# larger one is for a run that shows one step only.
+_KL_LARGE = 10.0
+_KL_NONSENSE = 50.0
+_FINITE = ("loss", "grad_norm", "entropy")
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
@@ -35,7 +38,7 @@ def _not_finite(evidence: Evidence) -> Iterator[Finding]:
     broken: dict[str, list[int]] = {}
     for step, values in evidence.metrics.items():
         for key, value in values.items():
-            if not math.isfinite(value) and any(part in key for part in ("loss", "grad_norm", "kl", "entropy")):
+            if not math.isfinite(value) and any(part in key for part in _FINITE):
                 broken.setdefault(key, []).append(step)
     if broken:
         key, steps = min(broken.items(), key=lambda item: (item[1][0], item[0]))
@@ -50,7 +53,7 @@ def _not_finite(evidence: Evidence) -> Iterator[Finding]:
 
 def _kl(evidence: Evidence) -> Iterator[Finding]:
     """One step is enough: no noise takes a KL there."""
-    steps = [(step, key, value) for key in _keys(evidence, _is_kl) for step, value in _beyond(evidence, key)]
+    steps = [(step, key, value) for key in _kl_keys(evidence) for step, value in _beyond(evidence, key)]
     if steps:
         step, key, value = min(steps)
         yield _warning(
@@ -61,31 +64,31 @@ def _kl(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _is_kl(key: str) -> bool:
-    name = key.rpartition("/")[2]
-    return "coef" not in name and not key.startswith("rollout_corr") and ("kl" in name.split("_") or name == "kl")
+def _kl_keys(evidence: Evidence) -> list[str]:
+    """Coefficients and the gap between rollout and actor are no KL of the training."""
+    keys = {key for values in evidence.metrics.values() for key in values}
+    words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith("rollout_corr/")}
+    return sorted(key for key, parts in words.items() if "kl" in parts and "coef" not in parts)
 
 
 def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
+    """Some trainers sum over tokens: such a KL may be large, but not many times what it is at other steps."""
     values = finite(series(evidence, key))
-    usual = median(abs(value) for value in values.values()) if len(values) >= _FEWEST else 0.0
     for step, value in values.items():
-        if abs(value) >= max(_KL_NONSENSE, 20 * usual):
+        others = [abs(other) for at, other in values.items() if at != step]
+        if abs(value) >= (max(_KL_LARGE, 20 * median(others)) if others else _KL_NONSENSE):
             yield step, value
 
 
 def _score(evidence: Evidence) -> Iterator[Finding]:
     for key in ("critic/score/mean", "critic/rewards/mean", "grpo/score/mean"):
-        medians = _medians(evidence, key)
-        best = max(medians.values(), default=0.0)
-        start = next(iter(medians.values()), 0.0)
-        if best - start < 0.0 or best < 0.1:
-            continue
-        fell = _lasting(medians, lambda value, best=best: value < 0.4 * best)  # type: ignore[misc]
-        if fell and _after_best(medians, fell, best):
+        values = medians(evidence, key)
+        best = max(values.values(), default=0.0)
+        fell = lasting(values, partial(gt, 0.4 * best)) if best >= 0.1 else None
+        if fell and any(value == best for step, value in values.items() if step < fell):
             yield _warning(
                 "RLX895",
-                f"{key} fell from {best:.3g} to {medians[max(medians)]:.3g}, for good from about step {fell} on",
+                f"{key} fell from {best:.3g} to {last(values):.3g}, for good from about step {fell} on",
                 "look at answers of that time; a lower learning rate, or an earlier checkpoint",
                 fell,
             )
@@ -93,70 +96,65 @@ def _score(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _validation(evidence: Evidence) -> Iterator[Finding]:
-    """The last validations lost half of what there was, and at least ten points: no noise of a test set does that."""
     for key in core_keys(evidence):
         values = finite(series(evidence, key))
-        if not values or "/std@" in key:
-            continue
-        last = values[max(values)]
-        best_step = max(values, key=lambda step: (values[step], -step))
-        best = values[best_step]
-        # Within the first fifth of a run a policy may still find its way.
-        if last < 0.6 * best and best - last > 0.1 and best_step > min(values) and best_step < max(values):
-            fell = next(
-                later for earlier, later in pairwise(values) if later > best_step and values[later] < 0.6 * best
-            )
+        best = max(values, key=lambda step: values[step], default=0)
+        if "/std@" not in key and values and _is_collapse(values[best], last(values), evidence.totals.validation_rows):
+            fell = next(step for step in values if step > best and values[step] < 0.6 * values[best])
             yield _warning(
                 "RLX895",
-                f"{key} fell from {best:.4g} at step {best_step} to {last:.4g} at step {max(values)}",
-                "the final value is no result of this run's best training; look for what changed at that step",
+                f"{key} fell from {values[best]:.4g} at step {best} to {last(values):.4g} at step {max(values)}",
+                "the final value is not that of this run's best training; look for what changed before it fell",
                 fell,
             )
             return
 
 
+def _is_collapse(best: float, final: float, rows: int | None) -> bool:
+    """Far below the best, by ten points at least, and beyond what so few rows explain (z > 4)."""
+    if best - final < 0.1 or final > (0.6 if rows else 0.5) * best:
+        return False
+    variance = sum(max(share * (1 - share), 0.0) for share in (best, final)) / (rows or math.inf)
+    return best - final > 4 * math.sqrt(variance)
+
+
 def _entropy(evidence: Evidence) -> Iterator[Finding]:
-    medians = _medians(evidence, "actor/entropy")
-    start = next(iter(medians.values()), 0.0)
-    fell = _lasting(medians, lambda value: value < 0.02 * start and value < 0.005)
-    if fell:
+    values = medians(evidence, "actor/entropy")
+    start = first(values)
+    if fell := lasting(values, partial(gt, min(0.02 * start, 0.005))):
         yield _warning(
             "RLX896",
-            f"actor/entropy fell from {start:.3g} to {medians[max(medians)]:.2g} by step {fell}: "
-            "every answer to a prompt is the same, so there is nothing left to learn from",
+            f"actor/entropy fell from {start:.3g} to {last(values):.2g} by step {fell}: "
+            "all answers to a prompt are the same, so there is nothing left to learn from",
             "a higher temperature, an entropy coefficient, or clip-higher",
             fell,
         )
-    rose = _lasting(medians, lambda value: value > 5 * start and value > 2.0)
-    if rose:
+    if rose := lasting(values, partial(lt, max(5 * start, 2.0))):
         yield _warning(
             "RLX896",
-            f"actor/entropy rose from {start:.3g} to {medians[max(medians)]:.3g} by step {rose}: "
-            "the policy writes noise",
+            f"actor/entropy rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes noise",
             "a lower learning rate, or a larger KL coefficient",
             rose,
         )
 
 
 def _length(evidence: Evidence) -> Iterator[Finding]:
-    medians = _medians(evidence, "response_length/mean")
-    start = next(iter(medians.values()), 0.0)
-    shrank = _lasting(medians, lambda value: value < 0.1 * start and start > 20)
+    values = medians(evidence, "response_length/mean")
+    shrank = lasting(values, partial(gt, 0.1 * first(values))) if first(values) > 20 else None
     if shrank:
-        last = medians[max(medians)]
         yield _warning(
             "RLX897",
-            f"response_length/mean shrank from {start:.4g} to {last:.3g} tokens by step {shrank}",
+            f"response_length/mean shrank from {first(values):.4g} to {last(values):.3g} tokens by step {shrank}",
             "does the reward pay for short or empty answers?",
             shrank,
         )
-    clipped = _medians(evidence, "response_length/clip_ratio")
-    at_limit = _lasting(clipped, lambda value: value > 0.95)
-    if at_limit and next(iter(clipped.values())) < 0.5:
+    clipped = medians(evidence, "response_length/clip_ratio")
+    at_limit = lasting(clipped, partial(lt, 0.95)) if first(clipped) < 0.5 else None
+    if at_limit:
         yield _warning(
             "RLX897",
-            f"from about step {at_limit} on nearly all answers end at the length limit "
-            f"(response_length/clip_ratio {clipped[max(clipped)]:.2g})",
+            f"nearly all answers end at the length limit from about step {at_limit} on "
+            f"(response_length/clip_ratio {last(clipped):.2g})",
             "does the reward pay for long answers, or has the policy lost its end token?",
             at_limit,
         )
@@ -164,43 +162,12 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
 
 def _gradient(evidence: Evidence) -> Iterator[Finding]:
     for key in ("actor/grad_norm", "grad_norm"):
-        medians = _medians(evidence, key)
-        usual = median(medians.values()) if medians else 0.0
-        grew = _lasting(medians, lambda value, usual=usual: value > 50 * max(usual, 1e-6) and value > 10)  # type: ignore[misc]
-        if grew:
-            first, last = next(iter(medians.values())), medians[max(medians)]
+        values = medians(evidence, key)
+        usual = median(values.values()) if values else 0.0
+        if grew := lasting(values, partial(lt, max(50 * usual, 10.0))):
             yield _warning(
                 "RLX898",
-                f"{key} grew from {first:.3g} to {last:.3g}, from about step {grew} on",
+                f"{key} grew from {first(values):.3g} to {last(values):.3g}, from about step {grew} on",
                 "a lower learning rate, or stricter clipping",
                 grew,
             )
-
-
-def _medians(evidence: Evidence, key: str) -> Mapping[int, float]:
-    """step -> median over it and the steps before it; empty for a run that is too short to say anything."""
-    values = finite(series(evidence, key))
-    steps = list(values)
-    if len(steps) < _FEWEST:
-        return {}
-    return {
-        steps[at]: median(values[step] for step in steps[at - _WINDOW + 1 : at + 1])
-        for at in range(_WINDOW - 1, len(steps))
-    }
-
-
-def _lasting(medians: Mapping[int, float], is_so: Callable[[float], bool]) -> int | None:
-    """From which step on it is so until the end, for a window at least."""
-    since: list[int] = []
-    for step, value in medians.items():
-        since = [*since, step] if is_so(value) else []
-    return since[0] if len(since) >= _WINDOW else None
-
-
-def _after_best(medians: Mapping[int, float], step: int, best: float) -> bool:
-    return any(value == best and earlier < step for earlier, value in medians.items())
-
-
-def _keys(evidence: Evidence, wanted: Callable[[str], bool]) -> list[str]:
-    found = {key for values in evidence.metrics.values() for key in values if wanted(key)}
-    return sorted(key for key in found if not key.startswith(VALIDATION_PREFIXES))

@@ -62,26 +62,26 @@ def diagnose(
     """
     tracebacks = list(raised(excerpt.lines))
     hits = _hits(excerpt, tracebacks)
-    if went_well(state, excerpt, hits, tracebacks):
+    unknown = _unknown(hits, tracebacks, excerpt.lines)
+    if _goes_well(state, excerpt, hits, unknown):
         return _diagnosis(None, hits, findings, excerpt)
-    cause = _cause(hits, tracebacks, excerpt.lines)
-    silent = cause is None or cause.kind is not Kind.CAUSE
+    cause = _cause(hits, unknown, state)
+    silent = state is not RunState.STOPPED and (cause is None or cause.kind is not Kind.CAUSE)
     return _diagnosis(cause, hits, [*(ending(exit_code) if silent else ()), *findings], excerpt)
 
 
-def went_well(
-    state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit] = (), tracebacks: Sequence[Raised] = ()
-) -> bool:
-    """Whether there is no end to explain: the run finished, or goes on as far as anybody can see."""
-    if state is RunState.FINISHED:
-        return True
+def _goes_well(state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit], unknown: Sequence[Raised]) -> bool:
+    """Whether there is no end to explain: the run finished, or goes on as far as anybody can see.
+
+    Of a run in progress and of a bare log the last lines decide: only an end leaves them broken off in an error. An
+    exception that nobody knows was caught, as long as the run goes on.
+    """
     if state is not None and state.is_terminal:
-        return False
-    # Of a run in progress and of a bare log, the last lines decide: only an end leaves them broken off in an error.
+        return state is RunState.FINISHED
     near_end = {line.number for line in excerpt.last}
-    ended = any(line.text.startswith(_DRIVER) for line in excerpt.lines)
     broken = any(hit.kind is not Kind.WARNING and hit.line in near_end for hit in hits)
-    return not ended and not broken and not any(error.line in near_end for error in tracebacks)
+    uncaught = state is None and any(error.line in near_end for error in unknown)
+    return _driver_line(excerpt.lines) is None and not broken and not uncaught
 
 
 def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Finding], excerpt: Excerpt) -> Diagnosis:
@@ -100,12 +100,14 @@ def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Findin
 def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
     """The first line of each signature, by time, with how many there are of it."""
     # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
-    frames = {line.number for line in excerpt.lines if is_frame(line)}
+    frames = {(line.number, line.speaker) for line in excerpt.lines if is_frame(line)}
     found: dict[str, Hit] = {}
     for line in excerpt.lines:
-        if line.matched and line.number - 1 not in frames and (row := _row(line, tracebacks)):
-            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=0)
-            found[row.id] = replace(hit, times=hit.times + 1 + excerpt.more.get(line.number, 0))
+        below_frame = (line.number - 1, line.speaker) in frames
+        if line.matched and not below_frame and (row := _row(line, tracebacks)):
+            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
+            times = 0 if line.is_last else 1 + excerpt.more.get(line.number, 0)
+            found[row.id] = replace(hit, times=hit.times + times)
     return list(found.values())
 
 
@@ -123,12 +125,10 @@ def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) 
 
 def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
     """The exception that a line is a part of; of the line that Ray hands one on with, the one it hands on."""
-    own = (error for error in tracebacks if error.begin <= line.number <= error.line and not error.hands_on)
-    if error := next(own, None):
-        return error
-    if not any(error.line == line.number and error.hands_on for error in tracebacks):
+    said = [error for error in tracebacks if error.speaker == line.speaker and error.line >= line.number]
+    if not said or said[0].begin > line.number:
         return None
-    return next((error for error in tracebacks if error.line > line.number and not error.hands_on), None)
+    return next((error for error in said if not error.hands_on), None)
 
 
 def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:
@@ -147,26 +147,27 @@ def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:
     )
 
 
-def _cause(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> Hit | None:
+def _cause(hits: Sequence[Hit], unknown: Sequence[Raised], state: RunState | None) -> Hit | None:
     known = [hit for hit in hits if hit.kind is Kind.CAUSE]
-    if known:
-        return known[0]
-    if (error := _unknown(hits, tracebacks, lines)) is not None:
-        return error
+    if known or state is RunState.STOPPED:
+        return next(iter(known), None)
+    if unknown:
+        # Raised while another one was handled: that one was expected, and this one is what nobody caught.
+        return _unknown_hit(next((error for error in unknown if error.in_handling), unknown[0]))
     return min(hits, key=lambda hit: (hit.kind is not Kind.WARNING, hit.line), default=None)
 
 
-def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> Hit | None:
-    """The exception that ended the driver, innermost first; else the first of any process. No known one."""
-    by_number = {line.number: line for line in lines}
+def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> list[Raised]:
+    """Exceptions that no signature knows: those that ended the driver, innermost first, else those of any process."""
     known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
     errors = [error for error in tracebacks if not error.hands_on and _id(error) not in known and _is_new(error, lines)]
-    driver = next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
-    if driver is not None:
-        errors = [error for error in errors if error.line > driver] or errors
-    # Raised while another one was handled: that one was expected, and this one is what nobody caught.
-    error = next((error for error in errors if error.in_handling), None) or next(iter(errors), None)
-    return _unknown_hit(error, by_number[error.line]) if error else None
+    driver = _driver_line(lines)
+    return [error for error in errors if driver is not None and error.line > driver] or errors
+
+
+def _driver_line(lines: Sequence[LogLine]) -> int | None:
+    """Where Hydra begins to say that its program failed."""
+    return next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
 
 
 def _id(error: Raised) -> tuple[str, str]:
@@ -179,7 +180,7 @@ def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:
     return not any(line.number == error.line and any(row.knows(line.text) for row in signatures()) for line in lines)
 
 
-def _unknown_hit(error: Raised, line: LogLine) -> Hit:
+def _unknown_hit(error: Raised) -> Hit:
     return Hit(
         UNKNOWN,
         Kind.CAUSE,
@@ -187,8 +188,8 @@ def _unknown_hit(error: Raised, line: LogLine) -> Hit:
         "the innermost exception of the log",
         "look at the place that is named; rlx logs RUN shows what stands around it",
         "",
-        line.number,
-        line.raw,
+        error.line,
+        error.text,
         exception=str(error),
         at=str(error.at) if error.at else "",
     )

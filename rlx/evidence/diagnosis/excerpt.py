@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # CSI and OSC sequences of ECMA-48. What else may be dangerous to a terminal is for those who print.
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
 _RECORD = re.compile(rb"(\d{1,15})([:=+-])(.*)", re.DOTALL)
 # Ray's actors, vLLM's engines and workers, torchrun's ranks, and the time stamps of what wraps a launch.
-_SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:|\[default\d+\]:)")
+_SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>=-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:|\[default\d+\]:)")
 _STAMP = re.compile(
-    r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]{1,80}\])"
+    r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[?[\w./-]{1,80}:\d+\])"
 )
 _CONTEXT, _LAST, _MORE = b"-", b"=", b"+"
 
@@ -22,14 +22,16 @@ class LogLine:
     """A line of the log, or a part of it that a carriage return separates.
 
     `number` counts from 1, as an editor does, where no line is longer than 1 MB. `raw` is what was printed, `text` the
-    same without who said it and when. `matched`: it has a needle.
+    same without who said it and when. `matched`: it may have a needle. `is_last`: it is here as one of the last lines
+    only, so it is counted in `Excerpt.more` already, if it has one.
     """
 
     number: int
     raw: str
     text: str
     speaker: str
-    matched: bool
+    matched: bool = True
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
             into = last if found[2] == _LAST else lines
             into += _parts(int(found[1]), found[3], matched=found[2] != _CONTEXT)
     known = {line.number for line in lines if line.matched}
-    lines += [line for line in last if line.number not in known]
+    lines += [replace(line, is_last=True) for line in last if line.number not in known]
     return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), more, tuple(last), size)
 
 

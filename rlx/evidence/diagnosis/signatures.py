@@ -9,7 +9,6 @@ stand in the traceback of the line, for texts that say little themselves. `sampl
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -50,6 +49,8 @@ class Signature:
 @cache
 def signatures() -> tuple[Signature, ...]:
     """All rows, the special before the general: the first that knows a line names it."""
+    import tomllib
+
     rows = [row for path in sorted(_FOLDER.glob("*.toml")) for row in tomllib.loads(path.read_text())["signature"]]
     return tuple(_signature(**row) for row in rows)
 

@@ -37,7 +37,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """One exception. It stands at `line`, the traceback before it begins at `begin`; `first` is the line as printed.
+    """One exception. It stands at `line`, printed as `text`; the traceback before it begins at `begin`.
 
     `in_handling`: it was raised while the one before it was being handled.
     """
@@ -47,7 +47,9 @@ class Raised:
     name: str
     message: str
     frames: tuple[Frame, ...]
-    in_handling: bool = False
+    in_handling: bool
+    text: str
+    speaker: str
 
     @property
     def hands_on(self) -> bool:
@@ -98,6 +100,8 @@ def raised(lines: Iterable[LogLine]) -> Iterator[Raised]:
                 (found[3] or "").strip(),
                 tuple(block.frames),
                 block.in_handling,
+                line.raw,
+                line.speaker,
             )
             speakers[line.speaker] = _Open()
 

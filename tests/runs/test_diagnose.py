@@ -1,0 +1,181 @@
+"""rlx diagnose on real runs, here and behind an sshd, and on logs of nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.plan import Expectations, LaunchPlan, RunState
+from rlx.runs import Index, RunRef
+from rlx.runs.diagnosed import diagnose_runs
+from rlx.runs.overview import overview
+from tests.cli.support import rlx
+from tests.loopback import Loopback, loopback
+from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
+
+__all__ = ["loopback"]
+
+OOM = "(WorkerDict pid=9) RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB"
+FAILS = rf"""
+for number in 1 2 3; do echo chatter of a library $number; done
+printf '\033[31m%s\033[0m\n' '{OOM}'
+echo 'ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.'
+exit 1
+"""
+STEPS = r"""
+for step in 1 2 3 4; do
+    echo "(TaskRunner pid=7) step:$step - timing_s/step:0.5 - critic/score/mean:0.5"
+    echo "{\"step\": $step, \"data\": {\"timing_s/step\": 0.5}}" >> "$RLX_ATTEMPT_DIR/metrics.jsonl"
+done
+"""
+
+
+def answer(*names: str) -> list[dict[str, Any]]:
+    document = json.loads(rlx("diagnose", *names, "--json").stdout)
+    assert document["schema_version"] == 1
+    found: list[dict[str, Any]] = document["runs"]
+    return found
+
+
+def test_a_failed_run_says_why() -> None:
+    (ref,) = start(toy_plan(FAILS))
+    ended(ref)
+    (found,) = answer()
+    assert (found["run_id"], found["state"], found["exit_code"]) == (ref.run_id, "failed", 1)
+    assert (found["cause"]["id"], found["cause"]["line"], found["cause"]["text"]) == ("RLX804", 4, OOM)
+    assert [hit["id"] for hit in found["symptoms"]] == ["RLX814"]
+    text = rlx("diagnose", ref.run_id).stdout
+    assert "failed (exit code 1)" in text and "line 4" in text and "fix " in text and "\x1b" not in text
+
+
+def test_status_and_wait_point_to_it() -> None:
+    (ref,) = start(toy_plan(FAILS))
+    assert f"rlx diagnose {ref.run_id}" in rlx("wait", code=10).stderr
+    assert f"rlx diagnose {ref.run_id}" in rlx("status").stderr
+    assert "diagnose" not in rlx("--quiet", "status").stderr
+
+
+def test_a_run_that_went_well_has_nothing_to_explain() -> None:
+    (ref,) = start(toy_plan(STEPS))
+    ended(ref)
+    (found,) = answer("main")
+    assert found["cause"] is None and found["findings"] == [] and found["last_step"] == 4
+    assert "nothing in its log says that it failed" in rlx("diagnose").stdout
+    assert "diagnose" not in rlx("status").stderr
+
+
+def test_a_run_that_was_killed_shows_its_last_lines() -> None:
+    (ref,) = start(toy_plan("echo the last word; kill -9 $$"))
+    ended(ref)
+    (found,) = answer()
+    assert found["cause"] is None and [finding["id"] for finding in found["findings"]] == ["RLX888"]
+    text = rlx("diagnose").stdout
+    assert "SIGKILL" in text and "the last word" in text and "does not say why" in text
+
+
+def test_a_stopped_run_was_stopped() -> None:
+    ref = stepping(FOREVER)
+    rlx("stop", ref.run_id, "-y")
+    ended(ref)
+    assert "it was stopped on request" in rlx("diagnose").stdout
+    assert "diagnose" not in rlx("status").stderr
+
+
+def test_a_far_run_is_matched_on_its_host(loopback: Loopback) -> None:
+    script = f"seq 200000 | sed 's/^/chatter of a library /'\n{FAILS}"
+    plan = toy_plan(script)
+    near, far = start(plan), start(replace(plan, site=replace(plan.site, place=loopback.place)))
+    for ref in (*near, *far):
+        ended(ref)
+    index = Index(home())
+    (here,), (there,) = diagnose_runs(index, near), diagnose_runs(index, far)
+    assert here.diagnosis == there.diagnosis
+    assert there.diagnosis.cause is not None and there.diagnosis.cause.line == 200004
+    copied = home() / "mirror" / far[0].run_id / "attempts" / "1" / "log"
+    assert not copied.exists() or copied.stat().st_size < 1000
+
+
+def test_a_silent_host_keeps_no_other_run_from_being_explained(loopback: Loopback) -> None:
+    plan = toy_plan(FAILS)
+    refs = (*start(plan), *start(replace(plan, site=replace(plan.site, place=loopback.place))))
+    for ref in refs:
+        ended(ref)
+    loopback.stop()
+    loopback.cut()
+    done = rlx("diagnose", *(ref.run_id for ref in refs), code=4)
+    assert "RLX804" in done.stdout and "loop" in done.stderr
+
+
+def stepping(script: str) -> RunRef:
+    plan: LaunchPlan = replace(
+        toy_plan(STEPS + script), expectations=Expectations(9, (), False, None, 1, "auto", None, False)
+    )
+    (ref,) = start(plan)
+    until(lambda: "step:4" in log_of(ref), "it has made its steps")
+    return ref
+
+
+def age(ref: RunRef, seconds: float) -> None:
+    for name in ("log", "metrics.jsonl"):
+        os.utime(ref.run_dir / "attempts" / "1" / name, (time.time() - seconds,) * 2)
+
+
+def test_a_run_without_a_step_for_long_is_stalled() -> None:
+    ref = stepping(FOREVER)
+    (row,) = overview(Index(home()), [ref])
+    assert row.state is RunState.RUNNING
+    age(ref, 1200)
+    (row,) = overview(Index(home()), [ref])
+    assert (
+        row.state is RunState.STALLED and not row.state.is_terminal and "no step for 20 min" in row.observation.detail
+    )
+    assert "stalled" in rlx("status").stdout
+    (found,) = answer(ref.run_id)
+    assert found["cause"] is None and [finding["id"] for finding in found["findings"]] == ["RLX890"]
+
+
+def test_chatter_is_no_progress() -> None:
+    ref = stepping("while :; do echo waiting; sleep 0.2; done")
+    age(ref, 1200)
+    until(lambda: log_of(ref).endswith("waiting\n"), "it goes on to write")
+    (row,) = overview(Index(home()), [ref])
+    assert row.state is RunState.STALLED
+
+
+def test_a_log_of_nobody_is_explained(tmp_path: Path) -> None:
+    log = tmp_path / "old run.log"
+    log.write_text(f"step:1 - timing_s/step:0.5\n{OOM}\n")
+    (found,) = answer(str(log))
+    assert found["run_id"] is None and found["log"] == str(log) and found["cause"]["id"] == "RLX804"
+    assert f"{log}: step 1\n" in rlx("diagnose", str(log)).stdout
+
+
+def test_control_sequences_of_a_log_never_reach_the_terminal(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(
+        b"\x1b]0;mine\x07\x1b[2J\xc2\x9b31m" + OOM.encode() + b"\x1b[6n\x07\xe2\x80\xae\nlast \x1b[5m\x08words"
+    )
+    for arguments in ((), ("--json",)):
+        shown = rlx("diagnose", str(log), *arguments).stdout
+        assert "RLX804" in shown
+        assert not set(shown) & {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), "\u202e"} - {"\n"} or arguments
+        assert "\x1b" not in shown and "\x9b" not in shown
+
+
+@pytest.mark.parametrize(("name", "code"), [("gone.log", 2), ("/nowhere/log", 2), ("no-such-run", 12)])
+def test_what_is_not_there(name: str, code: int) -> None:
+    assert "fix:" in rlx("diagnose", name, code=code).stderr
+
+
+def test_an_empty_log_and_one_of_nothing_known(tmp_path: Path) -> None:
+    empty, other = tmp_path / "empty.log", tmp_path / "other.log"
+    empty.touch()
+    other.write_text("hello\n")
+    found = answer(str(empty), str(other))
+    assert [one["cause"] for one in found] == [None, None] and [one["log_bytes"] for one in found] == [0, 6]
