@@ -45,10 +45,8 @@ def compare(
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
     be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
     """
-    from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
     from rlx.cli.home import rlx_home
-    from rlx.cli.output import print_json
-    from rlx.cli.pictures import IN_TERMINAL, check_files, write_page, write_plot
+    from rlx.cli.pictures import IN_TERMINAL, check_files
     from rlx.runs import Index
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -56,7 +54,15 @@ def compare(
     check_files(plot, html)
     index = Index(rlx_home())
     compared = compare_named(index, (control, *treatments), metric, seeds or ())
-    comparison = compared.comparison
+    _print(compared.comparison, as_markdown, as_csv, as_json)
+    _draw(index, compared, plot, html)
+    raise typer.Exit(outcome(compared.comparison, strict))
+
+
+def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
+    from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
+    from rlx.cli.output import print_json
+
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:
@@ -65,11 +71,19 @@ def compare(
         print(markdown_text(comparison), end="")
     else:
         print_terminal(comparison)
+
+
+def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None) -> None:
+    from rlx.cli.output import narrate
+    from rlx.cli.pictures import IN_TERMINAL, write_page, write_plot
+
     if plot is not None:
         write_plot(plot, compared)
     if html is not None:
         write_page(html, index, compared)
-    raise typer.Exit(outcome(comparison, strict))
+    for file in (plot, html):
+        if file is not None and file != IN_TERMINAL:
+            narrate(f"written: {file}")
 
 
 def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int]) -> Compared:

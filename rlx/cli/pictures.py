@@ -53,7 +53,6 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
     """The page of a comparison, or of runs that no metric brings together."""
     import time
 
-    from rlx.cli.output import narrate
     from rlx.report import Report, html
 
     # With the distance from UTC: a report is read elsewhere.
@@ -64,7 +63,6 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
     else:
         page = Report(found.runs, None, made, made_by(), problem=found.problem, diagnoses=diagnoses)
     replace_file(path, html(page).encode())
-    narrate(f"written: {path}")
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
@@ -79,7 +77,6 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
 
 
 def _write_plot(plot: str, drawn: Picture) -> None:
-    from rlx.cli.output import narrate
     from rlx.report import png_bytes, scene, svg_file
 
     if plot == IN_TERMINAL:
@@ -87,7 +84,6 @@ def _write_plot(plot: str, drawn: Picture) -> None:
         return
     write = svg_file if Path(plot).suffix.lower() == ".svg" else png_bytes
     replace_file(Path(plot), write(scene(drawn), made_by()))
-    narrate(f"written: {plot}")
 
 
 def _print_plot(drawn: Picture) -> None:

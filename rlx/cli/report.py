@@ -40,12 +40,14 @@ def report(
     offline. A report written before is replaced, any other file is not. Exit code 0: the page is written. What may
     be reported stands in it, and is the exit code of rlx compare.
     """
+    from rlx.cli.output import print_text
     from rlx.cli.pictures import check_files, write_page
     from rlx.cli.selection import open_index
 
     check_files(None, output)
     index = open_index()
     write_page(output, index, _found(index, names or (), seeds or (), metric))
+    print_text(str(output))
 
 
 def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None) -> Compared | Uncompared:

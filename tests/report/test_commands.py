@@ -42,7 +42,7 @@ def pair() -> dict[str, Path]:
 
 def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
     done = rlx("report")
-    assert (done.stdout, done.stderr) == ("", "written: report.html\n")
+    assert (done.stdout, done.stderr) == ("report.html\n", "")
     page = html.unescape((here / "report.html").read_text())
     assert "<title>tiny-cpu: aqn against baseline</title>" in page
     (contrast,) = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)["contrasts"]
