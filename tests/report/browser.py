@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,8 +85,15 @@ class Browser:
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
-    """A browser with a profile and a home of its own below `folder`; it ends with the block."""
+def browser() -> Iterator[Browser]:
+    """A browser with a profile, a home and a folder for temporary files of its own; it ends with the block."""
+    # A short path: Chromium puts a socket there, and the paths of sockets are short.
+    with tempfile.TemporaryDirectory(prefix="rlx-web-", ignore_cleanup_errors=True) as folder, _started(folder) as page:
+        yield page
+
+
+@contextmanager
+def _started(folder: str) -> Iterator[Browser]:
     assert CHROMIUM is not None
     to_browser, out = os.pipe()
     from_browser, answers = os.pipe()
@@ -99,8 +107,8 @@ def browser(folder: Path) -> Iterator[Browser]:
         os.dup2(sink, 4)
 
     process = subprocess.Popen(
-        [CHROMIUM, *arguments, "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}"],
-        env={**os.environ, "HOME": str(folder)},
+        [CHROMIUM, *arguments, "--remote-debugging-pipe", f"--user-data-dir={folder}/profile"],
+        env={**os.environ, "HOME": folder, "TMPDIR": folder},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.compare import compare
+from rlx.errors import RlxError
 from rlx.evidence import VerdictStatus
 from rlx.plan import RunState
 from rlx.report import Picture, Report, picture, png_bytes, scene, svg_file, text_plot
@@ -212,3 +214,10 @@ def test_colours_can_be_seen(palette: dict[str, str]) -> None:
         assert contrast(palette[ink], palette["paper"]) >= 4.5
     for ink in ("struck", *(f"s{index}" for index in range(6))):
         assert contrast(palette[ink], palette["paper"]) >= 3
+
+
+def test_a_png_without_matplotlib_is_refused_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(RlxError, match="takes matplotlib") as caught:
+        png_bytes(scene(drawn(three_arms())), "made by rlx 0")
+    assert "rlx[plot]" in caught.value.hint and ".svg" in caught.value.hint

@@ -21,8 +21,8 @@ VISIBLE = "element => getComputedStyle(element).visibility === 'visible'"
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("chromium")) as page:
+def chromium() -> Iterator[Browser]:
+    with browser() as page:
         yield page
 
 
