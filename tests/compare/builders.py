@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlx.compare import Comparison, compare
+from rlx.compare import Comparison, Contrast, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
 from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState, Site
 
@@ -90,3 +90,20 @@ class RunBuilder:
             noise=self.noise,
             reports_probability_gap=True,
         )
+
+
+LR_CONTROL = RunBuilder(recipe={"train": {"lr": 1e-6}})
+LR_TREATMENT = RunBuilder(arm="fast", recipe={"train": {"lr": 2e-6}}, treatment=("train.lr",))
+
+
+def arm(builder: RunBuilder, finals: Sequence[float], **changes: Any) -> list[JudgedRun]:
+    """One run a value at step 6, with seeds from 1."""
+    return [
+        replace(builder, seed=seed, series={0: 0.1, 6: final}, **changes).judged()
+        for seed, final in enumerate(finals, start=1)
+    ]
+
+
+def only(comparison: Comparison) -> Contrast:
+    (contrast,) = comparison.contrasts
+    return contrast

@@ -1,16 +1,22 @@
-"""A published pair of checkpoints as judged runs."""
+"""A published pair of checkpoints as judged runs, and run directories for the command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import typer
 
+from rlx.cli.compare import compare
+from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun
 from tests.compare.builders import RunBuilder
+from tests.compare.run_dirs import write_run
 
 Build = Callable[..., JudgedRun]
+Said = Callable[..., tuple[ExitCode, str]]
 
 
 @pytest.fixture
@@ -34,3 +40,25 @@ def treated() -> Build:
         "treatment": ("aqn.sigma_start", "aqn.stages"),
     }
     return lambda **changes: RunBuilder(**{**values, **changes}).judged()
+
+
+@pytest.fixture
+def runs_of() -> Iterator[Callable[..., None]]:
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+
+        def write(*builders: RunBuilder, finished: bool = True, minute: int = 0) -> None:
+            for builder in builders:
+                write_run(builder.plan(), builder.series, None if finished else supervisor.pid, minute)
+
+        yield write
+        supervisor.kill()
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Said:
+    def run(*names: str, **options: Any) -> tuple[ExitCode, str]:
+        with pytest.raises(typer.Exit) as ended:
+            compare(names[0], list(names[1:]), **options)
+        return ExitCode(ended.value.exit_code), capsys.readouterr().out
+
+    return run

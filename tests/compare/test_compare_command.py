@@ -1,109 +1,22 @@
-"""`rlx compare` on run directories as rlx leaves them: manifest, log, exit record."""
+"""`rlx compare` on run directories as rlx leaves them."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-import typer
 
 from rlx.cli.compare import compare
-from rlx.errors import ExitCode, NoSuchRun, UsageError
-from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Site
-from rlx.runs.manifest import render_manifest
-from rlx.runs.run import RunRef
-from tests.compare.builders import RunBuilder
+from rlx.errors import ExitCode, UsageError
+from tests.compare.conftest import Said
+from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
 
-METRIC = "val-core/gsm8k/acc/mean@1"
-CONTROL = RunBuilder(series={0: 0.1, 3: 0.62, 6: 0.68}, planned_rows=100, recipe={"train": {"lr": 1e-6}})
-TREATMENT = RunBuilder(
-    arm="fast",
-    series={0: 0.1, 3: 0.71, 6: 0.7},
-    planned_rows=100,
-    recipe={"train": {"lr": 2e-6}},
-    treatment=("train.lr",),
-)
-# Six steps that should have had noise, of which the log shows none.
-SILENT = replace(
-    TREATMENT,
-    arm="aqn",
-    recipe={"aqn": {"stages": 3}},
-    treatment=("aqn.stages",),
-    noise=NoiseSchedule((0.0, 0.0, 0.05, 0.05, 0.01, 0.01), 3, ("rmsnorm",), "payload", False),
-)
-Said = Callable[..., tuple[ExitCode, str]]
+RunsOf = Callable[..., None]
 
 
-@pytest.fixture
-def runs_of() -> Iterator[Callable[..., None]]:
-    with subprocess.Popen(["sleep", "600"]) as supervisor:
-
-        def write(*builders: RunBuilder, finished: bool = True, minute: int = 0) -> None:
-            for builder in builders:
-                write_run(builder.plan(), builder.series, None if finished else supervisor.pid, minute)
-
-        yield write
-        supervisor.kill()
-
-
-def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None, minute: int = 0) -> None:
-    """One run directory below $RLX_ROOT, 100 validation rows; one that is still supervised has a step to go.
-
-    `minute`: when it was launched; runs of one minute are of one launch.
-    """
-    finished = supervisor is None
-    root, now = os.environ["RLX_ROOT"], time.time()
-    plan = replace(plan, site=Site(root=root))
-    stamp = f"20261120-12{minute:02}00"
-    run_id = f"{plan.run_name}-{stamp}-abcd"
-    ref = RunRef(run_id, f"{stamp}-abcdef", plan.name, plan.arm, plan.seed, LOCAL, root, now + 60 * minute)
-    state = ref.run_dir / "attempts" / "1" / "state"
-    state.mkdir(parents=True)
-    (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan))
-    steps = range(max(series) + finished)
-    shown = {step: {"timing_s/step": 1.0, **({METRIC: series[step]} if step in series else {})} for step in steps}
-    (state.parent / "log").write_text("\n".join(log_lines(shown, max(series))) + "\n")
-    metrics = [json.dumps({"step": step, "data": data}) for step, data in shown.items()]
-    (state.parent / "metrics.jsonl").write_text("\n".join(metrics) + "\n")
-    (state / "started").touch()
-    if supervisor is None:
-        (state / "exit").write_text(f"0 leader {now:.0f} 100\n")
-    else:
-        (state / "supervisor").write_text(identity_of(supervisor) + "\n")
-
-
-def log_lines(shown: Mapping[int, Mapping[str, float]], total: int) -> list[str]:
-    lines = ["train dataset size: 400, val dataset size: 100", f"Total training steps: {total}"]
-    for step, values in shown.items():
-        words = " - ".join(f"{key}:np.float64({value})" for key, value in values.items())
-        lines.append(f"(TaskRunner pid=7) step:{step} - {words}")
-    return lines
-
-
-def identity_of(pid: int) -> str:
-    tick = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
-    return f"{pid} {tick} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Said:
-    def run(*names: str, **options: Any) -> tuple[ExitCode, str]:
-        with pytest.raises(typer.Exit) as ended:
-            compare(names[0], list(names[1:]), **options)
-        return ExitCode(ended.value.exit_code), capsys.readouterr().out
-
-    return run
-
-
-def test_valid_arms(runs_of: Callable[..., None], say: Said) -> None:
+def test_valid_arms(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     code, text = say("baseline", "fast")
     assert code is ExitCode.OK
@@ -115,7 +28,7 @@ def test_valid_arms(runs_of: Callable[..., None], say: Said) -> None:
     assert "~~" not in text
 
 
-def test_invalid_arm_is_struck_through_in_every_format(runs_of: Callable[..., None], say: Said) -> None:
+def test_invalid_arm_is_struck_through_in_every_format(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, SILENT)
     for options in ({}, {"as_markdown": True}, {"as_csv": True}):
         code, text = say("baseline", "aqn", **options)
@@ -130,9 +43,7 @@ def test_invalid_arm_is_struck_through_in_every_format(runs_of: Callable[..., No
     assert "RLX601" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
 
 
-def test_terminal_with_styles_crosses_out(
-    runs_of: Callable[..., None], say: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_with_styles_crosses_out(runs_of: RunsOf, say: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     runs_of(CONTROL, SILENT)
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -143,7 +54,7 @@ def test_terminal_with_styles_crosses_out(
     assert "~~" not in text
 
 
-def test_unfinished_run_is_interim(runs_of: Callable[..., None], say: Said) -> None:
+def test_unfinished_run_is_interim(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL)
     runs_of(TREATMENT, finished=False)
     code, text = say("baseline", "fast")
@@ -153,14 +64,14 @@ def test_unfinished_run_is_interim(runs_of: Callable[..., None], say: Said) -> N
     assert "p =" not in text
 
 
-def test_csv_holds_the_values_of_the_log_by_step(runs_of: Callable[..., None], say: Said) -> None:
+def test_csv_holds_the_values_of_the_log_by_step(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     rows = list(csv.reader(say("baseline", "fast", as_csv=True)[1].splitlines()))
     assert rows[0] == ["step", "baseline", "fast", "fast - baseline (points)"]
     assert rows[1:] == [["0", "0.1", "0.1", "+0"], ["3", "0.62", "0.71", "+9"], ["6", "0.68", "0.7", "+2"]]
 
 
-def test_markdown_is_a_table_and_a_list(runs_of: Callable[..., None], say: Said) -> None:
+def test_markdown_is_a_table_and_a_list(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     lines = say("baseline", "fast", as_markdown=True)[1].splitlines()
     assert lines[2:4] == ["| step | baseline | fast | fast - baseline (points) |", "| ---: | ---: | ---: | ---: |"]
@@ -169,7 +80,7 @@ def test_markdown_is_a_table_and_a_list(runs_of: Callable[..., None], say: Said)
     assert any(line.startswith("- no significant difference") for line in lines)
 
 
-def test_json_has_every_number(runs_of: Callable[..., None], say: Said) -> None:
+def test_json_has_every_number(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     answer = json.loads(say("baseline", "fast", as_json=True)[1])
     assert (answer["schema_version"], answer["reportable"], answer["verified"]) == (1, True, True)
@@ -180,95 +91,11 @@ def test_json_has_every_number(runs_of: Callable[..., None], say: Said) -> None:
     assert [item["key"] for item in contrast["differences"]] == ["train.lr"]
 
 
-def test_seeds_of_an_arm_are_its_runs(runs_of: Callable[..., None], say: Said) -> None:
-    runs_of(CONTROL, TREATMENT, replace(TREATMENT, seed=2))
-    code, text = say("baseline", "fast")
-    assert code is ExitCode.OK
-    assert "0.7000 ± 0.0000" in text
-    assert "one seed of baseline: nothing follows about the treatment (fast)" in text
-    code, text = say("baseline", "gsm8k-fast-s2")
-    assert code is ExitCode.OK
-    assert "RLX903 warning" in text and "seed: 1 → 2" in text
-
-
-def test_seed_narrows_each_arm(runs_of: Callable[..., None], say: Said) -> None:
-    runs_of(CONTROL, replace(CONTROL, seed=2), TREATMENT, replace(TREATMENT, seed=2))
-    assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seeds=[2])[1]
-    with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
-        compare("baseline", ["fast"], seeds=[3])
-
-
-def seeds(builder: RunBuilder, *finals: float) -> list[RunBuilder]:
-    return [
-        replace(builder, seed=seed, series={**builder.series, 6: final}) for seed, final in enumerate(finals, start=1)
-    ]
-
-
-def test_several_seeds_an_arm_say_something_about_the_treatment(runs_of: Callable[..., None], say: Said) -> None:
-    runs_of(*seeds(CONTROL, 0.68, 0.69, 0.7), *seeds(TREATMENT, 0.7, 0.71, 0.72))
-    code, text = say("baseline", "fast")
-    assert code is ExitCode.OK
-    assert "baseline (mean of 3)" in text and "0.6900 ± 0.0100" in text
-    assert "no significant difference between baseline and fast (p = 0.07, 3 and 3 seeds;" in text
-    assert "nothing follows" not in text
-    rows = list(csv.reader(say("baseline", "fast", as_csv=True)[1].splitlines()))
-    assert rows[0][:6] == ["step", "baseline (mean of 3)", "baseline sd", "baseline-s1", "baseline-s2", "baseline-s3"]
-    assert rows[-1][3:6] == ["0.68", "0.69", "0.7"]
-    answer = json.loads(say("baseline", "fast", as_json=True)[1])
-    assert [run["seed"] for run in answer["control"]["runs"]] == [1, 2, 3]
-    assert [run["series"]["6"] for run in answer["treatments"][0]["runs"]] == [0.7, 0.71, 0.72]
-    assert answer["contrasts"][0]["test"]["method"].startswith("Welch's t test")
-
-
-def test_json_of_one_run_an_arm_has_its_keys_where_they_were(runs_of: Callable[..., None], say: Said) -> None:
+def test_json_of_one_run_an_arm_has_its_keys_where_they_were(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     control = json.loads(say("baseline", "fast", as_json=True)[1])["control"]
     assert (control["seed"], control["state"], control["verdict"]["status"]) == (1, "finished", "valid")
     assert control["runs"][0]["run_id"] == control["run_id"]
-
-
-def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: Callable[..., None], say: Said) -> None:
-    # Six steps without noise: an arm of which one run promises none.
-    runs_of(CONTROL, replace(SILENT, noise=None), replace(SILENT, seed=2))
-    code, text = say("baseline", "aqn")
-    assert code is ExitCode.NOT_VERIFIED
-    assert "aqn (mean of 2, 1 invalid)" in text
-    assert "RLX909 warning: 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
-    last = say("baseline", "aqn", as_csv=True)[1].splitlines()[-1].split(",")
-    assert last[4:6] == ["0.7", "~~0.7~~ (invalid)"]
-
-
-def test_newest_launch_counts_and_older_runs_are_named(
-    runs_of: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs_of(*seeds(CONTROL, 0.5, 0.6))
-    runs_of(*seeds(CONTROL, 0.68), TREATMENT, minute=5)
-    with pytest.raises(typer.Exit):
-        compare("baseline", ["fast"], as_json=True)
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["control"]["run_id"] == "gsm8k-baseline-s1-20261120-120500-abcd"
-    assert "baseline: of its newest launch, 20261120-120500-abcdef; older runs are left out: " in shown.err
-    assert "gsm8k-baseline-s2-20261120-120000-abcd" in shown.err
-    assert "launched apart" not in shown.err
-
-
-def test_names_joined_by_commas_are_one_arm(runs_of: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    runs_of(*seeds(CONTROL, 0.68), *seeds(TREATMENT, 0.7))
-    runs_of(*seeds(CONTROL, 0.68, 0.69)[1:], *seeds(TREATMENT, 0.7, 0.71)[1:], minute=5)
-    with pytest.raises(typer.Exit):
-        compare("gsm8k-baseline-s2,gsm8k-baseline-s1", ["gsm8k-fast-s1,gsm8k-fast-s2"])
-    shown = capsys.readouterr()
-    assert "no significant difference between baseline and fast" in shown.out
-    assert shown.out.index("seed 1: valid") < shown.out.index("seed 2: valid")
-    assert "launched apart: gsm8k-baseline-s2,gsm8k-baseline-s1 in 20261120-120000-abcdef and" in shown.err
-
-
-def test_arms_do_not_mix(runs_of: Callable[..., None]) -> None:
-    runs_of(CONTROL, TREATMENT)
-    with pytest.raises(UsageError, match="means runs of several arms"):
-        compare("baseline", ["fast,baseline"])
-    with pytest.raises(UsageError, match="means runs of several arms"):
-        compare("baseline", ["20261120-120000-abcdef"])
 
 
 def test_formats_exclude_each_other() -> None:
@@ -276,7 +103,7 @@ def test_formats_exclude_each_other() -> None:
         compare("a", ["b"], as_csv=True, as_json=True)
 
 
-def test_one_run_is_not_compared_with_itself(runs_of: Callable[..., None]) -> None:
+def test_one_run_is_not_compared_with_itself(runs_of: RunsOf) -> None:
     runs_of(CONTROL)
     with pytest.raises(UsageError, match="is named twice"):
         compare("baseline", ["gsm8k-baseline-s1"])

@@ -8,20 +8,15 @@ from typing import Any
 
 import pytest
 
-from rlx.compare import Comparison, Contrast
+from rlx.compare import Comparison
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
-from tests.compare.builders import one_run_each
+from tests.compare.builders import one_run_each, only
 
 Build = Callable[..., JudgedRun]
 
 CURVES = json.loads((Path(__file__).parent.parent / "cases" / "compare" / "published" / "curves.json").read_text())
-
-
-def only(comparison: Comparison) -> Contrast:
-    (contrast,) = comparison.contrasts
-    return contrast
 
 
 def severities(comparison: Comparison) -> dict[str, Severity]:

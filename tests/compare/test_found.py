@@ -12,9 +12,8 @@ from rlx.compare.found import differences
 from rlx.evidence import JudgedRun
 from rlx.plan import Severity
 from rlx.recipe.schema import Recipe
-from tests.compare.builders import RunBuilder, one_run_each
+from tests.compare.builders import RunBuilder, one_run_each, only
 from tests.compare.conftest import Build
-from tests.compare.test_comparison import only
 
 RECORD: dict[str, Any] = {
     "packages": {"torch": "2.7.1", "rich": "13.0", "math-verify": "0.7", "verl": "0.9.1"},

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from rlx.compare import Comparison, PairedItems, TwoProportions, compare
 from rlx.evidence import ItemScores
 from tests.cli.support import rlx
-from tests.compare.builders import RunBuilder
-from tests.compare.test_comparison import only
+from tests.compare.builders import RunBuilder, only
 
 PAIR = Path(__file__).parent.parent / "cases" / "pairs" / "tiny-cpu"
 STEP = 20

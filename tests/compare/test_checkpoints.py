@@ -1,0 +1,75 @@
+"""Two checkpoints: which they are, and whether they are compared item by item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlx.compare import checkpoints_to_pair, compare
+from rlx.compare.proportions import TwoProportions
+from rlx.evidence import ItemScores, JudgedRun, VerdictStatus
+from rlx.plan import RunState
+from tests.compare.builders import LR_CONTROL as CONTROL
+from tests.compare.builders import LR_TREATMENT as TREATMENT
+from tests.compare.builders import METRIC, arm, only
+
+
+def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed() -> None:
+    contrast = only(compare(arm(CONTROL, [0.5, 0.6]), [arm(TREATMENT, [0.7, 0.75])[1:]]))
+    assert isinstance(contrast.test, TwoProportions)
+    assert [run_id.split("-2026")[0] for run_id in contrast.checkpoints] == ["gsm8k-baseline-s2", "gsm8k-fast-s2"]
+    first, second, _, last = contrast.sentences
+    assert first == "at step 6: +20.0 points between the means of 2 and 1 seeds"
+    assert second.startswith("baseline-s2 and fast: +15.0 points, 95 % interval")
+    assert last == "one seed of fast: nothing follows about the treatment (fast)"
+    assert [finding.id for finding in contrast.findings] == ["RLX905"]
+
+
+def items(step: int, right: int, n: int = 200) -> ItemScores:
+    return ItemScores(step, {f"item {index}": (float(index < right),) for index in range(n)})
+
+
+@pytest.fixture
+def pair() -> tuple[JudgedRun, JudgedRun]:
+    (control,), (treatment,) = (
+        arm(CONTROL, [0.7], planned_rows=200, rows=200),
+        arm(TREATMENT, [0.75], rows=200, planned_rows=200),
+    )
+    return control, treatment
+
+
+def test_two_checkpoints_are_paired_where_outputs_were_kept(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    scores = {6: {control.run_id: items(6, 140), treatment.run_id: items(6, 150)}}
+    paired = only(compare([control], [[treatment]], METRIC, scores))
+    assert paired.sentences == (
+        "at step 6: +5.0 points, 95 % interval +2.7 to +9.0; n = 200 items that both answered, 10 better and 0 worse "
+        "(McNemar's test, Tango's interval)",
+        "these checkpoints differ on this test set (+5.0 points, p = 0.0016, n = 200)",
+        "one seed per arm: nothing follows about the treatment (fast)",
+    )
+    unpaired = only(compare([control], [[treatment]], METRIC))
+    assert isinstance(unpaired.test, TwoProportions)
+    assert unpaired.p_value is not None and unpaired.p_value > 0.05
+
+
+def test_outputs_of_another_step_are_not_used(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    scores = {0: {control.run_id: items(0, 20), treatment.run_id: items(0, 20)}}
+    assert isinstance(only(compare([control], [[treatment]], METRIC, scores)).test, TwoProportions)
+
+
+def test_only_outputs_that_can_be_paired_are_asked_for(pair: tuple[JudgedRun, JudgedRun]) -> None:
+    control, treatment = pair
+    assert checkpoints_to_pair([control], [[treatment]]) == (METRIC, {6: {control.run_id, treatment.run_id}})
+    seeds = arm(TREATMENT, [0.7, 0.8])
+    assert checkpoints_to_pair([control], [seeds])[1] == {6: {control.run_id, seeds[0].run_id}}
+    assert checkpoints_to_pair(arm(CONTROL, [0.7, 0.8]), [seeds])[1] == {}
+
+
+@pytest.mark.parametrize("changes", [{"status": VerdictStatus.INVALID}, {"state": RunState.RUNNING}])
+def test_outputs_of_runs_without_a_test_stay_where_they_are(
+    pair: tuple[JudgedRun, JudgedRun], changes: dict[str, Any]
+) -> None:
+    assert checkpoints_to_pair([pair[0]], [arm(TREATMENT, [0.7], **changes)])[1] == {}
