@@ -7,7 +7,7 @@
 # The answer has a line `<number>:<text>` for each line with a needle, `<number>-<text>` for a frame before it, and
 # `<number>=<text>` for the last lines. Of lines that differ in digits only, the first few are told, and by
 # `<number>+<count>` how many more there are of the one with that number. First of all comes `size <bytes>`; where there
-# is no such file, nothing does.
+# is no such file, nothing does; where the host lacks a program, `lacks <program>`.
 set -u
 export LC_ALL=C
 
@@ -22,6 +22,9 @@ LAST=30
 log=$1 needles=$2
 # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
 case $log in '~' | '~/'*) log=${HOME:?}${log#'~'} ;; esac
+for tool in awk fold grep stat tail wc; do
+    command -v "$tool" >/dev/null || { echo "lacks $tool" && exit; }
+done
 size=$(stat -L -c %s "$log" 2>/dev/null) || exit 0
 echo "size $size"
 

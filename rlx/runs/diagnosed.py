@@ -21,6 +21,7 @@ from rlx.evidence.diagnosis import (
     stalls,
 )
 from rlx.hosts import transport_for
+from rlx.hosts.errors import HostError
 from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
 from rlx.resources import payload_folder
 from rlx.runs.lines import split_lines
@@ -75,7 +76,10 @@ def _diagnose_row(row: Overview) -> Diagnosed:
 
 def _excerpt(place: Place, log: str) -> Excerpt:
     with transport_for(place).stream(Cmd("sh", "-c", _script(), "rlx-diagnose", log, needle_pattern())) as chunks:
-        return read_excerpt(split_lines(chunks))
+        excerpt = read_excerpt(split_lines(chunks))
+    if excerpt.lacks:
+        raise HostError(f"{place.host} has no {excerpt.lacks}, so its logs cannot be searched there", "install it")
+    return excerpt
 
 
 def _findings(row: Overview) -> Iterator[Finding]:

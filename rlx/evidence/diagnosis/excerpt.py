@@ -38,13 +38,14 @@ class LogLine:
 class Excerpt:
     """`lines` by number; `last`: the last lines of the log; `size` in bytes, None where there is no log.
 
-    `more`: by the number of a line, how many lines like it were left out.
+    `more`: by the number of a line, how many lines like it were left out. `lacks`: a program the host would need.
     """
 
     lines: tuple[LogLine, ...] = ()
     more: Mapping[int, int] = field(default_factory=dict)
     last: tuple[LogLine, ...] = ()
     size: int | None = None
+    lacks: str = ""
 
 
 def read_excerpt(records: Iterable[bytes]) -> Excerpt:
@@ -52,10 +53,12 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
     lines: list[LogLine] = []
     last: list[LogLine] = []
     more: dict[int, int] = {}
-    size = None
+    size, lacks = None, ""
     for record in records:
         if size is None and record.startswith(b"size "):
             size = int(record[5:]) if record[5:].isdigit() else None
+        elif size is None and record.startswith(b"lacks "):
+            lacks = record[6:].decode("utf-8", "replace")
         elif (found := _RECORD.match(record)) and found[2] == _MORE:
             more[int(found[1])] = int(found[3]) if found[3].isdigit() else 0
         elif found:
@@ -63,7 +66,7 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
             into += _parts(int(found[1]), found[3], matched=found[2] != _CONTEXT)
     known = {line.number for line in lines if line.matched}
     lines += [replace(line, is_last=True) for line in last if line.number not in known]
-    return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), more, tuple(last), size)
+    return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), more, tuple(last), size, lacks)
 
 
 def clean(text: str) -> tuple[str, str]:

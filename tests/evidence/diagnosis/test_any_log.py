@@ -101,6 +101,18 @@ def test_busybox_says_the_same(case: str, tmp_path: Path) -> None:
     assert sorted(said[0].stdout.splitlines()) == sorted(said[1].stdout.splitlines()) and said[1].stderr == b""
 
 
+def test_a_host_without_grep_says_so(tmp_path: Path) -> None:
+    (tmp_path / "awk").symlink_to("/bin/true")
+    (tmp_path / "fold").symlink_to("/bin/true")
+    script = (payload_folder() / "diagnose.sh").read_text()
+    sh = shutil.which("sh")
+    assert sh is not None
+    said = subprocess.run(
+        [sh, "-c", script, "x", "/tmp", "x"], capture_output=True, env={"PATH": str(tmp_path)}, check=True
+    )
+    assert read_excerpt(said.stdout.splitlines()).lacks == "grep" and said.stderr == b""
+
+
 def test_the_first_cause_by_time_is_the_cause() -> None:
     later = b"OSError: [Errno 28] No space left on device"
     found = explain(b"\n".join([b"ActorDiedError: gone", OOM, later, b""]))
