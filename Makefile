@@ -56,8 +56,8 @@ tmux:
 		echo "      rlx runs without it; only 'rlx attach' then shows the log instead of the session."; \
 	fi
 
-# What only the tests need: other shells, hosts of their own with sshd and Docker, a clock that can be set.
-RIG_TOOLS := busybox:busybox docker.io:dockerd faketime:faketime gcc:gcc openssh-client:ssh openssh-server:sshd
+# What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set.
+RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime gcc:gcc openssh-client:ssh openssh-server:sshd
 rig:
 	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
 	test -n "$$missing" || exit 0; \

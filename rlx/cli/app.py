@@ -23,6 +23,7 @@ from rlx.cli import (
     plan,
     pull,
     recipes,
+    report,
     schema,
     show,
     status,
@@ -89,6 +90,7 @@ _COMMANDS = (
     wait.wait,
     stop.stop,
     compare.compare,
+    report.report,
     pull.pull,
 )
 for command in _COMMANDS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +11,9 @@ import typer
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from rlx.cli.compared import Compared
     from rlx.compare import Comparison
-    from rlx.evidence import JudgedRun
-    from rlx.runs import Index, RunRef
+    from rlx.runs import Index
 
 
 def compare(
@@ -29,6 +29,13 @@ def compare(
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The values by step as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw curves and noise: FILE.png, FILE.svg, or - for the terminal."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page of rlx report on this comparison.")
+    ] = None,
 ) -> None:
     """Compare arms, and say what may be reported.
 
@@ -38,14 +45,24 @@ def compare(
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
     be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
     """
-    from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
     from rlx.cli.home import rlx_home
-    from rlx.cli.output import print_json
+    from rlx.cli.pictures import IN_TERMINAL, check_files
     from rlx.runs import Index
 
-    if as_markdown + as_csv + as_json > 1:
-        raise UsageError("--md, --csv and --json exclude each other", "name one of them")
-    comparison = compare_named(Index(rlx_home()), (control, *treatments), metric, seeds or ())
+    if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
+        raise UsageError("--md, --csv, --json and --plot - exclude each other", "name one of them")
+    check_files(plot, html)
+    index = Index(rlx_home())
+    compared = compare_named(index, (control, *treatments), metric, seeds or ())
+    _print(compared.comparison, as_markdown, as_csv, as_json)
+    _draw(index, compared, plot, html)
+    raise typer.Exit(outcome(compared.comparison, strict))
+
+
+def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
+    from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
+    from rlx.cli.output import print_json
+
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:
@@ -54,55 +71,31 @@ def compare(
         print(markdown_text(comparison), end="")
     else:
         print_terminal(comparison)
-    raise typer.Exit(outcome(comparison, strict))
 
 
-def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int]) -> Comparison:
+def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None) -> None:
+    from rlx.cli.output import narrate
+    from rlx.cli.pictures import IN_TERMINAL, write_page, write_plot
+
+    if plot is not None:
+        write_plot(plot, compared)
+    if html is not None:
+        write_page(html, index, compared)
+    for file in (plot, html):
+        if file is not None and file != IN_TERMINAL:
+            narrate(f"written: {file}")
+
+
+def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int]) -> Compared:
     """The comparison of the arms that the names mean, control first; says on stderr which runs were taken."""
     from rlx.cli.arms import select_arms, selection_notes
+    from rlx.cli.compared import compare_refs
     from rlx.cli.output import narrate
-    from rlx.compare import checkpoints_to_pair
-    from rlx.compare import compare as compare_arms
-    from rlx.runs import items_of
 
     refs = select_arms(index, names, seeds)
     for note in selection_notes(index, names, refs):
         narrate(note)
-    control, *treatments = _judged(index, refs)
-    chosen, wanted = checkpoints_to_pair(control, treatments, metric)
-    items = {
-        step: items_of(
-            index,
-            [ref for arm in refs for ref in arm if ref.run_id in ids],
-            step,
-            chosen,
-            lambda problem: narrate(f"not compared item by item: {problem}"),
-        )
-        for step, ids in wanted.items()
-    }
-    return compare_arms(control, treatments, chosen, items)
-
-
-def _judged(index: Index, refs: Sequence[Sequence[RunRef]]) -> list[list[JudgedRun]]:
-    """The runs of each arm, judged; those of the treatments beside the control run with their seed."""
-    from rlx.cli.output import narrate
-    from rlx.compare import same_seed
-    from rlx.runs.judged import judge_beside, judge_runs
-
-    runs = iter(judge_runs(index, [ref for arm in refs for ref in arm]))
-    control, *treatments = [[next(runs) for _ in arm] for arm in refs]
-    for run in chain(control, *treatments):
-        if run.as_of is not None:
-            end = ", made after its end" if run.state.is_terminal else ""
-            narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
-    return [control, *([judge_beside(same_seed(control, [run])[0], run) for run in arm] for arm in treatments)]
-
-
-def moment(epoch: float) -> str:
-    """A point in time for a person, in the time zone of this machine."""
-    import time
-
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
+    return compare_refs(index, refs, metric)
 
 
 def outcome(comparison: Comparison, strict: bool) -> ExitCode:

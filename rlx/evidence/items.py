@@ -5,7 +5,7 @@ reward function told besides (acc, …). Sources: verl 0.4 to 0.9, trainer/ppo/r
 `_dump_generations`, and `process_validation_metrics`. Lines without `uid` stand in the order of the data, the answers
 to one row together; with the trainer v1, `uid` is `<row>_<session>_<turn>`, and the rows come in random order.
 
-Only digests of the texts are kept: answers may be gigabytes, the scores of a validation are not.
+Only digests of the texts are kept, and the ends of the prompts: answers may be gigabytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ from rlx.evidence.scan import matching_lines
 _MEAN = re.compile(r"val-(?:core|aux)/(.+)/([^/]+)/mean@(\d{1,6})")
 _TURN = re.compile(r"(.+_\d+)_(\d{1,9})")
 _DIGEST_BYTES = 12
+_AGAIN = "#"
+_EXCERPT = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,17 @@ class ItemScores:
 
     The key of an item is the digest of its prompt and its right answer, and a number where the data has both again:
     such items cannot be told apart. `source`: the data source, where the lines name it; None: they do not, and all
-    sources of the validation are in here.
+    sources of the validation are in here. `prompts`: how the prompt of an item begins and ends, by its digest.
     """
 
     step: int
     scores: Mapping[str, tuple[float, ...]]
     source: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def prompt(self, item: str) -> str:
+        """What a person recognises an item by; "" where it is not known."""
+        return self.prompts.get(item.partition(_AGAIN)[0], "")
 
     @property
     def means(self) -> dict[str, float]:
@@ -69,6 +76,7 @@ class _Answer(NamedTuple):
     session: str
     turn: int
     score: float
+    prompt: str
 
 
 def wanted_scores(metric: str) -> Wanted | None:
@@ -92,7 +100,8 @@ def read_items(folder: Path, step: int, metric: str) -> ItemScores | None:
     except OSError:
         return None
     items = _numbered(_by_row(answers, wanted.samples), wanted.samples)
-    return ItemScores(step, items, wanted.source if sources else None) if items else None
+    prompts = {answer.item: answer.prompt for answer in answers}
+    return ItemScores(step, items, wanted.source if sources else None, prompts) if items else None
 
 
 def _read(path: Path, wanted: Wanted) -> tuple[list[_Answer], bool]:
@@ -127,7 +136,14 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
     if score is None or not isinstance(prompt, str):
         return None
     session, turn = _session(line.get("uid"))
-    return _Answer(_digest(prompt, line.get("gts")), session.rpartition("_")[0], session, turn, score)
+    item = _digest(prompt, line.get("gts"))
+    return _Answer(item, session.rpartition("_")[0], session, turn, score, _excerpt(prompt))
+
+
+def _excerpt(prompt: str) -> str:
+    """Its two ends: what is asked stands after what all prompts begin with, and before what all end with."""
+    text = " ".join(prompt.split())
+    return text if len(text) <= 2 * _EXCERPT else f"{text[:_EXCERPT]} … {text[-_EXCERPT:]}"
 
 
 def _session(uid: Any) -> tuple[str, int]:
@@ -178,5 +194,5 @@ def _numbered(rows: Iterator[tuple[str, list[float]]], samples: int) -> dict[str
     for item, scores in rows:
         if len(scores) == samples and all(map(math.isfinite, scores)):
             seen[item] += 1
-            items[item if seen[item] == 1 else f"{item}#{seen[item]}"] = tuple(scores)
+            items[item if seen[item] == 1 else f"{item}{_AGAIN}{seen[item]}"] = tuple(scores)
     return items

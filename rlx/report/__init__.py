@@ -1,0 +1,16 @@
+"""What a comparison looks like: one drawing as SVG, PNG or text, and a page that says everything. Pure: writes nothing.
+
+drawn = picture(comparison, judged_runs)
+svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    html(Report(…))
+
+Only `html` knows words; the others know shapes.
+"""
+
+from rlx.report.layout import scene
+from rlx.report.page import Report, html
+from rlx.report.picture import Picture, picture
+from rlx.report.png import png_bytes
+from rlx.report.svg import svg_file
+from rlx.report.terminal import text_plot
+
+__all__ = ["Picture", "Report", "html", "picture", "png_bytes", "scene", "svg_file", "text_plot"]

@@ -1,0 +1,165 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlx.compare import Comparison, PairedItems
+from rlx.evidence import ItemScores, JudgedRun
+from rlx.evidence.diagnosis import Diagnosis
+from rlx.plan import Finding, Severity
+from rlx.report import tables
+from rlx.report.layout import NARROW, WIDE, scene
+from rlx.report.picture import Picture, arm_word, picture
+from rlx.report.records import log_facts, record_rows
+from rlx.report.svg import style_rules, svg_markup
+from rlx.report.text import shown
+
+_NAME = 80
+SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is to report. `runs` are the control's, then those of each treatment.
+
+    `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
+    item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
+    by run id. `made` is the time of making in words, `made_by` names rlx and its version.
+    """
+
+    runs: Sequence[JudgedRun]
+    comparison: Comparison | None
+    made: str
+    made_by: str
+    problem: str = ""
+    items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+
+
+def html(report: Report) -> str:
+    """The page. Everything that a log, a recipe or a host says is escaped."""
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    folder = files("rlx.report")
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Not only what is in quotes is hostile: some characters no file may hold.
+        finalize=lambda value: shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
+    )
+    environment.filters["name"] = lambda value: shown(value, _NAME)
+    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    return template.render(_content(report), style=_markup(style + style_rules()), signs=SIGNS)
+
+
+def _content(report: Report) -> dict[str, Any]:
+    """Everything that the template names."""
+    drawn = picture(report.comparison, report.runs) if report.comparison else None
+    labels = _labels(report)
+    return {
+        "report": report,
+        "title": _title(report),
+        "comparison": report.comparison,
+        "summary": _summary(report.comparison),
+        "status": _status(report),
+        "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
+        "values": tables.values_table(report.comparison, drawn) if report.comparison and drawn else None,
+        "runs": [_run(run, label, report) for run, label in zip(report.runs, labels, strict=True)],
+        "versions": tables.versions_table(report.runs, labels),
+        "differences": _differences(report.comparison),
+        "items": _items(report),
+        "speed": tables.speed_table(report.comparison) if report.comparison else None,
+    }
+
+
+def _labels(report: Report) -> list[str]:
+    known = {run.run_id: run.label for run in report.comparison.runs} if report.comparison else {}
+    return [known.get(run.run_id, run.name) for run in report.runs]
+
+
+def _title(report: Report) -> str:
+    name = report.runs[0].plan.name
+    if report.comparison is None or not report.comparison.treatments:
+        return f"{name}: {', '.join(dict.fromkeys(run.arm for run in report.runs))}"
+    treatments = ", ".join(arm.label for arm in report.comparison.treatments)
+    return f"{name}: {treatments} against {report.comparison.control.label}"
+
+
+def _status(report: Report) -> tuple[str, str]:
+    """(class, words): what may be done with the numbers, in a few words."""
+    found = report.comparison
+    if found is None:
+        return "invalid", "no result"
+    if any(run.struck for run in found.runs) or any(contrast.errors for contrast in found.contrasts):
+        return "invalid", "no result: not to be reported"
+    if found.interim:
+        return "incomplete", "interim: not every run has ended"
+    if not found.verified:
+        words = sorted({arm_word(arm) for arm in found.arms} - {""})
+        return "unverified", f"{', '.join(words)}: to be reported with that word"
+    return "valid", "may be reported"
+
+
+def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:
+    """Each contrast with the findings that its sentences have not said already."""
+    contrasts = comparison.contrasts if comparison else ()
+    return [(each, [found for found in each.findings if not _is_said(found, each.sentences)]) for each in contrasts]
+
+
+def _is_said(finding: Finding, sentences: Sequence[str]) -> bool:
+    return finding.severity is Severity.NOTE and any(finding.message in sentence for sentence in sentences)
+
+
+def _charts(drawn: Picture) -> list[tuple[str, Any]]:
+    """The drawing twice, for wide and for narrow windows: one that shrinks cannot be read."""
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    return [(name, _markup(svg_markup(scene(drawn, width), name))) for name, width in sizes]
+
+
+def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
+    records, more = record_rows(run)
+    return {
+        "run": run,
+        "label": label,
+        "status": run.verdict.status.value,
+        "findings": run.verdict.findings,
+        "records": records,
+        "more_records": more,
+        "facts": log_facts(run.evidence),
+        "diagnosis": report.diagnoses.get(run.run_id),
+    }
+
+
+def _differences(comparison: Comparison | None) -> list[tuple[Any, list[tables.Table]]]:
+    if comparison is None:
+        return []
+    label = comparison.control.label
+    return [(contrast, tables.difference_tables(contrast, label)) for contrast in comparison.contrasts]
+
+
+def _items(report: Report) -> list[tables.Table]:
+    """One table for each contrast whose test is paired."""
+    if report.comparison is None:
+        return []
+    labels = {run.run_id: run.label for run in report.comparison.runs}
+    return [
+        tables.items_table(found[control], found[treatment], (labels[control], labels[treatment]))
+        for contrast in report.comparison.contrasts
+        if isinstance(contrast.test, PairedItems) and contrast.step is not None
+        for found in [report.items[contrast.step]]
+        for control, treatment in [contrast.checkpoints]
+    ]
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)

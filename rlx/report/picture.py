@@ -1,0 +1,136 @@
+"""What a comparison looks like, as values: curves with intervals, noise planned and applied. Knows no pixel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlx.compare import ComparedArm, ComparedRun, Comparison
+from rlx.compare.items import are_counts, why_not_binary
+from rlx.compare.proportions import wilson_interval
+from rlx.evidence import JudgedRun, VerdictStatus
+from rlx.evidence.metrics import data_sources
+from rlx.report.noise import NoiseTrack, noise_track
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One validation; `low` and `high` bound its 95 % interval, None where the values allow none."""
+
+    step: int
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The validations of one arm. `word` is its verdict, or its state while it goes on; "" for a valid arm.
+
+    `struck`: its numbers are no result, so it is drawn as such and carries the word. `seeds` are the series of its
+    runs where there are several; `points` are then their means.
+    """
+
+    label: str
+    word: str
+    struck: bool
+    points: tuple[CurvePoint, ...]
+    seeds: tuple[Mapping[int, float], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The label with the word, which must be seen before the number."""
+        return f"{self.label} ({self.word})" if self.word else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """`noise[i]` belongs to `curves[i]`; None for an arm that has nothing to do with noise.
+
+    `intervals` says what the bands are, in words; "" where there are none.
+    """
+
+    metric: str
+    is_share: bool
+    interim: bool
+    curves: tuple[Curve, ...]
+    noise: tuple[NoiseTrack | None, ...]
+    intervals: str
+
+    @property
+    def has_noise(self) -> bool:
+        return any(track is not None for track in self.noise)
+
+    def value_text(self, value: float) -> str:
+        return f"{100 * value:.2f} %" if self.is_share else f"{value:.5g}"
+
+    def bound_text(self, value: float) -> str:
+        """A bound of an interval: a digit less than its value."""
+        return f"{100 * value:.1f}" if self.is_share else f"{value:.4g}"
+
+
+def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
+    """The picture of a comparison. `judged` are its runs with their evidence, in any order."""
+    evidence = {run.run_id: run for run in judged}
+    counts = [_item_count(arm, comparison.metric, evidence) for arm in comparison.arms]
+    return Picture(
+        metric=comparison.metric,
+        is_share=comparison.is_share,
+        interim=comparison.interim,
+        curves=tuple(_curve(arm, n) for arm, n in zip(comparison.arms, counts, strict=True)),
+        noise=tuple(noise_track([evidence[run.run_id] for run in arm.runs]) for arm in comparison.arms),
+        intervals=_intervals(comparison.arms, counts),
+    )
+
+
+def word_of(run: ComparedRun) -> str:
+    """What must be read before a number of this run; "" where nothing qualifies it."""
+    if not run.finished and not run.struck:
+        return run.state.value
+    return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.status.value
+
+
+def arm_word(arm: ComparedArm) -> str:
+    """The word of the run that strikes the arm, else the first of any of its runs."""
+    runs = sorted(arm.runs, key=lambda run: not run.struck)
+    return next((word for run in runs if (word := word_of(run))), "")
+
+
+def _curve(arm: ComparedArm, n: int | None) -> Curve:
+    several = len(arm.runs) > 1
+    points = _seed_points(arm) if several else _item_points(arm.series, n)
+    seeds = tuple(run.series for run in arm.runs) if several else ()
+    return Curve(arm.label, arm_word(arm), arm.struck, tuple(points), seeds)
+
+
+def _item_points(series: Mapping[int, float], n: int | None) -> Iterator[CurvePoint]:
+    for step, value in series.items():
+        yield CurvePoint(step, value, *((None, None) if n is None else wilson_interval(round(value * n), n)))
+
+
+def _seed_points(arm: ComparedArm) -> Iterator[CurvePoint]:
+    """Student's interval of the mean over the runs of an arm."""
+    from scipy import stats
+
+    runs = len(arm.runs)
+    factor = float(stats.t.ppf(0.975, runs - 1)) / math.sqrt(runs)
+    for step, value in arm.series.items():
+        half = factor * arm.spread[step]
+        yield CurvePoint(step, value, value - half, value + half)
+
+
+def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:
+    """n of a single run whose values are shares of right answers out of n, else None."""
+    run, n = arm.runs[0], arm.runs[0].items.n
+    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence)))
+    return n if n and len(arm.runs) == 1 and not why_not and are_counts(run.series.values(), n) else None
+
+
+def _intervals(arms: Sequence[ComparedArm], counts: Sequence[int | None]) -> str:
+    """What the bands are, in words."""
+    sizes = sorted({n for n in counts if n})
+    seeds = sorted({len(arm.runs) for arm in arms if len(arm.runs) > 1})
+    items = f"over {' and '.join(map(str, sizes))} items (Wilson)" if sizes else ""
+    runs = f"over {' and '.join(map(str, seeds))} seeds (Student's t)" if seeds else ""
+    return f"bands: 95 % intervals {'; '.join(filter(None, (items, runs)))}" if items or runs else ""

@@ -1,0 +1,165 @@
+"""The tables of a report: values by step, what differs, versions, items, speed. Cells know whether they are struck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlx.compare import ComparedArm, Comparison, Contrast
+from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.findings import brief
+from rlx.compare.unit import Unit
+from rlx.evidence import ItemScores, JudgedRun
+from rlx.report.picture import Picture, arm_word
+
+_MOST_ITEMS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`struck` is the word that says why the number is no result; `aside` is said smaller."""
+
+    text: str
+    aside: str = ""
+    struck: str = ""
+    differs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`rows` hold a heading and as many cells as there are `columns`. `more` counts what was left out."""
+
+    caption: str
+    corner: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    more: int = 0
+
+
+def values_table(comparison: Comparison, drawn: Picture) -> Table:
+    """One row a validated step, and each arm's peak, which decides nothing."""
+    points = [{point.step: point for point in curve.points} for curve in drawn.curves]
+    unit = Unit(comparison.is_share)
+    rows = []
+    for row in comparison.steps:
+        cells = [
+            Cell("") if (point := by_step.get(row.step)) is None else _value(drawn, arm, point)
+            for arm, by_step in zip(comparison.arms, points, strict=True)
+        ]
+        rows.append((str(row.step), (*cells, *_differences(comparison, row.values, unit))))
+    blanks = tuple(Cell("") for _ in comparison.treatments)
+    peaks = tuple(_peak(drawn, arm) for arm in comparison.arms)
+    rows.append(("peak (decides nothing)", (*peaks, *blanks)))
+    names = tuple(f"{arm.label} − {comparison.control.label}" for arm in comparison.treatments)
+    unit_name = " in points" if comparison.is_share else ""
+    caption = f"{comparison.metric} by training step, with 95 % intervals; differences{unit_name}"
+    return Table(caption, "step", tuple(curve.name for curve in drawn.curves) + names, tuple(rows))
+
+
+def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
+    bounds = "" if point.low is None else f"{drawn.bound_text(point.low)} to {drawn.bound_text(point.high)}"
+    return Cell(drawn.value_text(point.value), bounds, _struck(arm))
+
+
+def _differences(comparison: Comparison, values: Sequence[float | None], unit: Unit) -> Iterator[Cell]:
+    control = values[0]
+    for arm, value in zip(comparison.treatments, values[1:], strict=True):
+        text = "" if value is None or control is None else unit.signed(value - control)
+        yield Cell(text, struck=_struck(arm) or _struck(comparison.control))
+
+
+def _peak(drawn: Picture, arm: ComparedArm) -> Cell:
+    if arm.peak is None:
+        return Cell("")
+    return Cell(drawn.value_text(arm.peak.value), f"at step {arm.peak.step}", _struck(arm))
+
+
+def _struck(arm: ComparedArm) -> str:
+    return arm_word(arm) if arm.struck else ""
+
+
+def difference_tables(contrast: Contrast, control: str) -> list[Table]:
+    """The declared treatment, and everything else that differs with what it is about."""
+    parts = (
+        (f"Declared treatment of {contrast.treatment}", [each for each in contrast.differences if each.declared]),
+        ("What else differs", [each for each in contrast.differences if not each.declared]),
+    )
+    return [
+        Table(caption, "key", (control, contrast.treatment, "about"), tuple(map(_difference, found)))
+        for caption, found in parts
+        if found
+    ]
+
+
+def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
+    return each.key, (Cell(brief(each.control, 200)), Cell(brief(each.treatment, 200)), Cell(each.area.value))
+
+
+def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
+    """What each run found on its host when it started; first what differs between them."""
+    facts = [dict(_facts(run.provenance)) for run in runs]
+    names = sorted({name for known in facts for name in known})
+    rows = []
+    for name in names:
+        values = [known.get(name, "") for known in facts]
+        # A run that recorded nothing differs in nothing.
+        differs = len({value for value in values if value}) > 1
+        rows.append((not differs, name, tuple(Cell(value, differs=differs) for value in values)))
+    ordered = tuple((name, cells) for _, name, cells in sorted(rows, key=lambda row: row[:2]))
+    return Table("Versions and code, as each run found them when it started", "what", tuple(labels), ordered)
+
+
+_SECTIONS = {"packages": "", "ascend": "ascend ", "commits": "commit of ", "changes": "uncommitted changes of "}
+_SINGLE = ("python", "platform", "image", "git_commit")
+
+
+def _facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in _SINGLE:
+        if provenance.get(name):
+            yield name.replace("_", " "), brief(provenance[name], 120)
+    for section, word in _SECTIONS.items():
+        found = provenance.get(section)
+        if isinstance(found, Mapping):
+            yield from ((f"{word}{name}", brief(value, 120)) for name, value in found.items() if value)
+
+
+def speed_table(comparison: Comparison) -> Table | None:
+    """How fast each run was; None where no run logged it."""
+    rows = tuple(
+        (
+            run.label,
+            (
+                _number(run.seconds_per_step, ".3g"),
+                _number(run.tokens_per_second, ",.0f"),
+                _number(run.training_seconds and run.training_seconds / 60, ".3g"),
+            ),
+        )
+        for run in comparison.runs
+    )
+    if all(cell.text == "–" for _, cells in rows for cell in cells):
+        return None
+    columns = ("seconds a step", "tokens a second", "minutes of all steps")
+    return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
+
+
+def _number(value: float | None, form: str) -> Cell:
+    return Cell("–" if value is None else format(value, form))
+
+
+def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:
+    """The items whose mean score changed, the largest changes first."""
+    left, right = control.means, treatment.means
+    changed = [key for key in left.keys() & right.keys() if left[key] != right[key]]
+    changed.sort(key=lambda key: (-abs(right[key] - left[key]), right[key] - left[key], key))
+    better = sum(right[key] > left[key] for key in changed)
+    both = len(left.keys() & right.keys())
+    caption = (
+        f"Step {control.step}: of {both} items that both answered, {better} better and {len(changed) - better} worse "
+        f"with {labels[1]}, {both - len(changed)} the same"
+    )
+    rows = tuple(
+        (control.prompt(key) or key, (Cell(f"{left[key]:.4g}"), Cell(f"{right[key]:.4g}")))
+        for key in changed[:_MOST_ITEMS]
+    )
+    return Table(caption, "item", labels, rows, more=max(0, len(changed) - _MOST_ITEMS))

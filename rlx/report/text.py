@@ -1,0 +1,25 @@
+"""What logs and hosts say, made safe to show: escaping is the writer's work, this is about what cannot be escaped."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import accumulate
+
+# No character of XML 1.0, or one that turns the direction of writing round for what follows it.
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def shown(value: object, limit: int = 2000) -> str:
+    """The value as text of at most `limit` characters that any HTML or SVG file may hold."""
+    text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def cut(text: str, cells: int) -> str:
+    """The text on one line of at most so many cells of a terminal."""
+    line = " ".join(shown(text).split())
+    ends = list(accumulate(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line))
+    if not ends or ends[-1] <= cells:
+        return line
+    return f"{line[: sum(end < cells for end in ends)]}…"

@@ -1,0 +1,145 @@
+"""`rlx report` and the pictures of `rlx compare`, on run directories as rlx leaves them."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.support import rlx
+from tests.conftest import CASES, REPOSITORY
+
+PAIR = CASES / "pairs" / "tiny-cpu"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands are typed in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def pair() -> dict[str, Path]:
+    """The run directories of a recorded pair by arm, in the root of this test."""
+    root = Path(os.environ["RLX_ROOT"])
+    for recorded in PAIR.glob("tiny-cpu-*"):
+        run = root / "runs" / recorded.name
+        shutil.copytree(recorded, run)
+        (run / "manifest.json").write_text((run / "manifest.json").read_text().replace("/root/rlx", str(root)))
+        (run / "attempts/1/state/started").touch()
+        (run / "latest").symlink_to("attempts/1")
+    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}
+
+
+def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
+    done = rlx("report")
+    assert (done.stdout, done.stderr) == ("report.html\n", "")
+    page = html.unescape((here / "report.html").read_text())
+    assert "<title>tiny-cpu: aqn against baseline</title>" in page
+    (contrast,) = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)["contrasts"]
+    for sentence in contrast["sentences"]:
+        assert sentence in page
+    assert "Step 20: of 100 items that both answered, 0 better and 1 worse with aqn, 99 the same" in page
+
+
+def test_the_control_named_first_is_the_control(here: Path) -> None:
+    rlx("report", "aqn", "baseline", "-o", "other.html")
+    assert "<title>tiny-cpu: baseline against aqn</title>" in (here / "other.html").read_text()
+
+
+def test_report_of_one_run(here: Path) -> None:
+    rlx("report", "aqn")
+    assert "<title>tiny-cpu: aqn</title>" in (here / "report.html").read_text()
+
+
+def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path]) -> None:
+    attempt = pair["baseline"] / "attempts/1"
+    for path in (attempt / "metrics.jsonl", attempt / "log"):
+        path.unlink()
+    shutil.copy(CASES / "logs/failed-missing-data/log", attempt / "log")
+    (attempt / "state/exit").write_text("1 leader 1700000000 100\n")
+    rlx("report", "baseline")
+    page = html.unescape((here / "report.html").read_text())
+    assert "What the log says of its end" in page
+    assert "FileNotFoundError" in page
+    assert "RLX801" in page
+
+
+def test_page_beside_the_answer(here: Path) -> None:
+    answer = json.loads(rlx("compare", "baseline", "aqn", "--json", "--html", "page.html", "--plot", "p.svg").stdout)
+    assert answer["metric"] in (here / "page.html").read_text()
+    assert ElementTree.parse(here / "p.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_plot_as_png(here: Path) -> None:
+    assert "written: p.png" in rlx("compare", "baseline", "aqn", "--plot", "p.png").stderr
+    assert (here / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_in_the_terminal() -> None:
+    text = rlx("compare", "baseline", "aqn", "--plot", "-").stdout
+    assert "  ● baseline\n  ■ aqn\n" in text
+    assert "noise sigma" in text
+    assert "\x1b" not in text
+    assert max(map(len, text[text.index("●") :].splitlines())) <= 80
+
+
+def test_colours_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[34m  ● \x1b[0mbaseline" in rlx("compare", "baseline", "aqn", "--plot", "-").stdout
+
+
+def test_a_report_replaces_a_report_and_nothing_else(here: Path) -> None:
+    rlx("report")
+    rlx("report")
+    mine = here / "thesis.html"
+    mine.write_text("<p>years of work")
+    done = rlx("report", "-o", "thesis.html", code=1)
+    assert "thesis.html exists, and rlx has not made it" in done.stderr
+    assert mine.read_text() == "<p>years of work"
+    assert not [path for path in here.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.svg"])
+def test_a_plot_replaces_a_plot_and_nothing_else(here: Path, name: str) -> None:
+    for _ in range(2):
+        rlx("compare", "baseline", "aqn", "--plot", name)
+    (here / name).write_bytes(b"not of rlx")
+    rlx("compare", "baseline", "aqn", "--plot", name, code=1)
+    assert (here / name).read_bytes() == b"not of rlx"
+
+
+def test_a_link_stays_a_link(here: Path) -> None:
+    rlx("report", "-o", "real.html")
+    (here / "link.html").symlink_to("real.html")
+    (here / "real.html").chmod(0o640)
+    rlx("report", "-o", "link.html")
+    assert (here / "link.html").is_symlink()
+    assert (here / "real.html").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("report", "-o", "."), 1, "is a folder"),
+        (("report", "-o", "none/report.html"), 1, "there is no such folder"),
+        (("report", "nobody"), 12, "no run is called 'nobody'"),
+        (("report", "--seed", "7"), 12, "no such run with seed 7"),
+        (("compare", "baseline", "aqn", "--plot", "p.pdf"), 2, "rlx draws .png and .svg"),
+        (("compare", "baseline", "aqn", "--plot", "-", "--json"), 2, "exclude each other"),
+    ],
+)
+def test_what_cannot_be_written_is_said_with_a_fix(arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = rlx(*arguments, code=code)
+    assert said in done.stderr and "fix: " in done.stderr
