@@ -107,3 +107,11 @@ def test_one_run_is_not_compared_with_itself(runs_of: RunsOf) -> None:
     runs_of(CONTROL)
     with pytest.raises(UsageError, match="is named twice"):
         compare("baseline", ["gsm8k-baseline-s1"])
+
+
+def test_every_number_of_a_struck_arm_is_struck_its_speed_too(runs_of: RunsOf, say: Said) -> None:
+    runs_of(CONTROL, SILENT)
+    table = [line.split(" | ") for line in say("baseline", "aqn", as_markdown=True)[1].splitlines() if line[:1] == "|"]
+    cells = [cell.strip(" |") for row in table[2:] for cell in row[2:]]
+    assert any("1" in cell for cell in cells)
+    assert all(cell.startswith("~~") for cell in cells if cell)
