@@ -48,11 +48,13 @@ def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
 
 def one_run_twice(pair: Pair) -> Iterator[Finding]:
     """Two runs of which one cannot be held against the other, nor be another sample."""
-    for one, two in pair.copies:
+    if pair.copies:
+        (one, two), *others = pair.copies
+        more = f", and so are {len(others)} more pairs" if others else ""
         yield Finding(
             "RLX901",
             Severity.ERROR,
-            f"{one} and {two} are one run: their logs are the same",
+            f"{one} and {two} are one run: their logs are the same{more}",
             "rlx status -v says where each comes from; take in the log of the other run",
         )
 

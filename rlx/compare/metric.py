@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
@@ -24,6 +24,16 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
         )
     raise RlxError(
         "no validation metric in any of these logs yet", "rlx wait, then compare again", ExitCode.NOT_FINISHED
+    )
+
+
+def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
+    """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
+    kind, _, rest = metric.partition("/")
+    statistic = "/".join(rest.split("/")[-2:])
+    logged = {key for run in runs for values in run.evidence.metrics.values() for key in values}
+    return sorted(
+        key for key in logged if key.startswith(f"{kind}/") and key.endswith(f"/{statistic}") and key != metric
     )
 
 

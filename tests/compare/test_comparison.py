@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.compare import Comparison
+from rlx.compare import Comparison, other_sources
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
@@ -257,3 +257,8 @@ def test_values_after_the_last_common_step_are_named(control: JudgedRun, treated
     said = only(one_run_each(control, [lost])).sentences
     assert "later values are not compared: baseline has them up to step 116" in said
     assert not any("later values" in each for each in only(one_run_each(control, [treated()])).sentences)
+
+
+def test_other_data_sources_are_known(control_builder: Build) -> None:
+    runs = [control_builder(more_metrics={"val-core/math/acc/mean@1": 0.3, "val-aux/gsm8k/score/mean@1": 0.5})]
+    assert other_sources(runs, "val-core/gsm8k/acc/mean@1") == ["val-core/math/acc/mean@1"]
