@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, UsageError
+from tests.cli.support import rlx
 from tests.compare.conftest import Said
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
 
@@ -115,3 +117,14 @@ def test_every_number_of_a_struck_arm_is_struck_its_speed_too(runs_of: RunsOf, s
     cells = [cell.strip(" |") for row in table[2:] for cell in row[2:]]
     assert any("1" in cell for cell in cells)
     assert all(cell.startswith("~~") for cell in cells if cell)
+
+
+def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) -> None:
+    metric = "val-core/<script>\x1b[31m\nx/acc/mean@1"
+    for arm, last in (("one", 0.5), ("two", 0.25)):
+        log = tmp_path / f"{arm}.jsonl"
+        log.write_text("".join(json.dumps({"step": step, "data": {metric: last * step}}) + "\n" for step in (1, 2)))
+        rlx("import", str(log), "--name", "old", "--arm", arm)
+    done = rlx("compare", "one", "two", "--md").stdout
+    assert done.startswith("**val-core/&lt;script>") and "x/acc/mean@1**\n\n| step |" in done
+    assert "\x1b" not in done and "<" not in done
