@@ -126,7 +126,8 @@ def _seed_points(arm: ComparedArm) -> Iterator[CurvePoint]:
     factor = float(stats.t.ppf(0.975, runs - 1)) / math.sqrt(runs)
     for step, value in arm.series.items():
         half = factor * arm.spread[step]
-        yield CurvePoint(step, value, value - half, value + half)
+        # Equal values of all runs, as before training, bound nothing.
+        yield CurvePoint(step, value, *((value - half, value + half) if half else (None, None)))
 
 
 def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:
