@@ -15,6 +15,7 @@ from rlx.evidence.timeline import Timeline, disagreements, drop_after
 from rlx.evidence.values import (
     ROLLOUT,
     VALIDATION,
+    Announcement,
     Disagreement,
     Evidence,
     NoiseEvent,
@@ -59,6 +60,9 @@ class _Attempt:
     restarts: list[Restart]
     disagreements: list[Disagreement]
     answers: Mapping[int, int]
+    announced: tuple[Announcement, ...]
+    nul_bytes: int
+    torn: str
 
 
 def _read_attempt(number: int, folder: Path) -> _Attempt:
@@ -99,6 +103,10 @@ def _merge(
         restarts=console.restarts or file.restarts,
         disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
         answers=answers,
+        announced=tuple(parser.noise_lines.announced),
+        nul_bytes=parser.nul_bytes,
+        # What the console lost, the file has.
+        torn=parser.torn if not file.steps else "",
     )
 
 
@@ -128,6 +136,9 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
         attempts=len(attempts),
         answers=answers,
+        announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
+        nul_bytes=sum(attempt.nul_bytes for attempt in attempts),
+        torn=next((attempt.torn for attempt in reversed(attempts) if attempt.torn), ""),
     )
 
 

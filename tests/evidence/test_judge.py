@@ -147,8 +147,20 @@ def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
     evidence = healthy()
     odd = replace(evidence, metrics={**evidence.metrics, 10: {**evidence.metrics[10], METRIC: 0.123456}})
     assert verdict(odd) == ("valid", ["RLX708"])
-    several = {**odd.metrics, 20: {**odd.metrics[20], "val-core/b/acc/mean@1": 0.5}}
-    assert verdict(replace(odd, metrics=several)) == ("valid", ["RLX711"])
+
+
+def with_second_source(value: float, first: float) -> Evidence:
+    evidence = healthy()
+    at_end = {**evidence.metrics[20], METRIC: first, "val-core/b/acc/mean@1": value}
+    return replace(evidence, metrics={**evidence.metrics, 20: at_end})
+
+
+def test_values_of_several_sources_must_fit_one_split_of_the_rows() -> None:
+    """100 rows: 1/3 and 1/7 may be of 30 and 70; 1/61 and 1/59 take 120; 0.123456 fits no number of rows."""
+    assert verdict(with_second_source(1 / 3, 10 / 70)) == ("valid", ["RLX711"])
+    assert verdict(with_second_source(0.5, 0.5)) == ("valid", ["RLX711"])
+    assert verdict(with_second_source(1 / 61, 1 / 59)) == ("valid", ["RLX711", "RLX708"])
+    assert verdict(with_second_source(0.1234567, 0.5)) == ("valid", ["RLX711", "RLX708"])
 
 
 def test_three_printed_decimals_are_fractions_too() -> None:
