@@ -15,6 +15,7 @@ from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read import read_evidence, read_log
 from rlx.evidence.records import conflicts, overlaps
 from rlx.evidence.scan import MAX_LINE_BYTES
+from rlx.evidence.schedule import training_steps
 from rlx.evidence.settings import settings_of, settings_of_config
 from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.values import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
@@ -46,4 +47,5 @@ __all__ = [
     "series",
     "settings_of",
     "settings_of_config",
+    "training_steps",
 ]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rlx.evidence.values import Announcement, NoiseEvent
 
-NEEDLES = (b"e injection", b"pplied noise", b"[AQN")
+NEEDLES = (b"e injection", b"pplied noise", b"AQN")
 
 
 class Context(NamedTuple):
@@ -42,7 +42,7 @@ CLEAN, NOISY = "clean", "noisy"
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """One wording: the commit that introduced it, a sample, and what rlx reads from it (None: nothing)."""
+    """One wording: the commit that introduced it, if any, a sample, and what rlx reads from it (None: nothing)."""
 
     commit: str
     sample: str
@@ -111,6 +111,8 @@ WORDINGS = (
     Wording("cfb21db5", "[AQN] Cached 57 clean layer weights (171.0 KB) for restore-before-noise", None),
     Wording("cfb21db5", "[AQN-Fix] Restored 57 layers to clean weights (step 5, LoRA-only sync)", Weights(CLEAN, 57)),
     Wording("cfb21db5", "[AQN] Cannot restore - no clean weights cached", Weights(NOISY)),
+    Wording("", "AQN: step=20 stage=4 sigma=5.000e-04 tensors=4", Announcement(None, 0.0005)),
+    Wording("", "AQN with sigma=e-", None),
     Wording("cfb21db5", "[RayPPOTrainer] Noise injection initialized: 9 stages, 29 total steps", None),
     Wording("cfb21db5", "[RayPPOTrainer] Noise injection config passed to rollout: enabled=True, stages=9", None),
 )
@@ -127,6 +129,8 @@ _EPOCH_AWARE = re.compile(r"\[AQN-EpochAware\] step=(\d{1,9}) \(.{1,60}\), sigma
 _FULL_SYNC = re.compile(r"\[AQN-Fix\] Full weight sync path")
 _RESTORED = re.compile(r"\[AQN-Fix\] Restored (\d{1,9}) layers to clean weights")
 _NOT_RESTORED = re.compile(r"\[AQN\] Cannot restore - no clean weights cached")
+_KNOWN = re.compile(r"\[AQN|Applied noise|Noise injection")
+_ANY_SIGMA = re.compile(r"\bAQN\b[^'\"`]{0,200}\bsigma=([\d.eE+-]{1,30})")
 _PER_LAYER = "SRDD-guided"
 _FOLDED = re.compile(r"\[repeated \d+x")
 # A line begins there, or after what Ray, a logger or a progress bar put before it. Whoever quotes or tells of such a
@@ -146,7 +150,13 @@ def read_aqn_line(line: str) -> Said:
     if match := _at_begin(_APPLYING, line) or _at_begin(_EPOCH_AWARE, line):
         sigma = _sigma(match[2])
         return None if sigma is None else Announcement(_step(match[1]), sigma, match.re is _EPOCH_AWARE)
-    return _weights(line)
+    return _weights(line) or _unknown(line)
+
+
+def _unknown(line: str) -> Announcement | None:
+    """Whoever puts noise in by code of their own words it as they like. That is no evidence, but no silence either."""
+    match = None if _KNOWN.search(line) else _ANY_SIGMA.search(line)
+    return Announcement(None, sigma) if match and (sigma := _sigma(match[1])) else None
 
 
 def _weights(line: str) -> Weights | None:

@@ -15,6 +15,7 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     """For an arm that was planned without noise."""
     noisy = [event for event in evidence.noise if event.is_noisy]
     if not noisy:
+        yield from _only_announced(evidence)
         return
     steps = [event.step for event in noisy if event.step is not None]
     yield invalid(
@@ -24,6 +25,19 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
         "does its recipe, or a payload left from another arm, switch AQN on?",
         min(steps, default=None),
     )
+
+
+def _only_announced(evidence: Evidence) -> Iterator[Charge]:
+    """Somebody meant to add noise: a fork that fails to, or code that says it in words of its own."""
+    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0]
+    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
+    if sigmas or without_layers:
+        what = f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers"
+        yield unverified(
+            "RLX619",
+            f"this arm was planned without noise, and its log announces {what}, with no line that says it was added",
+            "does its recipe, or a payload left from another arm, switch AQN on?",
+        )
 
 
 def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:

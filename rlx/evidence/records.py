@@ -51,14 +51,12 @@ def conflict_charges(found: Sequence[Disagreement]) -> Iterator[Charge]:
     for sources in dict.fromkeys(each.sources for each in found):
         own = [each for each in found if each.sources == sources]
         first = [each for each in own if each.key == own[0].key]
-        values = "; ".join(
-            f"{each.values[0]:.4g} and {each.values[1]:.4g} at step {each.step}" for each in first[-_SHOWN:]
-        )
+        steps = f" at {at_steps(each.step for each in first)}, the last" if len(first) > _SHOWN else ""
         yield unverified(
             "RLX715",
             f"conflicting records: {sources[0]} and {sources[1]} both claim to be this run and differ in "
-            f"{counted(len(own), 'value')}; {first[0].key} at {at_steps(each.step for each in first)}: {values}",
-            "find out which one is right; import the other under another --name, --arm or --seed",
+            f"{counted(len(own), 'value')}; {first[0].key}{steps}: {'; '.join(map(_both, first[-_SHOWN:]))}",
+            "find out which one is right, and remove the run directory of the other (rlx status -v)",
             first[0].step,
         )
 

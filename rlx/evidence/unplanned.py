@@ -25,8 +25,9 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED)
     charges += precision.charges(evidence.settings)
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
-    worst = charges[0]
-    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {reached(evidence, expectations)}"
+    worst, far = charges[0], reached(evidence, expectations)
+    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"
+    sentence += "" if far in sentence else f"; {far}"
     return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, "?")
 
 

@@ -53,7 +53,7 @@ class NoiseEvent:
 class Announcement(NamedTuple):
     """A process said, before a sync, which noise was due. That is no evidence of any. `step` as in NoiseEvent."""
 
-    step: int
+    step: int | None
     sigma: float
     epoch_aware: bool = False
 

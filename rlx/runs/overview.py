@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series
+from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
 from rlx.runs.judged import judge_observed, look
 from rlx.runs.observe import Observation
 
@@ -78,8 +78,8 @@ def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Over
 
 def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     evidence = judged.evidence
-    done = max((step for step, values in evidence.metrics.items() if _STEP_TIME in values), default=0)
-    total = evidence.totals.total_steps or judged.plan.expectations.total_steps
+    done = max(training_steps(evidence), default=0)
+    total = evidence.total_steps or judged.plan.expectations.total_steps
     pace = _pace(evidence)
     metric = core_metric(evidence, judged.plan.expectations)
     values = series(evidence, metric) if metric else {}

@@ -1,6 +1,6 @@
 """Folders of evidence and the verdict they must lead to.
 
-`case.json`: arm, state, settings of the back-end, and either a recorded run and maybe an edit, or the log of another
+`case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an edit, or the log of another
 case (`log_of`) with patterns that are replaced in it (`replace`).
 """
 
@@ -56,7 +56,8 @@ def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
     case = json.loads((folder / "case.json").read_text())
     dirs = attempts(folder, case, tmp_path)
     where = folder if (folder / "expectations.json").exists() else dirs[0]
-    expectations = from_jsonable(Expectations, json.loads((where / "expectations.json").read_text()))
+    promised = json.loads((where / "expectations.json").read_text()) | case.get("promised", {})
+    expectations = from_jsonable(Expectations, promised)
     evidence = replace(read_evidence(dirs), settings=case.get("settings", {}))
     return judge(evidence, expectations, RunState(case["state"]), arm=case["arm"]), evidence
 

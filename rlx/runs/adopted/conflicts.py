@@ -17,10 +17,13 @@ def conflicts_of(run_dir: Path, evidence: Evidence) -> tuple[Disagreement, ...]:
     if source is None or manifest is None:
         return ()
     found = list(_within(run_dir, source))
-    for other in _namesakes(run_dir, manifest):
-        # Both of them tell it in the same words.
-        pair = sorted([(run_dir, evidence), (other, read_evidence(RunPaths(other).attempts))], key=lambda each: each[0])
-        found += conflicts(dict(zip(_labels(*(folder for folder, _ in pair)), (own for _, own in pair), strict=True)))
+    for other, known in _namesakes(run_dir, manifest):
+        # Both of them tell it in the same words, the earlier one first.
+        records = [(run_dir, evidence), (other, read_evidence(RunPaths(other).attempts))]
+        if (known.created_epoch, known.run_id) < (manifest.created_epoch, manifest.run_id):
+            records.reverse()
+        labels = _labels(*(folder for folder, _ in records))
+        found += conflicts(dict(zip(labels, (own for _, own in records), strict=True)))
     return tuple(found)
 
 
@@ -33,12 +36,12 @@ def _within(run_dir: Path, source: Source) -> tuple[Disagreement, ...]:
     return overlaps({label: read_evidence([attempt]) for label, attempt in zip(labels, attempts, strict=True)})
 
 
-def _namesakes(run_dir: Path, manifest: Manifest) -> Iterator[Path]:
+def _namesakes(run_dir: Path, manifest: Manifest) -> Iterator[tuple[Path, Manifest]]:
     claim = (manifest.plan.name, manifest.plan.arm, manifest.plan.seed)
     for other in run_dir.parent.glob(f"{manifest.plan.run_name}-[0-9]*"):
         known = read_manifest(other) if other != run_dir else None
         if known is not None and (known.plan.name, known.plan.arm, known.plan.seed) == claim:
-            yield other
+            yield other, known
 
 
 def _labels(one: Path, other: Path) -> tuple[str, str]:

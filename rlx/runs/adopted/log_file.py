@@ -53,7 +53,8 @@ def _chunks(head: bytes, rest: BinaryIO) -> Iterator[bytes]:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """The text of a file, unpacked if it is gzipped. What goes wrong while it is read is told by the file's name."""
     if path.is_dir():
-        raise RlxError(f"{path} is a directory", f"name the logs in it, as in {path}/*.log")
+        inside = "attempts/*/log" if (path / "attempts").is_dir() else "*.log"
+        raise RlxError(f"{path} is a directory", f"name the logs in it, as in {path}/{inside}")
     if path.exists() and not path.is_file():
         raise RlxError(f"{path} is no file", "name a console log")
     try:

@@ -1,0 +1,262 @@
+"""Logs of runs that are over: taken in as they are, judged by what is known, and never changed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from rlx.errors import RlxError
+from rlx.runs import Index
+from rlx.runs.adopted.imported import import_logs
+from rlx.runs.adopted.room import unplanned
+from tests.cli.support import rlx
+from tests.conftest import CASES, REPOSITORY
+
+BASELINE = (CASES / "logs/tiny-baseline/log").read_bytes()
+AQN = (CASES / "logs/tiny-aqn/log").read_bytes()
+RECIPE = str(REPOSITORY / "recipes/tiny-cpu.yaml")
+
+
+def lines(*steps: int, acc: float | None = None) -> bytes:
+    value = "" if acc is None else f" - val-core/x/acc/mean@1:{acc}"
+    return b"".join(f"step:{step} - training/global_step:{step}{value}\n".encode() for step in steps)
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def taken(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(rlx("import", *arguments, "--json").stdout))
+
+
+def row(run: str) -> dict[str, Any]:
+    (found,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
+    return dict(found)
+
+
+def ids(seen: dict[str, Any]) -> list[str]:
+    return [finding["id"] for finding in seen["verdict"]["findings"]]
+
+
+def test_a_log_without_a_recipe_is_unverified(tmp_path: Path) -> None:
+    log = tmp_path / "old run: 3.log"
+    log.write_bytes(BASELINE)
+    before = log.stat()
+    run = taken(str(log), "--name", "old", "--val-size", "100")["run_id"]
+    seen = row(run)
+    assert (seen["state"], seen["steps_done"], seen["steps_total"]) == ("finished", 20, 20)
+    assert (seen["verdict"]["status"], ids(seen)) == ("unverified", ["RLX716"])
+    assert str(log) in seen["detail"]
+    assert "nobody recorded how the command ended" in seen["detail"]
+    assert seen["submitted_by"] == {}
+    assert rlx("logs", run).stdout.encode() != b""
+    assert (Path(seen["run_dir"]) / "latest/log").read_bytes() == BASELINE
+    assert (log.stat().st_mtime_ns, log.read_bytes()) == (before.st_mtime_ns, BASELINE)
+    assert rlx("logs", "-f", run).stdout == rlx("logs", run).stdout
+    rlx("wait", run)
+    assert "rlx did not start it" in rlx("stop", run, code=2).stderr
+
+
+def test_a_recipe_judges_it(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", BASELINE)
+    as_aqn = row(taken(log, "--name", "old", "--recipe", RECIPE, "--arm", "aqn")["run_id"])
+    assert (as_aqn["verdict"]["status"], "RLX601" in ids(as_aqn)) == ("invalid", True)
+    as_baseline = row(taken(log, "--name", "old", "--recipe", RECIPE, "--arm", "baseline", "--seed", "7")["run_id"])
+    assert as_baseline["verdict"]["status"] == "valid"
+    assert as_baseline["seed"] == 7
+
+
+def test_a_log_that_ends_early_is_of_a_lost_run(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", BASELINE[: BASELINE.index(b"step:8 ")])
+    seen = row(taken(log, "--name", "old")["run_id"])
+    assert (seen["state"], seen["verdict"]["status"]) == ("lost", "incomplete")
+    assert ids(seen) == ["RLX701", "RLX716"]
+    assert "does not show its end" in seen["detail"]
+    rlx("wait", "old-main-s1", code=10)
+
+
+def test_arms_of_one_name_stand_side_by_side(tmp_path: Path) -> None:
+    first = taken(write(tmp_path / "a", BASELINE), "--name", "old", "--arm", "before", "--val-size", "100")
+    taken(write(tmp_path / "c", lines(1)), "--name", "between")
+    second = taken(write(tmp_path / "b", AQN), "--name", "old", "--arm", "after", "--val-size", "100")
+    runs = json.loads(rlx("status", "-a", "--json").stdout)["runs"]
+    assert [run["run_id"] for run in runs][:2] == [first["run_id"], second["run_id"]]
+    assert runs[0]["launch_id"] == runs[1]["launch_id"] != runs[2]["launch_id"]
+    done = rlx("compare", "before", "after")
+    assert "RLX718" in done.stdout
+    assert "n = 100" in done.stdout
+    rlx("compare", "before", "after", "--strict", code=14)
+
+
+def test_n_is_what_somebody_says(tmp_path: Path) -> None:
+    log, other = write(tmp_path / "x.log", lines(1, acc=0.5)), write(tmp_path / "y.log", lines(1, acc=0.75))
+    taken(log, "--name", "old", "--arm", "a", "--val-size", "8")
+    taken(other, "--name", "old", "--arm", "b")
+    done = rlx("compare", "a", "b", "--json")
+    (contrast,) = json.loads(done.stdout)["contrasts"]
+    assert contrast["test"]["n"] == 8
+    assert "the import; the log does not say (a) and neither the import nor the log says (b)" in done.stdout
+    refused = rlx("import", log, "--name", "x", "--recipe", RECIPE, "--arm", "aqn", "--val-size", "8", code=2)
+    assert "the recipe says 100" in refused.stderr
+
+
+def test_gzip_and_metrics_files(tmp_path: Path) -> None:
+    packed = write(tmp_path / "x.log.gz", gzip.compress(BASELINE))
+    assert row(taken(packed, "--name", "packed")["run_id"])["steps_done"] == 20
+    metrics = str(CASES / "logs/tiny-baseline/metrics.jsonl")
+    seen = row(taken(metrics, "--name", "metrics")["run_id"])
+    assert seen["last_validation"]["step"] == 20
+    assert seen["verdict"]["status"] == "unverified"
+
+
+def test_parts_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    late, early = write(tmp_path / "1.log", lines(3, 4)), write(tmp_path / "2.log", lines(1, 2))
+    answer = taken(late, early, "--name", "parts")
+    assert any("in the order of their steps: 2.log, 1.log" in remark for remark in answer["remarks"])
+    folder = Path(answer["run_dir"])
+    assert (folder / "attempts/1/log").read_bytes() == lines(1, 2)
+    assert (folder / "attempts/2/log").read_bytes() == lines(3, 4)
+    assert "RLX704" not in ids(row(answer["run_id"]))
+
+
+def test_attempts_that_repeat_steps(tmp_path: Path) -> None:
+    first = write(tmp_path / "1.log", lines(1, 2) + lines(3, acc=0.5))
+    resumed = write(tmp_path / "2.log", b"Setting global step to 2\n" + lines(3, acc=0.25) + lines(4))
+    assert "RLX715" not in ids(row(taken(first, resumed, "--name", "resumed")["run_id"]))
+    again = write(tmp_path / "3.log", lines(1, 2) + lines(3, acc=0.25))
+    seen = row(taken(first, again, "--name", "again")["run_id"])
+    (finding,) = [finding for finding in seen["verdict"]["findings"] if finding["id"] == "RLX715"]
+    assert "0.5 and 0.25 at step 3" in finding["message"]
+    assert "1.log and 3.log" in finding["message"]
+
+
+def test_two_logs_that_claim_to_be_one_run(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    one = taken(write(tmp_path / "x.log", lines(1, acc=0.5)), "--name", "old", "--arm", "a")["run_id"]
+    other = taken(write(tmp_path / "b/x.log", lines(1, acc=0.75) + lines(2)), "--name", "old", "--arm", "a")["run_id"]
+    taken(write(tmp_path / "y.log", lines(1, acc=0.5)), "--name", "old", "--arm", "b")
+    for run in (one, other):
+        seen = row(run)
+        assert (seen["verdict"]["status"], "RLX715" in ids(seen)) == ("unverified", True)
+        assert f"{tmp_path}/x.log and local:{tmp_path}/b/x.log" in seen["verdict"]["sentence"]
+        assert "0.5 and 0.75 at step 1" in seen["verdict"]["sentence"]
+    assert "2 runs with seed 1" in rlx("compare", "b", "a", code=14).stdout
+    assert "RLX715" in rlx("compare", "b", one).stdout
+    # Whoever knows which one is right removes the other.
+    shutil.rmtree(row(other)["run_dir"])
+    assert "RLX715" not in ids(row(one))
+
+
+def test_other_seeds_and_arms_are_other_runs(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", lines(1, acc=0.5))
+    runs = [taken(log, "--name", "old", *more)["run_id"] for more in ((), ("--seed", "2"), ("--arm", "b"))]
+    other = taken(write(tmp_path / "y.log", lines(1, acc=0.75)), "--name", "old", "--seed", "3")["run_id"]
+    assert all("RLX715" not in ids(row(run)) for run in (*runs, other))
+
+
+def test_once_is_enough(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", BASELINE)
+    run = taken(log, "--name", "old")["run_id"]
+    same = write(tmp_path / "same.log.gz", gzip.compress(BASELINE))
+    refused = rlx("import", same, "--name", "old", code=2).stderr
+    assert f"{same} is imported already, as {run}" in refused
+    assert "fix: rlx status" in refused
+    twice = rlx("import", log, same, "--name", "new", code=2).stderr
+    assert "is the same log as" in twice
+    assert len(json.loads(rlx("status", "-a", "--json").stdout)["runs"]) == 1
+    taken(log, "--name", "new")
+
+
+REFUSED = {
+    "missing": (None, "No such file", 1),
+    "empty": (b"", "is empty", 1),
+    "binary": (b"\x7fELF\0\1\2\xff" * 500, "is no text", 1),
+    "damaged": (gzip.compress(BASELINE)[:3000], "is damaged", 1),
+    "damaged within": (gzip.compress(b"x")[:-6] + b"\0" * 6, "is damaged", 1),
+    "utf-16": ("step:1 - a:1\n".encode("utf-16"), "UTF-16", 1),
+}
+
+
+@pytest.mark.parametrize(("data", "reason", "code"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_log(data: bytes | None, reason: str, code: int, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    if data is not None:
+        log.write_bytes(data)
+    done = rlx("import", str(log), "--name", "old", code=code)
+    assert reason in done.stderr
+    assert "fix:" in done.stderr
+    assert list((tmp_path / "home/adopted/runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["/tmp", "--name", "a"], 1, "is a directory"),
+        (["/dev/null", "--name", "a"], 1, "is no file"),
+        ([str(CASES / "logs/tiny-baseline/log"), "--name", "../a"], 2, "--name"),
+        ([str(CASES / "logs/tiny-baseline/log"), "--name", "a", "--recipe", RECIPE], 2, "several arms"),
+        ([str(CASES / "logs/tiny-baseline/log"), "--name", "a", "--val-size", "0"], 2, "--val-size"),
+    ],
+)
+def test_what_cannot_be_imported(arguments: list[str], code: int, reason: str) -> None:
+    assert reason in rlx("import", *arguments, code=code).stderr
+
+
+def test_a_log_without_metrics_says_so(tmp_path: Path) -> None:
+    done = rlx("import", write(tmp_path / "x.log", b"Traceback (most recent call last):\nboom"), "--name", "old")
+    assert "no metric line" in done.stderr
+    assert "its last line has no end" in done.stderr
+    assert (row("old-main-s1")["state"], row("old-main-s1")["verdict"]["status"]) == ("lost", "unverified")
+
+
+def test_a_lost_index_finds_it_again(tmp_path: Path) -> None:
+    run = taken(write(tmp_path / "x.log", BASELINE), "--name", "old")["run_id"]
+    (tmp_path / "home/index.db").unlink()
+    assert row(run)["steps_done"] == 20
+
+
+def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
+    log = tmp_path / "large.log.gz"
+    with gzip.open(log, "wb", compresslevel=1) as packed:
+        for step in range(1, 129):
+            packed.write(b"chatter of many workers\n" * (1 << 20 // 24) + lines(step))
+    program = (
+        "import sys; from rlx.cli.app import app; app(sys.argv[1:], standalone_mode=False);"
+        "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "import", str(log), "--name", "large"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    peak_kb = int(done.stdout.split()[-2])
+    assert (tmp_path / "home/adopted/runs").exists()
+    assert peak_kb < 120_000, f"{peak_kb} kB"
+    assert row("large-main-s1")["steps_done"] == 128
+
+
+@given(data=st.lists(st.sampled_from([b"step:", b"1 - ", b"a:0.5", b"\n", b"\r", b"\0", b"\xff", b"{}", b"\x1f\x8b"])))
+@example(data=[b"\xff\xfe"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_imported_whole_or_refused(data: list[bytes], tmp_path: Path) -> None:
+    log = tmp_path / "any.log"
+    log.write_bytes(b"".join(data))
+    shutil.rmtree(tmp_path / "home", ignore_errors=True)
+    try:
+        taken = import_logs(Index(tmp_path / "home"), [log], unplanned("any", "main", 1, "verl"))
+    except RlxError as refused:
+        assert refused.hint
+        return
+    assert (taken.ref.run_dir / "latest/log").read_bytes() == log.read_bytes()
