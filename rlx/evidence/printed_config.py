@@ -65,6 +65,6 @@ def _until_closed(body: Iterator[str]) -> list[str]:
 def _read(body: list[str]) -> Mapping[str, Any]:
     try:
         tree = ast.literal_eval("\n".join(body))
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return {}
     return tree if isinstance(tree, dict) else {}

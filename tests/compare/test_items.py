@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.compare import Comparison, PairedItems, TwoProportions, compare
@@ -129,6 +129,7 @@ SCORES = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(SCORES, st.randoms())
 def test_pairs_do_not_depend_on_the_order_of_the_lines(scores: Scores, random: Any) -> None:
     test = only(compared(scores)).test

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.cli.pace_text import pace_rows
@@ -36,6 +36,7 @@ def test_pace(steps: Steps, expected: Pace) -> None:
     assert pace(Evidence(metrics=steps), devices=2) == expected
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 50), st.floats(min_value=1e-3, max_value=1e6), min_size=1))
 def test_one_slow_step_does_not_set_the_pace(seconds: dict[int, float]) -> None:
     found = pace(Evidence(metrics={step: {"timing_s/step": value} for step, value in seconds.items()}), devices=1)

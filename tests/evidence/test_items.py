@@ -54,7 +54,7 @@ def by_trainer_v1(rows: Sequence[Row], ids: Sequence[UUID]) -> list[dict[str, An
     return sorted(lines, key=lambda each: each["uid"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(rows=ROWS, data=st.data())
 def test_every_row_is_an_item_with_its_answers(tmp_path: Path, rows: list[Row], data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.uuids(), min_size=len(rows), max_size=len(rows), unique=True))
@@ -67,7 +67,7 @@ def test_every_row_is_an_item_with_its_answers(tmp_path: Path, rows: list[Row], 
     assert plain.mean == pytest.approx(sum(sum(scores) / 3 for _, _, scores in rows) / len(rows))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(rows=ROWS, cut=st.integers(min_value=0))
 def test_a_torn_file_loses_the_torn_answer_only(tmp_path: Path, rows: list[Row], cut: int) -> None:
     lines = [json.dumps(each) + "\n" for each in by_trainer(rows)]
@@ -79,7 +79,7 @@ def test_a_torn_file_loses_the_torn_answer_only(tmp_path: Path, rows: list[Row],
     assert (len(left.scores) if left else 0) in (whole, whole + 1)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f'{{"input": {text}'.encode(errors="replace")))
 def test_no_content_raises_or_hides_a_line(tmp_path: Path, junk: bytes) -> None:
     good = json.dumps(line("2+2=?", acc=1)).encode()

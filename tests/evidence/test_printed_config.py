@@ -24,16 +24,17 @@ def said(tree: dict[str, Any], *, lose_blanks: bool = False) -> list[str]:
     return [f"\x1b[36m(TaskRunner pid=7)\x1b[0m {line}\n" for line in lines]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(tree=st.dictionaries(st.text(max_size=6), TREES, max_size=5), lose_blanks=st.booleans())
 def test_what_was_printed_is_read(tmp_path: Path, tree: dict[str, Any], lose_blanks: bool) -> None:
     tree = {"actor_rollout_ref": tree}
     lines = said(tree, lose_blanks=lose_blanks)
     mixed = [line for each in lines for line in (each, "another process {'\n", "(WorkerDict pid=8) {'a': [1,\n")]
-    (tmp_path / "log").write_text("step:0 - a:1\n" + "".join(mixed) + "(TaskRunner pid=7) done\n", errors="replace")
-    assert read_printed_config(tmp_path / "log") == tree or any(ord(c) in range(0xD800, 0xE000) for c in repr(tree))
+    (tmp_path / "log").write_text("step:0 - a:1\n" + "".join(mixed) + "(TaskRunner pid=7) done\n")
+    assert read_printed_config(tmp_path / "log") == tree
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=40), st.just("{'actor': {"), st.just(" 'a': [1,"), st.just("}}"))))
 def test_no_log_raises(lines: list[str]) -> None:
     assert isinstance(parse_printed_config(lines), dict)
