@@ -1,35 +1,36 @@
 """Was noise added to noise? It must start from clean weights each time, or it grows while its sigma falls.
 
 A sync of LoRA adapters leaves the base weights as they are, noise and all (zhshgmail/verl before cfb21db5). From then
-on the fork tells at each sync whether it restored them. The gap between rollout and actor tells it too: it grows from
-stage to stage although sigma falls. How much it drifts for other reasons the steps without noise of the same run say:
-their drift is taken out first. Where a control is given, each value is divided by the control's.
-
-Kendall's test of a trend (M. G. Kendall, Rank Correlation Methods, 1955; H. B. Mann, Econometrica 13 (1945) 245-259):
-under "no trend" the number of pairs in order has mean 0 and variance n(n-1)(2n+5)/18.
+on the fork tells at each sync whether it restored them. The gap between rollout and actor tells it too: where sigma has
+fallen to a tenth, the gap should have fallen with it, at least to what it is without noise. If by ranks it is larger
+than at the strongest sigma *and* larger than without noise, noise has added up, or the gap drifts for other reasons and
+is no witness of noise. How much it may drift the steps without noise of the same run say: the steepest drift that fits
+them is taken out, and both must still hold. Where a control is given, each value is divided by the control's.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from rlx.evidence.applied import Application
 from rlx.evidence.aqn_lines import CLEAN, NOISY
-from rlx.evidence.gap import gaps_of
+from rlx.evidence.gap import ALPHA, gaps_of
+from rlx.evidence.rank_test import p_larger
 from rlx.evidence.schedule import sigma_at
 from rlx.evidence.values import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
 
-ALPHA = 0.001
-_LEAST = 8  # values: with fewer the normal approximation is no good
+_WEAK = 0.1  # of the strongest sigma: its gap would be a tenth above that without noise
+_Z = 2.326  # one-sided 99 % of the normal distribution
 _RESTORE = "use a version that restores clean weights before each noise (cfb21db5), or aqn.provider: payload"
 
 
 def charges(evidence: Evidence, found: Application, control: Mapping[int, float] | None = None) -> Iterator[Charge]:
     yield from _not_restored(found)
-    yield from _grows_while_sigma_falls(evidence, found, control)
+    yield from _stays_while_sigma_falls(evidence, found, control)
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:
@@ -61,35 +62,44 @@ def _weights_before(events: Sequence[NoiseEvent]) -> str:
     return NOISY if NOISY in said else CLEAN if CLEAN in said else ""
 
 
-def _grows_while_sigma_falls(
+def _stays_while_sigma_falls(
     evidence: Evidence, found: Application, control: Mapping[int, float] | None
 ) -> Iterator[Charge]:
     gaps = gaps_of(evidence, control)
     steps = [step for step in found.effective if step in gaps]
-    if len(steps) < _LEAST or sigma_at(found.sigmas, steps[0]) <= sigma_at(found.sigmas, steps[-1]):
-        return
-    clean = {step: gaps[step] for step in found.quiet if step in gaps}
-    drift = _slope(clean)
-    p = max(_p_of_growth([gaps[step] for step in steps]), _p_of_growth([gaps[step] - drift * step for step in steps]))
+    top = max((sigma_at(found.sigmas, step) for step in steps), default=0.0)
+    strong = [step for step in steps if sigma_at(found.sigmas, step) == top]
+    weak = [step for step in steps if sigma_at(found.sigmas, step) <= _WEAK * top]
+    clean = [step for step in found.quiet if step in gaps]
+    drift = _steepest({step: gaps[step] for step in clean})
+    level = {step: gap - drift * step for step, gap in gaps.items()}
+    p = max(
+        p_larger([values[step] for step in weak], [values[step] for step in reference])
+        for values in (gaps, level)
+        for reference in (strong, clean)
+    )
     if p < ALPHA:
         yield unverified(
             "RLX618",
-            f"the gap between rollout and actor grows while sigma falls: {gaps[steps[0]]:.2g} at step {steps[0]} "
-            f"(sigma {sigma_at(found.sigmas, steps[0]):.2g}), {gaps[steps[-1]]:.2g} at step {steps[-1]} "
-            f"(sigma {sigma_at(found.sigmas, steps[-1]):.2g}), p = {p:.1g}: noise may add up",
+            "noise may add up, or something else drifts: the gap between rollout and actor is "
+            f"{_median(gaps, weak):.2g} where sigma is {sigma_at(found.sigmas, weak[0]):.2g} or less, more than the "
+            f"{_median(gaps, strong):.2g} at sigma {top:.2g} and the {_median(gaps, clean):.2g} without noise "
+            f"(p = {p:.1g})",
             "are clean weights put back before each noise? with LoRA a sync does not",
-            steps[0],
+            weak[0],
         )
 
 
-def _p_of_growth(values: Sequence[float]) -> float:
-    """One-sided p of Kendall's test that later values are larger."""
-    n = len(values)
-    score = sum((later > earlier) - (later < earlier) for earlier, later in combinations(values, 2))
-    return math.erfc((score - 1) / math.sqrt(2 * n * (n - 1) * (2 * n + 5) / 18)) / 2
+def _median(gaps: Mapping[int, float], steps: Sequence[int]) -> float:
+    return statistics.median(gaps[step] for step in steps)
 
 
-def _slope(values: Mapping[int, float]) -> float:
-    """Median of all slopes between two steps (H. Theil 1950, P. K. Sen 1968), 0 for one value."""
+def _steepest(values: Mapping[int, float]) -> float:
+    """The steepest drift that fits the values: Sen's upper limit of 99 % for the slope; 0 for less than two values.
+
+    P. K. Sen, J. Amer. Statist. Assoc. 63 (1968) 1379-1389: a rank among the slopes between all pairs of steps.
+    """
     slopes = sorted((values[late] - values[early]) / (late - early) for early, late in combinations(sorted(values), 2))
-    return slopes[len(slopes) // 2] if slopes else 0.0
+    n = len(values)
+    rank = (len(slopes) + _Z * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)) / 2
+    return slopes[min(math.ceil(rank), len(slopes) - 1)] if slopes else 0.0

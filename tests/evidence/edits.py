@@ -215,7 +215,7 @@ def fewer_layers_at_twelve(run: Recorded) -> None:
             event.update(layers=2)
 
 
-def gap_grows_while_sigma_falls(run: Recorded) -> None:
+def gap_stays_while_sigma_falls(run: Recorded) -> None:
     gap_not_logged(run)
     for line in run.metrics:
         step = line["step"]

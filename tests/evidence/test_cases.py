@@ -1,7 +1,7 @@
 """Folders of evidence and the verdict they must lead to.
 
-`case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an edit, or the log of another
-case (`log_of`) with patterns that are replaced in it (`replace`).
+`case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an
+edit, or the log of another case (`log_of`) with patterns that are replaced in it (`replace`).
 """
 
 from __future__ import annotations
