@@ -22,7 +22,8 @@ class Application:
     """The noise on rollout weights, by step, beside what was planned.
 
     `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
-    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not.
+    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
+    the largest sigma in lines whose wording rlx does not know.
     """
 
     sigmas: tuple[float, ...]
@@ -30,6 +31,7 @@ class Application:
     quiet: tuple[int, ...]
     events: Mapping[int, Sequence[NoiseEvent]]
     unplaced: tuple[NoiseEvent, ...]
+    unread: float = 0.0
 
     @property
     def noisy(self) -> tuple[int, ...]:
@@ -68,6 +70,7 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
         quiet=tuple(step for step in steps if step <= len(sigmas) and sigma_at(sigmas, step) == 0),
         events=events,
         unplaced=tuple(event for event in evidence.noise if event.step is None),
+        unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
     )
 
 
@@ -109,6 +112,13 @@ def _nothing_applied(found: Application) -> Iterator[Charge]:
             "RLX604",
             f"the log shows noise on {unplaced[-1].layers} layers {len(unplaced)} times, not at which steps or sigma",
             "judge the run directory, whose event files say both",
+        )
+        return
+    if found.unread:
+        yield unverified(
+            "RLX604",
+            f"the log tells of noise in words that rlx does not know (sigma {found.unread:g} at most)",
+            "use aqn.provider: payload, which writes a record of its own",
         )
         return
     yield invalid(

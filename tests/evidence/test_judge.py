@@ -95,7 +95,7 @@ def test_sigma_may_differ_by_its_rounding_only(sigma: float, status: str) -> Non
 
 @pytest.mark.parametrize(("source", "status"), [("log", "valid"), ("aqn-host-1.jsonl", "invalid")])
 def test_only_a_printed_sigma_may_lack_digits(source: str, status: str) -> None:
-    """A schedule that ends at 2e-6, of which a log shows 0.000002: the payload writes 1.6e-6 where it adds 1.6e-6."""
+    """1.6e-6 in place of 2e-6: a log prints both as 0.000002, the payload writes what it adds."""
     small = NoiseSchedule(sigmas_by_step(0.05, 2e-6, 5, STEPS), 5, ("rmsnorm",), "payload", False)
     planned = {2e-6: 1.6e-6}
     evidence = healthy()
