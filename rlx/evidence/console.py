@@ -22,7 +22,9 @@ _RARE = (b"ing steps: ", b"set size:", b"set len: ", b"lobal step to ")
 NEEDLES = (_STEP, _BAR, *_RARE, *aqn_lines.NEEDLES)
 """A line of a console log without any of these says nothing here."""
 
-_TAIL = 40  # bytes, to be shown
+# A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
+# has \1 for them.
+_HOLES = (b"\0" * 16, b"\1" * 16)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 # No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
 _STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
@@ -44,8 +46,7 @@ class ConsoleParser:
     def __init__(self, attempt: int = 1) -> None:
         self.timeline = Timeline("console", attempt)
         self.noise_lines = NoiseLines()
-        self.nul_bytes = 0
-        self.torn = ""
+        self.has_hole = False
         self.progress: Progress | None = None
         self._total_steps: int | None = None
         self._rows: tuple[int, int] | None = None
@@ -57,7 +58,6 @@ class ConsoleParser:
         return self.noise_lines.events
 
     def feed(self, data: bytes) -> None:
-        self.nul_bytes += data.count(b"\0")
         for line in self._scanner.feed(data):
             self._read(line)
 
@@ -65,8 +65,6 @@ class ConsoleParser:
         """The log will not grow: read its last line even though it has no end-of-line."""
         for line in self._scanner.finish():
             self._read(line)
-            if _STEP in line and any(read_step_lines(line.decode("utf-8", "replace"))):
-                self.torn = line[-_TAIL:].decode("utf-8", "replace")
 
     @property
     def totals(self) -> Totals:
@@ -78,6 +76,7 @@ class ConsoleParser:
         return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
 
     def _read(self, raw: bytes) -> None:
+        self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
         line = _ANSI.sub(b"", raw).decode("utf-8", "replace")
         if _STEP in raw:
             for step, values in read_step_lines(line):

@@ -75,6 +75,8 @@ def _cell(found: Application) -> str:
         return "WITHOUT EFFECT"
     if unplaced := [event for event in found.unplaced if event.is_noisy]:
         return f"σ ? · {unplaced[-1].layers} layers"
+    if found.unread:
+        return "?"
     return "NOT APPLIED" if found.due else "σ 0 (first stage)"
 
 

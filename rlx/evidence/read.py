@@ -61,8 +61,7 @@ class _Attempt:
     disagreements: list[Disagreement]
     answers: Mapping[int, int]
     announced: tuple[Announcement, ...]
-    nul_bytes: int
-    torn: str
+    has_hole: bool
 
 
 def _read_attempt(number: int, folder: Path) -> _Attempt:
@@ -104,9 +103,7 @@ def _merge(
         disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
         answers=answers,
         announced=tuple(parser.noise_lines.announced),
-        nul_bytes=parser.nul_bytes,
-        # What the console lost, the file has.
-        torn=parser.torn if not file.steps else "",
+        has_hole=parser.has_hole,
     )
 
 
@@ -137,8 +134,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         attempts=len(attempts),
         answers=answers,
         announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
-        nul_bytes=sum(attempt.nul_bytes for attempt in attempts),
-        torn=next((attempt.torn for attempt in reversed(attempts) if attempt.torn), ""),
+        has_hole=any(attempt.has_hole for attempt in attempts),
     )
 
 

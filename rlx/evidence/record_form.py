@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.metrics import VALIDATION_PREFIXES
 from rlx.evidence.timeline import RESUMED, WENT_BACK
 from rlx.evidence.values import Evidence, Restart
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, unverified
@@ -14,17 +15,11 @@ _OWN_FILE = "give each run a log of its own"
 def charges(evidence: Evidence) -> Iterator[Charge]:
     yield from _gaps(evidence)
     yield from _two_runs(evidence)
-    if evidence.torn:
-        yield incomplete(
-            "RLX721",
-            f"the log ends in the middle of a line of metrics, whose last number may be half: …{evidence.torn}",
-            "was it copied while the run went on, or the disk full? get the whole file",
-            evidence.last_step,
-        )
-    if evidence.nul_bytes:
+    yield from _torn(evidence)
+    if evidence.has_hole:
         yield unverified(
             "RLX722",
-            f"the log has a hole of {counted(evidence.nul_bytes, 'zero byte')}: what stood there is lost",
+            "the log has a hole of zero bytes: what stood there is lost",
             "it was emptied while the run wrote to it, or the machine went down: append with tee -a, never truncate",
         )
 
@@ -40,6 +35,27 @@ def _gaps(evidence: Evidence) -> Iterator[Charge]:
         yield incomplete("RLX704", message, "overwritten by a restart? take in all logs of the run; tee needs -a", 1)
     else:
         yield incomplete("RLX704", f"no metrics at {at_steps(missing)}", "is a part of the log lost?", missing[0])
+
+
+def _torn(evidence: Evidence) -> Iterator[Charge]:
+    """The metrics of the last step begin like those of another step and stop short of what a step always has.
+
+    That shows without the end-of-line, too, which other processes may still have written.
+    """
+    lines = [tuple(values) for values in evidence.metrics.values()]
+    last = lines.pop() if lines else ()
+    longer = [line for line in lines if line[: len(last)] == last]
+    if not last or last in lines or not longer or all(key.startswith(VALIDATION_PREFIXES) for key in last):
+        return
+    lost = longer[-1][len(last) :]
+    if not all(key.startswith(VALIDATION_PREFIXES) for key in lost):
+        yield incomplete(
+            "RLX721",
+            f"the log breaks off in the metrics of step {evidence.last_step}: they end with {last[-1]}, maybe with half "
+            f"of its number, and lack {counted(len(lost), 'metric')} of other steps",
+            "was it copied while the run went on, or the disk full? get the whole file",
+            evidence.last_step,
+        )
 
 
 def _is_resumed(evidence: Evidence) -> bool:

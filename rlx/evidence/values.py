@@ -101,8 +101,8 @@ class Evidence:
     `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
     `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
     that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
-    `nul_bytes`: how many zero bytes stand in the logs; `torn`: the end of a log that breaks off in a line of metrics.
-    `settings`: dotted key of the back-end -> value, as far as the run's configuration is known.
+    `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
+    value, as far as the run's configuration is known.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -116,8 +116,7 @@ class Evidence:
     missing: str = ""
     conflicts: tuple[Disagreement, ...] = ()
     announced: tuple[Announcement, ...] = ()
-    nul_bytes: int = 0
-    torn: str = ""
+    has_hole: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -242,7 +242,7 @@ def log_ends_in_a_line(run: Recorded) -> None:
 
 
 def log_with_a_hole(run: Recorded) -> None:
-    start = run.log.index("\n", run.log.index(" step:8 - ")) + 1
+    start = run.log.index("Training Progress", run.log.index(" step:8 - "))
     run.log = run.log[:start] + "\0" * 4096 + run.log[start:]
 
 
