@@ -51,8 +51,8 @@ def _torn(evidence: Evidence) -> Iterator[Charge]:
     if not all(key.startswith(VALIDATION_PREFIXES) for key in lost):
         yield incomplete(
             "RLX721",
-            f"the log breaks off in the metrics of step {evidence.last_step}: they end with {last[-1]}, maybe with half "
-            f"of its number, and lack {counted(len(lost), 'metric')} of other steps",
+            f"the log breaks off in the metrics of step {evidence.last_step}: they end with {last[-1]}, maybe half of "
+            f"its number, and lack {counted(len(lost), 'metric')} of other steps",
             "was it copied while the run went on, or the disk full? get the whole file",
             evidence.last_step,
         )
