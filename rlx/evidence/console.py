@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from rlx.evidence import aqn_lines
-from rlx.evidence.aqn_lines import Context, read_aqn_line
+from rlx.evidence.noise_lines import NoiseLines
 from rlx.evidence.scan import LineScanner
 from rlx.evidence.timeline import Timeline
 from rlx.evidence.values import NoiseEvent, Progress, Totals
@@ -23,8 +22,10 @@ _RARE = (b"ing steps: ", b"set size:", b"set len: ", b"lobal step to ")
 NEEDLES = (_STEP, _BAR, *_RARE, *aqn_lines.NEEDLES)
 """A line of a console log without any of these says nothing here."""
 
+# A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
+# has \1 for them.
+_HOLES = (b"\0" * 16, b"\1" * 16)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-_SPEAKER = re.compile(r"\s*\(\w+ (pid=\d+(?:, ip=[^)\s]+)?)\)\s*")
 # No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
 _STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
 _PART_OF_A_NAME = re.compile(r"[\w/.-]")
@@ -44,13 +45,17 @@ class ConsoleParser:
 
     def __init__(self, attempt: int = 1) -> None:
         self.timeline = Timeline("console", attempt)
-        self.noise: list[NoiseEvent] = []
+        self.noise_lines = NoiseLines()
+        self.has_hole = False
         self.progress: Progress | None = None
         self._total_steps: int | None = None
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
-        self._announced: dict[str, Context] = {}
         self._scanner = LineScanner(NEEDLES)
+
+    @property
+    def noise(self) -> list[NoiseEvent]:
+        return self.noise_lines.events
 
     def feed(self, data: bytes) -> None:
         for line in self._scanner.feed(data):
@@ -71,6 +76,7 @@ class ConsoleParser:
         return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
 
     def _read(self, raw: bytes) -> None:
+        self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
         line = _ANSI.sub(b"", raw).decode("utf-8", "replace")
         if _STEP in raw:
             for step, values in read_step_lines(line):
@@ -78,7 +84,7 @@ class ConsoleParser:
         if _BAR in raw:
             self._read_bar(line)
         if any(needle in raw for needle in aqn_lines.NEEDLES):
-            self._read_noise(line)
+            self.noise_lines.read(line)
         if any(needle in raw for needle in _RARE):
             self._read_totals(line)
 
@@ -99,18 +105,7 @@ class ConsoleParser:
 
     def _resume(self, step: int) -> None:
         self.timeline.resume(step)
-        # Noise synced at the end of `step` belongs to step + 1 and is synced again.
-        self.noise = [event for event in self.noise if event.step is None or event.step <= step]
-
-    def _read_noise(self, line: str) -> None:
-        match = _SPEAKER.match(line)
-        speaker = match[1] if match else ""
-        said = read_aqn_line(line)
-        if isinstance(said, Context):
-            self._announced[speaker] = said
-        elif said is not None:
-            context = self._announced.get(speaker)
-            self.noise.append(replace(said, step=context.step, sigma=context.sigma) if context else said)
+        self.noise_lines.forget_after(step)
 
 
 def read_step_lines(line: str) -> Iterator[tuple[int, dict[str, float]]]:

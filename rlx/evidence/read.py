@@ -15,6 +15,7 @@ from rlx.evidence.timeline import Timeline, disagreements, drop_after
 from rlx.evidence.values import (
     ROLLOUT,
     VALIDATION,
+    Announcement,
     Disagreement,
     Evidence,
     NoiseEvent,
@@ -59,6 +60,8 @@ class _Attempt:
     restarts: list[Restart]
     disagreements: list[Disagreement]
     answers: Mapping[int, int]
+    announced: tuple[Announcement, ...]
+    has_hole: bool
 
 
 def _read_attempt(number: int, folder: Path) -> _Attempt:
@@ -99,6 +102,8 @@ def _merge(
         restarts=console.restarts or file.restarts,
         disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
         answers=answers,
+        announced=tuple(parser.noise_lines.announced),
+        has_hole=parser.has_hole,
     )
 
 
@@ -128,6 +133,8 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
         attempts=len(attempts),
         answers=answers,
+        announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
+        has_hole=any(attempt.has_hole for attempt in attempts),
     )
 
 

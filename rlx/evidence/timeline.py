@@ -12,6 +12,7 @@ from rlx.evidence.values import Disagreement, Restart
 _PRINTED_DECIMALS = 3
 _ROUNDING = 0.5 * 10**-_PRINTED_DECIMALS * 1.02
 RESUMED = "resumed from the checkpoint of step"
+WENT_BACK = "follows step"
 # float32 scalars are printed with fewer digits than the metrics file holds.
 _RELATIVE = 1e-6
 
@@ -31,7 +32,7 @@ class Timeline:
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Record one metrics line. A step below the last one starts over from there."""
         if self._last is not None and step < self._last:
-            reason = f"{self._source}: step {step} follows step {self._last}"
+            reason = f"{self._source}: step {step} {WENT_BACK} {self._last}"
             self._rewind(step, reason)
         known = self.steps.setdefault(step, {})
         if step == self._last and not self._resumed:

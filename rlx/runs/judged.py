@@ -18,6 +18,8 @@ from rlx.evidence import (
     judge_unplanned,
     read_evidence,
     series,
+    settings_of,
+    settings_of_config,
 )
 from rlx.plan import LaunchPlan, RunState
 from rlx.runs.adopted.conflicts import conflicts_of
@@ -150,7 +152,8 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
     evidence = read_evidence(paths.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
-    evidence = replace(evidence, missing=missing, conflicts=conflicts_of(copy.run_dir, evidence))
+    conflicts, settings = conflicts_of(copy.run_dir, evidence), settings_of(plan.recipe)
+    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
@@ -168,7 +171,14 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
-    return replace(run, provenance={**run.provenance, **configurations(RunPaths(copy.run_dir).latest)})
+    """Read where runs are compared only: it takes longer than a status should."""
+    found = configurations(RunPaths(copy.run_dir).latest)
+    provenance = {**run.provenance, **found}
+    seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
+    if seen.items() <= run.evidence.settings.items():
+        return replace(run, provenance=provenance)
+    evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
+    return replace(run, provenance=provenance, evidence=evidence, verdict=_verdict(run.plan, evidence, run.state))
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
