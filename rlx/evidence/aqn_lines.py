@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from rlx.evidence.values import NoiseEvent
 
-NEEDLES = (b"e injection", b"pplied noise")
+# Of `Noise injection` and `Applied noise`.
+NEEDLES = (b"oise ",)
 
 
 class Context(NamedTuple):

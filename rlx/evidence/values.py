@@ -84,6 +84,7 @@ class Evidence:
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
     `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
+    `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `missing`: which part of the logs could not be read, in words; empty if none.
     """
 
@@ -96,6 +97,7 @@ class Evidence:
     attempts: int = 1
     answers: Mapping[int, int] = field(default_factory=dict)
     missing: str = ""
+    unproven: str = ""
 
     @property
     def last_step(self) -> int:
