@@ -16,6 +16,7 @@ from rlx.runs.composed import configurations
 from rlx.runs.copies.mirror import Mirrored, kept, refresh
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 
@@ -51,19 +52,20 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
-    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
+    parsed = ParsedFiles(index.home)
+    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], parsed) for ref in refs]
     return [_with_config(run, copies[run.run_id]) for run in judged]
 
 
 def judge_observed(
-    refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
+    index: Index, refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
 ) -> Mapping[str, JudgedRun]:
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
-    judged = {}
+    judged, parsed = {}, ParsedFiles(index.home)
     for ref in refs:
         copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
-            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy)
+            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy, parsed)
     return judged
 
 
@@ -120,9 +122,9 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
     return replace(run, verdict=verdict)
 
 
-def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
+def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
-    evidence = replace(read_evidence(paths.attempts), missing=copy.lacks or lacks(copy.run_dir))
+    evidence = replace(read_evidence(paths.attempts, parsed), missing=copy.lacks or lacks(copy.run_dir))
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
