@@ -1,7 +1,7 @@
 """Parsing that goes on where it ended: what a parser knew after so many bytes of a file, kept for the next look.
 
-A kept state counts only for the file it was made from: same inode, at least as long, and the same bytes at the
-beginning and before the offset. Whatever is wrong with it, the file is read anew.
+A kept state counts only for the file it was made from: same inode, at least as long, the same bytes at the beginning
+and before the offset, and not written to without growing. Whatever is wrong with it, the file is read anew.
 
 A state is one line of JSON, blanks up to a multiple of eight bytes, and the columns of the metrics as they are in
 memory, so that loading copies nothing.
@@ -67,7 +67,7 @@ def parse_file(path: Path, new: Callable[[], P], states: States | None = None) -
             parser.feed(chunk)
         end = stream.tell() - parser.pending
         if states and end - offset >= WORTH_BYTES:
-            states.save(name, _packed(parser, _identity(stream, end)))
+            states.save(name, _packed(parser, _identity(stream, end), _written(stream)))
     return parser
 
 
@@ -93,7 +93,12 @@ def _identity(stream: BinaryIO, end: int) -> list[Any]:
     return [_FORMAT, rlx.__version__, sys.byteorder, seen.st_dev, seen.st_ino, end, digest.hexdigest()]
 
 
-def _packed(parser: Parser, identity: list[Any]) -> list[bytes]:
+def _written(stream: BinaryIO) -> list[int]:
+    seen = os.fstat(stream.fileno())
+    return [seen.st_size, seen.st_mtime_ns]
+
+
+def _packed(parser: Parser, identity: list[Any], written: list[int]) -> list[bytes]:
     table, places, parts, length = parser.timeline.steps, dict[bytes, int](), list[bytes](), 0
     columns: dict[str, list[int]] = {}
 
@@ -109,7 +114,8 @@ def _packed(parser: Parser, identity: list[Any]) -> list[bytes]:
     steps = [place(bytes(table.steps)), len(table.steps)]
     for key, column in table.columns.items():
         columns[key] = [place(bytes(column.steps)), place(bytes(column.values)), len(column.steps)]
-    head = json.dumps({"of": identity, "state": parser.state(), "steps": steps, "columns": columns}).encode()
+    document = {"of": identity, "written": written, "state": parser.state(), "steps": steps, "columns": columns}
+    head = json.dumps(document).encode()
     return [head + b" " * (-(len(head) + 1) % 8) + b"\n", *parts]
 
 
@@ -118,7 +124,8 @@ def _unpacked(stream: BinaryIO, parser: P, kept: memoryview) -> tuple[P, int]:
     head = bytes(kept[: _end_of_line(kept)])
     document, body = json.loads(head), kept[len(head) :]
     end = document["of"][5]
-    if document["of"] != _identity(stream, end):
+    (size, time), (size_now, time_now) = document["written"], _written(stream)
+    if document["of"] != _identity(stream, end) or (size == size_now and time != time_now):
         raise ValueError("the state is of another file")
     start, count = document["steps"]
     table = MetricTable(_view(body, start, count).cast("q"))
