@@ -40,6 +40,8 @@ _VALUE = re.compile(
     r"(?:np\.\w+\()?([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))\)?s?(?=\s|$)",
     re.IGNORECASE,
 )
+# What follows a metrics line without an end of line: a bar, or what another process said.
+_GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
 _BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
 _TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
 _DATASET_ROWS = re.compile(r"train dataset size: (\d{1,12}), val dataset size: (\d{1,12})")
@@ -166,7 +168,7 @@ def read_step_lines(line: str) -> Iterator[tuple[int, dict[str, float]]]:
     ]
     ends = [*(head.start() for head in heads), len(line)][1:]
     for head, end in zip(heads, ends, strict=True):
-        body = line[head.end() : end].partition("Training Progress:")[0]
+        body = _GLUED.split(line[head.end() : end], maxsplit=1)[0]
         if values := _pairs(body, " - "):
             yield int(head[1]), values
 
