@@ -25,7 +25,7 @@ class Column(NamedTuple):
 
     def until(self, step: int) -> Column:
         end = bisect_right(self.steps, step)
-        return self if end == len(self.steps) else Column(self.steps[:end], self.values[:end])
+        return Column(self.steps[:end], self.values[:end])
 
     def has_same_steps(self, other: Column) -> bool:
         return len(self.steps) == len(other.steps) and bytes(self.steps) == bytes(other.steps)
@@ -74,14 +74,14 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
         return grown
 
     def until(self, step: int) -> MetricTable:
-        """Without what comes after `step`."""
+        """Without what comes after `step`; adding to it leaves this one as it is."""
         cut = {key: column.until(step) for key, column in self.columns.items()}
         return MetricTable(
             self.steps[: bisect_right(self.steps, step)], {key: column for key, column in cut.items() if column.steps}
         )
 
     def updated(self, other: MetricTable) -> MetricTable:
-        """With the values of `other`, which win."""
+        """With the values of `other`, which win. Shares columns with both: not to be added to."""
         if not self.steps or not other.steps:
             return self if self.steps else other
         steps = array("q", sorted({*self.steps, *other.steps}))

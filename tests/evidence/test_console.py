@@ -158,8 +158,8 @@ def test_chunk_borders_do_not_matter(cuts: list[int]) -> None:
 WORDS = st.sampled_from(
     [b"step:", b"3 - a:", b" - ", b"1e", b"np.float64(", b"\r", b"\n", b"\x1b[36m", b"Training Progress: 5%|",
      b"| 3/9 ", b"[AQN] Noise injection - Step: 1/2, Sigma ID: 0, Sigma: .", b"Applied noise to 5 x layers", b"[00:02<",
-     b"Total training steps: 9", b"9" * 5000, b"Setting global step to 99", b"(a pid=1) ", b"\xff\x00", b"dataset len: 7",
-     b"iteration: 2 / 3 | ", b"a : 1 | b"]
+     b"Total training steps: 9", b"9" * 5000, b"Setting global step to 99", b"(a pid=1) ", b"\xff\x00",
+     b"dataset len: 7", b"iteration: 2 / 3 | ", b"a : 1 | b"]
 )  # fmt: skip
 
 
