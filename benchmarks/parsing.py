@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -43,14 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.task:
         return _task(*options.task)
+    kept = True
+    print(HEAD)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [*_one_log(Path(folder), options.megabytes << 20, options.rounds)]
-        rows += _many_runs(Path(folder), options.runs, options.steps, options.rounds)
-    print(HEAD, *rows, sep="\n")
-    return int(not all(row.kept for row in rows))
+        for row in chain(
+            _one_log(Path(folder), options.megabytes << 20, options.rounds),
+            _many_runs(Path(folder), options.runs, options.steps, options.rounds),
+        ):
+            print(row, flush=True)
+            kept = kept and row.kept
+    return int(not kept)
 
 
-def _one_log(folder: Path, size: int, rounds: int) -> list[Row]:
+def _one_log(folder: Path, size: int, rounds: int) -> Iterator[Row]:
     run = folder / "1"
     run.mkdir()
     steps = write_log(run / "log", size)
@@ -73,17 +79,17 @@ def _one_log(folder: Path, size: int, rounds: int) -> list[Row]:
             log.write(metrics_line(random.Random(2), steps := steps + 1))
         after.append(_measured("kept", str(run), str(folder)))
     name = f"a log of {megabytes:.0f} MB"
-    return [
+    yield from (
         Row(f"{name}, first time: MB a second", f"{first:.2f} s", "–", megabytes / first, "MB/s"),
         Row(f"{name}: CPU time for 200 MB", f"{200 * first / megabytes:.2f} s", "–", 200 * first / megabytes, "s", 1.0),
         Row(f"{name}: CPU time", f"{first:.2f} s", f"{grep:.2f} s grep -c", first / grep, "×"),
         Row(f"{name}: CPU time", f"{first:.2f} s", f"{read:.2f} s wc -l", first / read, "×"),
         memory(name, max(sample["memory"] for sample in samples), 100),
         Row(f"{name}, 1 MB more", "–", "–", median(each["wall"] for each in after), "s", 0.2),
-    ]
+    )
 
 
-def _many_runs(folder: Path, runs: int, steps: int, rounds: int) -> list[Row]:
+def _many_runs(folder: Path, runs: int, steps: int, rounds: int) -> Iterator[Row]:
     rng = random.Random(3)
     for number in range(runs):
         attempt = folder / "runs" / str(number)
@@ -96,10 +102,10 @@ def _many_runs(folder: Path, runs: int, steps: int, rounds: int) -> list[Row]:
     _measured("compare", str(folder / "runs"), str(folder))
     warm = [_measured("compare", str(folder / "runs"), str(folder)) for _ in range(rounds)]
     name = f"{runs} runs of {steps} steps"
-    return [
+    yield from (
         Row(f"comparing {name}, read before", "–", "–", median(each["wall"] for each in warm), "s", 1.5),
         memory(f"comparing {name}", max(each["memory"] for each in warm), 200),
-    ]
+    )
 
 
 def _cpu_of(command: Sequence[str]) -> float:
