@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from rlx.evidence.values import Announcement, NoiseEvent
 
-NEEDLES = (b"e injection", b"pplied noise", b"AQN")
+# Of `Noise injection` and `Applied noise`, and of what else the fork says.
+NEEDLES = (b"oise ", b"AQN")
 
 
 class Context(NamedTuple):

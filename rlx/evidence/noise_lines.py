@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import astuple, replace
+from typing import Any
 
 from rlx.evidence.aqn_lines import NOISY, Context, Weights, read_aqn_line
 from rlx.evidence.values import Announcement, NoiseEvent
@@ -34,6 +36,21 @@ class NoiseLines:
     def forget_after(self, step: int) -> None:
         """Training goes on from this step. Noise synced at its end belongs to the next one and is synced again."""
         self.events = [event for event in self.events if event.step is None or event.step <= step]
+
+    def state(self) -> dict[str, Any]:
+        """All that it knows, as JSON."""
+        return {
+            "events": [astuple(event) for event in self.events],
+            "announced": list(self.announced),
+            "context": self._context,
+            "weights": self._weights,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.events = [NoiseEvent(*values) for values in state["events"]]
+        self.announced = dict.fromkeys(Announcement(*values) for values in state["announced"])
+        self._context = {speaker: Context(*values) for speaker, values in state["context"].items()}
+        self._weights = Weights(*state["weights"]) if state["weights"] else None
 
     def _complete(self, event: NoiseEvent, context: Context | None) -> NoiseEvent:
         if context:

@@ -103,6 +103,7 @@ class Evidence:
     that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
     `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
     value, as far as the run's configuration is known.
+    `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -118,6 +119,7 @@ class Evidence:
     announced: tuple[Announcement, ...] = ()
     has_hole: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    unproven: str = ""
 
     @property
     def last_step(self) -> int:
