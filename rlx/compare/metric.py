@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
+from rlx.evidence.metrics import metric_names
 
 
 def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
     """The metric that `wanted` names in full or in part; without it, the first validation metric that a log shows."""
     if wanted:
-        logged = [values for run in runs for values in run.evidence.metrics.values()]
-        return wanted if any(wanted in values for values in logged) else _named(sorted(set().union(*logged)), wanted)
+        logged = set().union(*(metric_names(run.evidence) for run in runs))
+        return wanted if wanted in logged else _named(sorted(logged), wanted)
     shown = (core_metric(run.evidence, run.plan.expectations) for run in runs)
     if metric := next((metric for metric in shown if metric), None):
         return metric

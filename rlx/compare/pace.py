@@ -7,11 +7,11 @@ and answers of a step on all devices, `perf/throughput` is that per second and d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from rlx.evidence import Evidence
+from rlx.evidence import Evidence, series
 
 _SECONDS = ("perf/time_per_step", "timing_s/step", "timing/all")
 _TOKENS = "perf/total_num_tokens"
@@ -34,7 +34,7 @@ class Pace:
 
 def pace(evidence: Evidence, devices: int) -> Pace:
     """The pace of a run on `devices` devices."""
-    seconds = {step: value for step, values in evidence.metrics.items() if (value := _first(values, _SECONDS))}
+    seconds = _first(evidence, _SECONDS)
     complete = set(seconds) >= set(range(1, evidence.last_step + 1))
     return Pace(
         seconds_per_step=_median(seconds.values()),
@@ -43,19 +43,19 @@ def pace(evidence: Evidence, devices: int) -> Pace:
     )
 
 
-def _rates(evidence: Evidence, seconds: Mapping[int, float], devices: int) -> Iterator[float]:
-    for step, values in evidence.metrics.items():
-        if (rate := _first(values, _TOKENS_A_SECOND)) is not None:
-            yield rate
-        elif (tokens := _first(values, (_TOKENS,))) is not None and step in seconds:
-            yield tokens / seconds[step]
-        elif (share := _first(values, (_TOKENS_A_DEVICE,))) is not None:
-            yield share * devices
+def _rates(evidence: Evidence, seconds: Mapping[int, float], devices: int) -> Iterable[float]:
+    tokens, shares = _first(evidence, (_TOKENS,)), _first(evidence, (_TOKENS_A_DEVICE,))
+    by_share = {step: share * devices for step, share in shares.items()}
+    by_count = {step: tokens[step] / seconds[step] for step in tokens.keys() & seconds.keys()}
+    return (by_share | by_count | _first(evidence, _TOKENS_A_SECOND)).values()
 
 
-def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
-    """The first of these metrics that is a positive, finite number."""
-    return next((values[name] for name in names if 0 < values.get(name, 0.0) < float("inf")), None)
+def _first(evidence: Evidence, names: tuple[str, ...]) -> dict[int, float]:
+    """By step, the first of these metrics that is a positive, finite number."""
+    found: dict[int, float] = {}
+    for name in reversed(names):
+        found |= {step: value for step, value in series(evidence, name).items() if 0 < value < float("inf")}
+    return dict(sorted(found.items()))
 
 
 def _median(values: Iterable[float]) -> float | None:

@@ -16,14 +16,16 @@ from rlx.evidence.read import read_evidence, read_log
 from rlx.evidence.records import conflicts, overlaps
 from rlx.evidence.scan import MAX_LINE_BYTES
 from rlx.evidence.schedule import training_steps
+from rlx.evidence.settings import settings_of, settings_of_config
 from rlx.evidence.unplanned import judge_unplanned
-from rlx.evidence.values import Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
+from rlx.evidence.values import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
 __all__ = [
     "MAX_LINE_BYTES",
     "NEEDLES",
     "PROBABILITY_GAP",
+    "Announcement",
     "Disagreement",
     "Evidence",
     "ItemScores",
@@ -43,5 +45,7 @@ __all__ = [
     "read_items",
     "read_log",
     "series",
+    "settings_of",
+    "settings_of_config",
     "training_steps",
 ]

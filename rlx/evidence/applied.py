@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.evidence.schedule import planned_sigmas, same_sigma, sigma_at, training_steps
-from rlx.evidence.values import ROLLOUT, Evidence, NoiseEvent
-from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
-from rlx.plan import NoiseSchedule, Severity
+from rlx.evidence.values import LOG, ROLLOUT, Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
+from rlx.plan import NoiseSchedule
 
 _CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
 _CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
+_FOLDED = "Ray folded lines of several processes into one, so they may be missing from the log only"
+_UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class Application:
     """The noise on rollout weights, by step, beside what was planned.
 
     `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
-    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not.
+    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
+    the largest sigma in lines whose wording rlx does not know.
     """
 
     sigmas: tuple[float, ...]
@@ -28,6 +31,7 @@ class Application:
     quiet: tuple[int, ...]
     events: Mapping[int, Sequence[NoiseEvent]]
     unplaced: tuple[NoiseEvent, ...]
+    unread: float = 0.0
 
     @property
     def noisy(self) -> tuple[int, ...]:
@@ -66,6 +70,7 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
         quiet=tuple(step for step in steps if step <= len(sigmas) and sigma_at(sigmas, step) == 0),
         events=events,
         unplaced=tuple(event for event in evidence.noise if event.step is None),
+        unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
     )
 
 
@@ -83,7 +88,7 @@ def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
         yield from _missing(found)
     yield from _wrong_sigma(found)
     yield from _where_none_may_be(found)
-    yield from _without_effect(found)
+    yield from _other_layers(found)
 
 
 def _all(found: Application) -> Iterator[tuple[int, NoiseEvent]]:
@@ -109,6 +114,13 @@ def _nothing_applied(found: Application) -> Iterator[Charge]:
             "judge the run directory, whose event files say both",
         )
         return
+    if found.unread:
+        yield unverified(
+            "RLX604",
+            f"the log tells of noise in words that rlx does not know (sigma {found.unread:g} at most)",
+            "use aqn.provider: payload, which writes a record of its own",
+        )
+        return
     yield invalid(
         "RLX601",
         f"no noise was applied in any of the {counted(len(found.due), 'step')} that should have it",
@@ -124,7 +136,11 @@ def _missing(found: Application) -> Iterator[Charge]:
     if bare:
         lacking = sorted({replica for step in bare for replica in missing[step]})
         who = "" if len(replicas) == 1 else f" on replica {', '.join(map(str, lacking))}"
-        yield invalid("RLX604", f"no noise at {at_steps(bare)}{who}, where it was due", _CHECK_SCHEDULE, bare[0])
+        message = f"no noise at {at_steps(bare)}{who}, where it was due"
+        if any(event.folded for _, event in _all(found)):
+            yield unverified("RLX604", f"{message}; {_FOLDED}", _UNFOLD, bare[0])
+        else:
+            yield invalid("RLX604", message, _CHECK_SCHEDULE, bare[0])
 
 
 def _replicas(events: Sequence[NoiseEvent]) -> set[int]:
@@ -136,7 +152,9 @@ def _wrong_sigma(found: Application) -> Iterator[Charge]:
     wrong = {
         step: event.sigma
         for step, event in _all(found)
-        if event.is_noisy and (due := sigma_at(found.sigmas, step)) > 0 and not same_sigma(event.sigma, due)
+        if event.is_noisy
+        and (due := sigma_at(found.sigmas, step)) > 0
+        and not same_sigma(event.sigma, due, printed=event.source == LOG)
     }
     if wrong:
         step, seen = next(iter(wrong.items()))
@@ -149,35 +167,26 @@ def _wrong_sigma(found: Application) -> Iterator[Charge]:
         )
 
 
+def _other_layers(found: Application) -> Iterator[Charge]:
+    """One schedule and one set of targets give the same layers at every step. Which count is right is not known."""
+    seen = [(step, event) for step, event in _all(found) if event.is_noisy]
+    counts: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+    for _, event in seen:
+        counts[event.replica, event.kind][event.layers] += 1
+    usual = {who: layers.most_common(1)[0][0] for who, layers in counts.items()}
+    odd = {step: event for step, event in seen if event.layers != usual[event.replica, event.kind]}
+    if odd:
+        step, event = next(iter(odd.items()))
+        yield invalid(
+            "RLX613",
+            f"noise reached {event.layers} layers at {at_steps(odd)}, and {usual[event.replica, event.kind]} at the "
+            "other steps",
+            _CHECK_TARGETS,
+            step,
+        )
+
+
 def _where_none_may_be(found: Application) -> Iterator[Charge]:
     noisy = [step for step, event in _all(found) if event.is_noisy and sigma_at(found.sigmas, step) == 0]
     if noisy:
         yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage free of noise", _CHECK_SCHEDULE, noisy[0])
-
-
-def _without_effect(found: Application) -> Iterator[Charge]:
-    if found.noisy and not found.effective:
-        yield invalid(
-            "RLX607",
-            f"noise on {counted(len(found.noisy), 'step')} changed no weight: sigma is below what the dtype resolves",
-            "raise sigma, or keep the noisy weights in float32",
-            found.noisy[0],
-        )
-        return
-    for sigma, steps in dead_stages(found).items():
-        yield remark(
-            "RLX607",
-            Severity.WARNING,
-            f"sigma {sigma:.3g} ({at_steps(steps)}) changed no weight after rounding",
-            "these steps ran without noise; raise aqn.sigma_end",
-            steps[0],
-        )
-
-
-def dead_stages(found: Application) -> dict[float, list[int]]:
-    """sigma -> its steps, for the stages in which noise was added and none of it survived rounding."""
-    stages: dict[float, list[int]] = defaultdict(list)
-    for step in found.noisy:
-        stages[sigma_at(found.sigmas, step)].append(step)
-    effective = set(found.effective)
-    return {sigma: steps for sigma, steps in stages.items() if not effective.intersection(steps)}

@@ -7,19 +7,14 @@ silently.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
+from rlx.evidence import record_form, shares
 from rlx.evidence.metrics import (
     core_keys,
     core_metric,
     data_sources,
-    finite,
-    samples,
-    series,
-    statistic,
     validated_steps,
-    variable,
 )
 from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
@@ -32,14 +27,15 @@ _READ_THE_LOG = "read the end of its log (rlx logs), then launch it again"
 
 def completeness(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
     """What is missing from the end, the validations and the steps; what contradicts itself."""
-    yield from _end(evidence, expectations, state)
+    yield from _state(evidence, expectations, state)
+    yield from record_form.charges(evidence)
+    if state.is_terminal:
+        yield from _last_step(evidence, expectations)
     yield from _totals(evidence, expectations, state)
     yield from _metric(evidence, expectations)
     yield from _scheduled_validations(evidence, expectations)
-    yield from _gaps(evidence)
     yield from _rows(evidence, expectations)
-    yield from _answers(evidence, expectations)
-    yield from _fractions(evidence, expectations)
+    yield from shares.charges(evidence, expectations)
     yield from _contradictions(evidence)
     yield from conflict_charges(evidence.conflicts)
     yield from _restarts(evidence)
@@ -56,14 +52,16 @@ def reached(evidence: Evidence, expectations: Expectations) -> str:
     return f"step {evidence.last_step}" + (f" of {total}" if total else "")
 
 
-def _end(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
+def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
     where = reached(evidence, expectations)
     if not state.is_terminal:
         yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
-        return
     if state in _ENDS:
         yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _READ_THE_LOG)
-    total = total_steps(evidence, expectations)
+
+
+def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    total, where = total_steps(evidence, expectations), reached(evidence, expectations)
     if total is None:
         return
     if evidence.last_step < total:
@@ -127,12 +125,6 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
         yield incomplete("RLX703", f"no validation at {at_steps(missing)}, where one was scheduled", step=missing[0])
 
 
-def _gaps(evidence: Evidence) -> Iterator[Charge]:
-    missing = set(range(1, evidence.last_step + 1)) - evidence.metrics.keys()
-    if missing:
-        yield incomplete("RLX704", f"no metrics at {at_steps(missing)}", "is a part of the log lost?", min(missing))
-
-
 def _rows(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
     own, planned = evidence.totals.validation_rows, expectations.validation_items
     if own is not None and planned is not None and own != planned:
@@ -141,57 +133,6 @@ def _rows(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
             f"the plan says {counted(planned, 'validation row')}, the log says {own}",
             "set data.val_rows to what the filter leaves, or check the file",
         )
-
-
-def _answers(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    """A reward function that raises costs answers, not the run: verl goes on and averages what is left."""
-    rows = evidence.totals.validation_rows or expectations.validation_items
-    if not rows:
-        return
-    due = rows * expectations.validation_samples
-    short = {
-        step: kept
-        for step in _validated(evidence, expectations)
-        if (kept := evidence.answers.get(step)) is not None and kept != due
-    }
-    if short:
-        step, kept = next(iter(short.items()))
-        yield incomplete(
-            "RLX712",
-            f"the validation at {at_steps(short)} does not cover its set: {kept} of {due} answers at step {step}",
-            "search the log for errors of the reward function: rlx logs --grep Error",
-            step,
-        )
-
-
-def _fractions(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    """A mean of right and wrong answers is a whole number of answers over n: a cheap test of n and of the values."""
-    metric = core_metric(evidence, expectations)
-    rows = evidence.totals.validation_rows or expectations.validation_items
-    if metric is None or not rows or variable(metric) != "acc" or not statistic(metric).startswith("mean@"):
-        return
-    if len(data_sources(evidence)) > 1:
-        return  # the rows are split among the sources, and the log does not say how
-    answers = rows * samples(metric)
-    values = finite(series(evidence, metric))
-    odd = [step for step, value in values.items() if not _is_share(value, answers)]
-    if odd:
-        yield remark(
-            "RLX708",
-            Severity.WARNING,
-            f"{metric} at {at_steps(odd)} is no multiple of 1/{answers}",
-            "is the validation set really of that size, and the metric right or wrong per answer?",
-            odd[0],
-        )
-
-
-def _is_share(value: float, answers: int) -> bool:
-    if not 0 <= value <= 1:
-        return False
-    exact = value * answers
-    # verl <= 0.4.1 prints three decimals only.
-    tolerance = answers * (5.1e-4 if value == round(value, 3) else 1e-6)
-    return math.isclose(exact, round(exact), abs_tol=tolerance, rel_tol=0)
 
 
 def _contradictions(evidence: Evidence) -> Iterator[Charge]:

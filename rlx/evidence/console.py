@@ -1,37 +1,48 @@
-"""verl's console log: metric lines, totals, the progress bar, restarts and noise lines, from bytes of any quality.
+"""The console log: metric lines, totals, the progress bar, restarts and noise lines, from bytes of any quality.
 
-Sources: verl/utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since
+Sources for verl: utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since
 0.5.0, so `np.float64(0.5)` under numpy 2), trainer/ppo/ray_trainer.py and v1/trainer_base.py for the other lines.
+For MindSpeed-RL: mindspeed_rl/utils/loggers.py (`iteration: {i} / {n} | key : value | …`), read from its source only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rlx.evidence import aqn_lines
-from rlx.evidence.aqn_lines import Context, read_aqn_line
+from rlx.evidence.noise_lines import NoiseLines
 from rlx.evidence.scan import LineScanner
 from rlx.evidence.timeline import Timeline
 from rlx.evidence.values import NoiseEvent, Progress, Totals
 
 _STEP = b"step:"
-_BAR = b"g Progress: "
+_ITERATION = b"iteration: "
+_BAR = b"Training Progress: "
 # Of the total steps, the rows of the data sets (two wordings), and a loaded checkpoint.
-_RARE = (b"ing steps: ", b"set size:", b"set len: ", b"lobal step to ")
-NEEDLES = (_STEP, _BAR, *_RARE, *aqn_lines.NEEDLES)
+_RARE = (b"Total training steps: ", b"dataset ", b"etting global step to ")
+NEEDLES = (_STEP, _ITERATION, _BAR, *aqn_lines.NEEDLES, *_RARE)
 """A line of a console log without any of these says nothing here."""
+RULES = "console 2"
+"""To be changed with whatever makes this parser read the same bytes otherwise."""
 
+UNPROVEN = "metrics from iteration lines of MindSpeed-RL, a grammar read from its source: no real log was seen yet"
+
+# A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
+# has \1 for them.
+_HOLES = (b"\0" * 16, b"\1" * 16)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-_SPEAKER = re.compile(r"\s*\(\w+ (pid=\d+(?:, ip=[^)\s]+)?)\)\s*")
 # No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
 _STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
+_ITERATION_HEAD = re.compile(r"iteration:\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|\s")
 _PART_OF_A_NAME = re.compile(r"[\w/.-]")
 _VALUE = re.compile(
     r"(?:np\.\w+\()?([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))\)?s?(?=\s|$)",
     re.IGNORECASE,
 )
+# What follows a metrics line without an end of line: a bar, or what another process said.
+_GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
 _BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
 _TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
 _DATASET_ROWS = re.compile(r"train dataset size: (\d{1,12}), val dataset size: (\d{1,12})")
@@ -43,23 +54,52 @@ class ConsoleParser:
     """Feed it the log as it comes; every attribute is up to date after each call. No input raises."""
 
     def __init__(self, attempt: int = 1) -> None:
+        self.rules = f"{RULES} {attempt}"
         self.timeline = Timeline("console", attempt)
-        self.noise: list[NoiseEvent] = []
+        self.noise_lines = NoiseLines()
+        self.has_hole = False
         self.progress: Progress | None = None
+        self.unproven = ""
         self._total_steps: int | None = None
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
-        self._announced: dict[str, Context] = {}
         self._scanner = LineScanner(NEEDLES)
 
+    @property
+    def noise(self) -> list[NoiseEvent]:
+        return self.noise_lines.events
+
     def feed(self, data: bytes) -> None:
-        for line in self._scanner.feed(data):
-            self._read(line)
+        for line, needles in self._scanner.feed(data):
+            self._read(line, needles)
 
     def finish(self) -> None:
         """The log will not grow: read its last line even though it has no end-of-line."""
-        for line in self._scanner.finish():
-            self._read(line)
+        for line, needles in self._scanner.finish():
+            self._read(line, needles)
+
+    @property
+    def pending(self) -> int:
+        return self._scanner.pending
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "timeline": self.timeline.state(),
+            "noise": self.noise_lines.state(),
+            "has_hole": self.has_hole,
+            "progress": self.progress,
+            "unproven": self.unproven,
+            "totals": [self._total_steps, self._rows, self._lengths],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.timeline.restore(state["timeline"])
+        self.noise_lines.restore(state["noise"])
+        self.has_hole = state["has_hole"]
+        self.progress = Progress(*state["progress"]) if state["progress"] else None
+        self.unproven = state["unproven"]
+        self._total_steps, rows, self._lengths = state["totals"]
+        self._rows = (rows[0], rows[1]) if rows else None
 
     @property
     def totals(self) -> Totals:
@@ -70,17 +110,24 @@ class ConsoleParser:
         """Older trainers print one length a data set, the training set first."""
         return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
 
-    def _read(self, raw: bytes) -> None:
+    def _read(self, raw: bytes, needles: tuple[bytes, ...]) -> None:
+        self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
         line = _ANSI.sub(b"", raw).decode("utf-8", "replace")
-        if _STEP in raw:
-            for step, values in read_step_lines(line):
-                self.timeline.add(step, values)
-        if _BAR in raw:
-            self._read_bar(line)
-        if any(needle in raw for needle in aqn_lines.NEEDLES):
-            self._read_noise(line)
-        if any(needle in raw for needle in _RARE):
-            self._read_totals(line)
+        for read in dict.fromkeys(_READERS[needle] for needle in needles):
+            read(self, line)
+
+    def _read_steps(self, line: str) -> None:
+        for step, values in read_step_lines(line):
+            self.timeline.add(step, values)
+
+    def _read_iteration(self, line: str) -> None:
+        if match := _ITERATION_HEAD.search(line):
+            step, total = int(match[1]), int(match[2])
+            self.progress, self.unproven = Progress(step, total), UNPROVEN
+            self.timeline.add(step, _pairs(line[match.end() :], " | "))
+
+    def _read_noise(self, line: str) -> None:
+        self.noise_lines.read(line)
 
     def _read_bar(self, line: str) -> None:
         for match in _BAR_STATE.finditer(line):
@@ -99,18 +146,16 @@ class ConsoleParser:
 
     def _resume(self, step: int) -> None:
         self.timeline.resume(step)
-        # Noise synced at the end of `step` belongs to step + 1 and is synced again.
-        self.noise = [event for event in self.noise if event.step is None or event.step <= step]
+        self.noise_lines.forget_after(step)
 
-    def _read_noise(self, line: str) -> None:
-        match = _SPEAKER.match(line)
-        speaker = match[1] if match else ""
-        said = read_aqn_line(line)
-        if isinstance(said, Context):
-            self._announced[speaker] = said
-        elif said is not None:
-            context = self._announced.get(speaker)
-            self.noise.append(replace(said, step=context.step, sigma=context.sigma) if context else said)
+
+_READERS = {
+    _STEP: ConsoleParser._read_steps,
+    _ITERATION: ConsoleParser._read_iteration,
+    _BAR: ConsoleParser._read_bar,
+    **dict.fromkeys(aqn_lines.NEEDLES, ConsoleParser._read_noise),
+    **dict.fromkeys(_RARE, ConsoleParser._read_totals),
+}
 
 
 def read_step_lines(line: str) -> Iterator[tuple[int, dict[str, float]]]:
@@ -121,24 +166,21 @@ def read_step_lines(line: str) -> Iterator[tuple[int, dict[str, float]]]:
     ]
     ends = [*(head.start() for head in heads), len(line)][1:]
     for head, end in zip(heads, ends, strict=True):
-        body = line[head.end() : end].partition("Training Progress:")[0]
-        if values := _pairs(body):
+        body = _GLUED.split(line[head.end() : end], maxsplit=1)[0]
+        if values := _pairs(body, " - "):
             yield int(head[1]), values
 
 
-def _pairs(body: str) -> dict[str, float]:
+def _pairs(body: str, separator: str) -> dict[str, float]:
     values = {}
-    for item in body.split(" - "):
-        key, colon, text = item.rpartition(":")
-        value = _number(text) if colon else None
-        if value is not None and (key := key.strip()) and " " not in key:
+    for item in body.split(separator):
+        key, _, text = item.rpartition(":")
+        try:
+            value = float(text)
+        except ValueError:
+            if (found := _VALUE.match(text.strip())) is None:
+                continue
+            value = float(found[1])
+        if (key := key.strip()) and " " not in key:
             values[key] = value
     return values
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        match = _VALUE.match(text.strip())
-        return float(match[1]) if match else None

@@ -14,19 +14,58 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from rlx.evidence.scan import CHUNK_BYTES, matching_lines
+from rlx.evidence.saved import States, parse_file
+from rlx.evidence.scan import CHUNK_BYTES, LineScanner, matching_lines
 from rlx.evidence.timeline import Timeline
 from rlx.evidence.values import ROLLOUT, VALIDATION, NoiseEvent
 
+NEEDLES = (b'"step"',)
+RULES = "metrics.jsonl 1"
+"""To be changed with whatever makes rlx read the same bytes otherwise."""
 
-def read_metrics(path: Path, attempt: int = 1) -> Timeline:
-    """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
-    timeline = Timeline(path.name, attempt)
-    for document in _documents(path):
+
+class MetricsParser:
+    """Reads `{"step": N, "data": {…}}` lines as they come."""
+
+    def __init__(self, name: str, attempt: int = 1) -> None:
+        self.rules = f"{RULES} {attempt}"
+        self.timeline = Timeline(name, attempt)
+        self._scanner = LineScanner(NEEDLES)
+
+    def feed(self, data: bytes) -> None:
+        for line, _ in self._scanner.feed(data):
+            self._read(line)
+
+    def finish(self) -> None:
+        """Read the last line even though it has no end: torn JSON is none."""
+        for line, _ in self._scanner.finish():
+            self._read(line)
+
+    @property
+    def pending(self) -> int:
+        return self._scanner.pending
+
+    def state(self) -> dict[str, Any]:
+        return self.timeline.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.timeline.restore(state)
+
+    def _read(self, line: bytes) -> None:
+        document = _document(line)
         step, data = document.get("step"), document.get("data")
         if _is_count(step) and isinstance(data, dict):
-            timeline.add(step, {key: float(value) for key, value in _numbers(data)})
-    return timeline
+            self.timeline.add(step, {key: float(value) for key, value in _numbers(data)})
+
+
+def read_metrics(path: Path, attempt: int = 1, states: States | None = None) -> Timeline:
+    """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
+    try:
+        parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states)
+    except OSError:
+        parser = MetricsParser(path.name, attempt)
+    parser.finish()
+    return parser.timeline
 
 
 def read_events(folder: Path) -> list[NoiseEvent]:
@@ -53,13 +92,16 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     with stream:
-        for line in matching_lines(stream, (b'"step"',), last_line_complete=True):
-            try:
-                document = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(document, dict):
-                yield document
+        yield from map(_document, matching_lines(stream, NEEDLES, last_line_complete=True))
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    """Empty where the line is no object of JSON."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _numbers(data: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

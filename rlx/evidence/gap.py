@@ -51,7 +51,7 @@ class GapTest:
 
 def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float] | None = None) -> GapTest:
     """Hold the noisy steps against the clean ones. `control`: the control's gap by step."""
-    gaps = _relative(series(evidence, PROBABILITY_GAP), control)
+    gaps = gaps_of(evidence, control)
     effective = [step for step in found.effective if step in gaps]
     clean = [gaps[step] for step in found.quiet if step in gaps and not any(e.is_noisy for e in found.at(step))]
     noisy = [gaps[step] for step in _strongest(found, effective, len(clean))]
@@ -99,7 +99,9 @@ def _median(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def _relative(gaps: Mapping[int, float], control: Mapping[int, float] | None) -> dict[int, float]:
+def gaps_of(evidence: Evidence, control: Mapping[int, float] | None) -> dict[int, float]:
+    """The gap by step, in units of the control's at the same step where that is given; finite values only."""
+    gaps = series(evidence, PROBABILITY_GAP)
     if control is None:
         return {step: gap for step, gap in gaps.items() if math.isfinite(gap)}
     return {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlx.evidence import applied, gap
-from rlx.evidence.applied import Application, application, dead_stages
+from rlx.evidence import accumulation, applied, fork, gap, precision, survival
+from rlx.evidence.applied import Application, application
 from rlx.evidence.completeness import completeness, reached
 from rlx.evidence.metrics import core_metric, validated_steps
 from rlx.evidence.placement import noise_in_quiet_arm, noise_in_validation
 from rlx.evidence.schedule import sigma_at
 from rlx.evidence.values import Evidence, NoiseEvent
-from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, at_steps, counted
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
 from rlx.plan import Expectations, NoiseSchedule, RunState
 
 _ORDER = tuple(VerdictStatus)
@@ -42,13 +42,16 @@ def judge(
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap)
         about_noise = [
+            *fork.charges(evidence, found),
             *applied.charges(found, finished=state is RunState.FINISHED),
+            *survival.charges(found),
+            *accumulation.charges(evidence, found, control_gap),
             *noise_in_validation(evidence, noise),
         ]
         if found.effective:  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
         seen = _cell(found)
-    charges = [*about_noise, *completeness(evidence, expectations, state)]
+    charges = [*about_noise, *precision.charges(evidence.settings), *completeness(evidence, expectations, state)]
     charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is VerdictStatus.VALID:
@@ -72,6 +75,8 @@ def _cell(found: Application) -> str:
         return "WITHOUT EFFECT"
     if unplaced := [event for event in found.unplaced if event.is_noisy]:
         return f"σ ? · {unplaced[-1].layers} layers"
+    if found.unread:
+        return "?"
     return "NOT APPLIED" if found.due else "σ 0 (first stage)"
 
 
@@ -99,11 +104,11 @@ def _noise_story(evidence: Evidence, noise: NoiseSchedule, found: Application, t
         f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
         f"{counted(len(found.sigmas), 'step')}, "
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
+        *survival.sentence(found),
         "validations noisy as declared"
         if noise.in_validation
         else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",
         f"witnesses agree (p = {test.p:.1g})",
-        *(f"sigma {sigma:.3g} ({at_steps(steps)}) changed nothing" for sigma, steps in dead_stages(found).items()),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)

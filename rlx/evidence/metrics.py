@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from rlx.evidence.table import MetricTable
 from rlx.evidence.values import Evidence
 from rlx.plan import Expectations
 
@@ -14,6 +15,8 @@ VALIDATION_PREFIXES = ("val-core/", "val-aux/", "val/")
 
 def series(evidence: Evidence, key: str) -> dict[int, float]:
     """step -> value of one metric, steps ascending; NaN where the run logged NaN."""
+    if isinstance(evidence.metrics, MetricTable):
+        return evidence.metrics.series(key)
     return {step: values[key] for step, values in evidence.metrics.items() if key in values}
 
 
@@ -32,7 +35,14 @@ def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
 
 def core_keys(evidence: Evidence) -> list[str]:
     """All `val-core/` keys in the log, sorted."""
-    return sorted({key for values in evidence.metrics.values() for key in values if key.startswith(_CORE)})
+    return sorted(key for key in metric_names(evidence) if key.startswith(_CORE))
+
+
+def metric_names(evidence: Evidence) -> set[str]:
+    """The names of all metrics in the log."""
+    if isinstance(evidence.metrics, MetricTable):
+        return set(evidence.metrics.columns)
+    return {key for values in evidence.metrics.values() for key in values}
 
 
 def data_sources(evidence: Evidence) -> list[str]:
@@ -44,9 +54,8 @@ def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
     """The steps at which the metric has a finite value; without a metric, those with any validation metric."""
     if metric is not None:
         return list(finite(series(evidence, metric)))
-    return [
-        step for step, values in evidence.metrics.items() if any(key.startswith(VALIDATION_PREFIXES) for key in values)
-    ]
+    keys = [key for key in metric_names(evidence) if key.startswith(VALIDATION_PREFIXES)]
+    return sorted({step for key in keys for step in series(evidence, key)})
 
 
 def finite(values: dict[int, float]) -> dict[int, float]:

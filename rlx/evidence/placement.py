@@ -15,6 +15,7 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     """For an arm that was planned without noise."""
     noisy = [event for event in evidence.noise if event.is_noisy]
     if not noisy:
+        yield from _only_announced(evidence)
         return
     steps = [event.step for event in noisy if event.step is not None]
     yield invalid(
@@ -24,6 +25,19 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
         "does its recipe, or a payload left from another arm, switch AQN on?",
         min(steps, default=None),
     )
+
+
+def _only_announced(evidence: Evidence) -> Iterator[Charge]:
+    """Somebody meant to add noise: a fork that fails to, or code that says it in words of its own."""
+    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0]
+    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
+    if sigmas or without_layers:
+        what = f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers"
+        yield unverified(
+            "RLX619",
+            f"this arm was planned without noise, and its log announces {what}, with no line that says it was added",
+            "does its recipe, or a payload left from another arm, switch AQN on?",
+        )
 
 
 def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
@@ -54,36 +68,40 @@ def _declared(evidence: Evidence) -> Iterator[Charge]:
         yield remark(
             "RLX717",
             Severity.WARNING,
-            f"the validation at {at_steps(noisy)} ran on noisy weights, as declared (eval.noise): "
-            "its values are not those of the clean checkpoint",
+            f"the validation at {at_steps(noisy)} ran on noisy weights, as declared (eval.noise): its values are not "
+            f"those of the clean checkpoint; noise by step: {', '.join(_strength(evidence, step) for step in noisy)}",
             step=noisy[0],
         )
 
 
+def _strength(evidence: Evidence, step: int) -> str:
+    """`10: 0.0158`, the effective standard deviation where it was counted, else sigma."""
+    events = [event for event in held(evidence.noise, step) if event.is_noisy]
+    strengths = [event.sigma if event.effective_std is None else event.effective_std for event in events]
+    return f"{step}: {max(strengths):.3g}"
+
+
 def noisy_validations(evidence: Evidence) -> list[int]:
     """The validated steps for which some replica held noisy weights."""
-    replicas = {event.replica for event in evidence.noise if event.phase == ROLLOUT}
     return [
-        step
-        for step in validated_steps(evidence, None)
-        if any(_is_noisy(_of(evidence.noise, replica), step) for replica in replicas)
+        step for step in validated_steps(evidence, None) if any(event.is_noisy for event in held(evidence.noise, step))
     ]
 
 
-def _of(events: Sequence[NoiseEvent], replica: int) -> list[NoiseEvent]:
-    return [event for event in events if event.replica == replica]
+def held(events: Sequence[NoiseEvent], step: int) -> list[NoiseEvent]:
+    """The syncs whose weights the replicas held at the validation of a step."""
+    replicas = {event.replica for event in events if event.phase == ROLLOUT}
+    return [event for replica in replicas for event in _held([e for e in events if e.replica == replica], step)]
 
 
-def _is_noisy(events: Sequence[NoiseEvent], step: int) -> bool:
-    at_validation = [event for event in events if event.phase == VALIDATION and event.step == step]
-    if at_validation:
-        return any(event.is_noisy for event in at_validation)
+def _held(events: Sequence[NoiseEvent], step: int) -> list[NoiseEvent]:
+    if at_validation := [event for event in events if event.phase == VALIDATION and event.step == step]:
+        return at_validation
     # No sync for the validation: it ran on what was synced last, the weights for the next rollout.
     rollouts = [event for event in events if event.phase == ROLLOUT]
-    held = [event for event in rollouts if event.step == step + 1] or [
+    return [event for event in rollouts if event.step == step + 1] or [
         event for event in rollouts if event.step == step
     ]
-    return any(event.is_noisy for event in held)
 
 
 def _unproven(evidence: Evidence) -> Iterator[Charge]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -10,11 +10,13 @@ from typing import TypeVar
 from rlx.errors import RlxError
 from rlx.evidence.console import ConsoleParser
 from rlx.evidence.files import read_answers, read_events, read_metrics
-from rlx.evidence.scan import CHUNK_BYTES
-from rlx.evidence.timeline import Timeline, disagreements, drop_after
+from rlx.evidence.saved import States, parse_file
+from rlx.evidence.table import MetricTable
+from rlx.evidence.timeline import Timeline, contradictions
 from rlx.evidence.values import (
     ROLLOUT,
     VALIDATION,
+    Announcement,
     Disagreement,
     Evidence,
     NoiseEvent,
@@ -33,48 +35,49 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
     out: its last number may be half written.
     """
     try:
-        parser = _parse(path, attempt=1, finished=finished)
+        parser = _parse(path, 1, None, finished=finished)
     except OSError as error:
         raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
     return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
 
 
-def read_evidence(attempt_dirs: Sequence[Path]) -> Evidence:
+def read_evidence(attempt_dirs: Sequence[Path], states: States | None = None) -> Evidence:
     """The evidence of a run from all its attempts, in order: log, metrics.jsonl, events/ and
     validation/ of each.
 
     Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
     wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
+    `states`: where parsers keep what they know for the next time; it changes nothing but the time this takes.
     """
-    return _join([_read_attempt(number, folder) for number, folder in enumerate(attempt_dirs, start=1)])
+    return _join([_read_attempt(number, folder, states) for number, folder in enumerate(attempt_dirs, start=1)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     number: int
-    steps: dict[int, dict[str, float]]
+    steps: MetricTable
     noise: list[NoiseEvent]
     totals: Totals
     progress: Progress | None
+    unproven: str
     restarts: list[Restart]
     disagreements: list[Disagreement]
     answers: Mapping[int, int]
+    announced: tuple[Announcement, ...]
+    has_hole: bool
 
 
-def _read_attempt(number: int, folder: Path) -> _Attempt:
+def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
     try:
-        parser = _parse(folder / "log", number, finished=(folder / "state" / "exit").exists())
+        parser = _parse(folder / "log", number, states, finished=(folder / "state" / "exit").exists())
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    metrics, events = read_metrics(folder / "metrics.jsonl", number), read_events(folder / "events")
+    metrics, events = read_metrics(folder / "metrics.jsonl", number, states), read_events(folder / "events")
     return _merge(number, parser, metrics, events, read_answers(folder / "validation"))
 
 
-def _parse(path: Path, attempt: int, *, finished: bool) -> ConsoleParser:
-    parser = ConsoleParser(attempt)
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            parser.feed(chunk)
+def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:
+    parser = parse_file(path, lambda: ConsoleParser(attempt), states)
     if finished:
         parser.finish()
     return parser
@@ -89,38 +92,31 @@ def _merge(
     printed = [event for event in parser.noise if event.step is not None or not events]
     return _Attempt(
         number=number,
-        steps={
-            step: {**console.steps.get(step, {}), **file.steps.get(step, {})}
-            for step in console.steps.keys() | file.steps.keys()
-        },
+        steps=console.steps.updated(file.steps),
         noise=printed + events,
         totals=parser.totals,
         progress=parser.progress,
+        unproven=parser.unproven,
         restarts=console.restarts or file.restarts,
-        disagreements=[*console.disagreements, *file.disagreements, *_contradictions(console, file)],
+        disagreements=[*console.disagreements, *file.disagreements, *contradictions(console, file)],
         answers=answers,
+        announced=tuple(parser.noise_lines.announced),
+        has_hole=parser.has_hole,
     )
 
 
-def _contradictions(console: Timeline, file: Timeline) -> Iterator[Disagreement]:
-    for step in sorted(console.steps.keys() & file.steps.keys()):
-        yield from disagreements(step, console.steps[step], file.steps[step], ("console", "metrics.jsonl"))
-
-
 def _join(attempts: Sequence[_Attempt]) -> Evidence:
-    steps: dict[int, dict[str, float]] = {}
+    steps = MetricTable()
     noise: list[NoiseEvent] = []
     answers: dict[int, int] = {}
     for attempt in attempts:
         answers |= attempt.answers
         if (first := _first_step(attempt)) is not None:
-            drop_after(steps, first)
-            noise = _before(noise, attempt.noise, first)
-        for step, values in attempt.steps.items():
-            steps.setdefault(step, {}).update(values)
+            steps, noise = steps.until(first), _before(noise, attempt.noise, first)
+        steps = steps.updated(attempt.steps)
         noise += attempt.noise
     return Evidence(
-        metrics={step: steps[step] for step in sorted(steps)},
+        metrics=steps,
         noise=tuple(noise),
         totals=_last_totals(attempts),
         progress=_last(attempt.progress for attempt in attempts),
@@ -128,6 +124,9 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
         attempts=len(attempts),
         answers=answers,
+        announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
+        has_hole=any(attempt.has_hole for attempt in attempts),
+        unproven=next((attempt.unproven for attempt in attempts if attempt.unproven), ""),
     )
 
 

@@ -9,8 +9,9 @@ from rlx.evidence.metrics import VALIDATION_PREFIXES
 from rlx.evidence.values import Evidence
 from rlx.plan import NoiseSchedule
 
-# The fork prints sigma with six decimals; the payload writes it in full.
-_PRINTED = 1e-6
+# The fork prints sigma with six decimals, half of the last one with room for binary fractions; the payload writes it in
+# full.
+_PRINTED = 0.51e-6
 _RELATIVE = 1e-3
 BUILTIN = "builtin"
 
@@ -34,9 +35,9 @@ def sigma_at(sigmas: Sequence[float], step: int) -> float:
     return sigmas[step - 1] if 1 <= step <= len(sigmas) else 0.0
 
 
-def same_sigma(seen: float, planned: float) -> bool:
-    """Equal up to how sigma is printed. NaN equals nothing."""
-    return math.isclose(seen, planned, rel_tol=_RELATIVE, abs_tol=_PRINTED)
+def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
+    """Equal up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
+    return math.isclose(seen, planned, rel_tol=_RELATIVE, abs_tol=_PRINTED if printed else 0.0)
 
 
 def training_steps(evidence: Evidence) -> list[int]:

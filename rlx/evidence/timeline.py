@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
+from typing import Any
 
+from rlx.evidence.table import Column, MetricTable
 from rlx.evidence.values import Disagreement, Restart
 
 # verl <= 0.4.1 prints three decimals; half of the last one, with room for binary fractions.
 _PRINTED_DECIMALS = 3
 _ROUNDING = 0.5 * 10**-_PRINTED_DECIMALS * 1.02
 RESUMED = "resumed from the checkpoint of step"
+WENT_BACK = "follows step"
 # float32 scalars are printed with fewer digits than the metrics file holds.
 _RELATIVE = 1e-6
 
@@ -20,10 +22,10 @@ class Timeline:
     """step -> metric -> value, with the restarts and contradictions met on the way."""
 
     def __init__(self, source: str, attempt: int) -> None:
-        self.steps: dict[int, dict[str, float]] = {}
+        self.steps = MetricTable()
         self.restarts: list[Restart] = []
         self.disagreements: list[Disagreement] = []
-        self._source = source
+        self.source = source
         self._attempt = attempt
         self._last: int | None = None
         self._resumed = False
@@ -31,12 +33,12 @@ class Timeline:
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Record one metrics line. A step below the last one starts over from there."""
         if self._last is not None and step < self._last:
-            reason = f"{self._source}: step {step} follows step {self._last}"
+            reason = f"{self.source}: step {step} {WENT_BACK} {self._last}"
             self._rewind(step, reason)
-        known = self.steps.setdefault(step, {})
         if step == self._last and not self._resumed:
-            self.disagreements += disagreements(step, known, values, (self._source, self._source))
-        known.update({sys.intern(key): value for key, value in values.items()})
+            known = self.steps[step]
+            self.disagreements += disagreements(step, known, values, (self.source, self.source))
+        self.steps.put(step, values)
         self._last, self._resumed = step, False
 
     def resume(self, step: int) -> None:
@@ -48,13 +50,43 @@ class Timeline:
 
     def _rewind(self, step: int, reason: str) -> None:
         self.restarts.append(Restart(self._attempt, step, reason))
-        drop_after(self.steps, step)
+        # The weights that the later steps measured were thrown away.
+        self.steps = self.steps.until(step)
+
+    def state(self) -> dict[str, Any]:
+        """All but the metrics, as JSON."""
+        return {
+            "last": self._last,
+            "resumed": self._resumed,
+            "restarts": [[restart.attempt, restart.step, restart.reason] for restart in self.restarts],
+            "disagreements": [[each.step, each.key, each.sources, each.values] for each in self.disagreements],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._last, self._resumed = state["last"], state["resumed"]
+        self.restarts = [Restart(*values) for values in state["restarts"]]
+        self.disagreements = [
+            Disagreement(step, key, (sources[0], sources[1]), (values[0], values[1]))
+            for step, key, sources, values in state["disagreements"]
+        ]
 
 
-def drop_after(steps: dict[int, dict[str, float]], step: int) -> None:
-    """Forget the steps after `step`: the weights they measured were thrown away with the restart."""
-    for later in [known for known in steps if known > step]:
-        del steps[later]
+def contradictions(first: Timeline, second: Timeline) -> list[Disagreement]:
+    """Where two sources give one metric of one step different values, by step."""
+    sources = first.source, second.source
+    found = [
+        disagreement
+        for key, column in first.steps.columns.items()
+        if (other := second.steps.columns.get(key)) is not None and not column.equals(other)
+        for disagreement in _between(key, column, other, sources)
+    ]
+    return sorted(found, key=lambda each: (each.step, each.key))
+
+
+def _between(key: str, one: Column, other: Column, sources: tuple[str, str]) -> list[Disagreement]:
+    values = dict(zip(other.steps, other.values, strict=True))
+    both = ((step, value, values[step]) for step, value in zip(one.steps, one.values, strict=True) if step in values)
+    return [Disagreement(step, key, sources, (mine, theirs)) for step, mine, theirs in both if not _same(mine, theirs)]
 
 
 def disagreements(

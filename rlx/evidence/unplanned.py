@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rlx.evidence import precision
 from rlx.evidence.completeness import completeness, reached
 from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
@@ -22,6 +23,7 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
     if state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED)
+    charges += precision.charges(evidence.settings)
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far = charges[0], reached(evidence, expectations)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"

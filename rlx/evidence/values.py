@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
+LOG = "log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,9 @@ class NoiseEvent:
     `sigma`: standard deviation of the noise; 0.0 for clean weights, NaN where a log line does not say.
     `changed` of `elements` differed after rounding to the weights' dtype, by `effective_std` in the root mean square;
     None where the source does not count. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
+    `found`: what the log says of the weights just before: "clean", or "noisy" where they could not be restored; ""
+    where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
+    place of several, so that others like it are not in the log.
     """
 
     step: int | None
@@ -28,9 +32,12 @@ class NoiseEvent:
     changed: int | None = None
     elements: int | None = None
     effective_std: float | None = None
-    source: str = "log"
+    source: str = LOG
     replica: int = 0
     kind: str = ""
+    found: str = ""
+    per_layer: bool = False
+    folded: bool = False
 
     @property
     def is_noisy(self) -> bool:
@@ -41,6 +48,14 @@ class NoiseEvent:
     def had_effect(self) -> bool:
         """Some weight still differed after rounding; taken for granted where the source does not count."""
         return self.is_noisy and self.changed != 0 and self.effective_std != 0
+
+
+class Announcement(NamedTuple):
+    """A process said, before a sync, which noise was due. That is no evidence of any. `step` as in NoiseEvent."""
+
+    step: int | None
+    sigma: float
+    epoch_aware: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +100,10 @@ class Evidence:
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
     `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
     `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
-    that claims to be the same run has other values.
+    that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
+    `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
+    value, as far as the run's configuration is known.
+    `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -98,6 +116,10 @@ class Evidence:
     answers: Mapping[int, int] = field(default_factory=dict)
     missing: str = ""
     conflicts: tuple[Disagreement, ...] = ()
+    announced: tuple[Announcement, ...] = ()
+    has_hole: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    unproven: str = ""
 
     @property
     def last_step(self) -> int:

@@ -36,6 +36,7 @@ class Index:
     """Opens the index in `home`, or builds it from the runs on this machine. Safe for several rlx at once."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.path = home / "index.db"
         _make_folder(home)
         if self._guarded(tables.is_new):

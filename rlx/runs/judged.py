@@ -19,6 +19,8 @@ from rlx.evidence import (
     judge_unplanned,
     read_evidence,
     series,
+    settings_of,
+    settings_of_config,
 )
 from rlx.plan import LaunchPlan, RunState
 from rlx.runs.adopted.conflicts import conflicts_of
@@ -29,6 +31,7 @@ from rlx.runs.copies.mirror import Mirrored, gathered, kept, refresh
 from rlx.runs.look_and_copy import look_and_copy
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.observe import Observation, observe
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.report import Looked
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
@@ -71,19 +74,20 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
-    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id]) for ref in refs]
+    parsed = ParsedFiles(index.home)
+    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], parsed) for ref in refs]
     return [_with_config(run, copies[run.run_id]) for run in judged]
 
 
 def judge_observed(
-    refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
+    index: Index, refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
 ) -> Mapping[str, JudgedRun]:
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
-    judged = {}
+    judged, parsed = {}, ParsedFiles(index.home)
     for ref in refs:
         copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
-            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy)
+            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy, parsed)
     return judged
 
 
@@ -147,11 +151,12 @@ def _verdict(
     return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=control_gap)
 
 
-def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
+def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
-    evidence = read_evidence(paths.attempts)
+    evidence = read_evidence(paths.attempts, parsed)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
-    evidence = replace(evidence, missing=missing, conflicts=conflicts_of(copy.run_dir, evidence))
+    conflicts, settings = conflicts_of(copy.run_dir, evidence), settings_of(plan.recipe)
+    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
@@ -175,7 +180,14 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
-    return replace(run, provenance={**run.provenance, **configurations(RunPaths(copy.run_dir).latest)})
+    """Read where runs are compared only: it takes longer than a status should."""
+    found = configurations(RunPaths(copy.run_dir).latest)
+    provenance = {**run.provenance, **found}
+    seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
+    if seen.items() <= run.evidence.settings.items():
+        return replace(run, provenance=provenance)
+    evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
+    return replace(run, provenance=provenance, evidence=evidence, verdict=_verdict(run.plan, evidence, run.state))
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

@@ -62,7 +62,7 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
     observations, copies = look(index, refs, visits)
-    judged = judge_observed(refs, observations, copies)
+    judged = judge_observed(index, refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
         if ref.run_id in judged

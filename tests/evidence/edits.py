@@ -196,6 +196,66 @@ def odd_accuracy(run: Recorded) -> None:
     run.log = head + mark + last.replace(f"{key}:np.float64({old})", f"{key}:np.float64(0.6543210)")
 
 
+def most_noise_rounded_away(run: Recorded) -> None:
+    """From step 9 on as in bfloat16: a few elements move by a whole bit."""
+    for event in run.noisy():
+        if event["step"] >= 9:
+            event.update(changed=3, effective_std=event["sigma"] / 4)
+
+
+def last_stage_mostly_rounded_away(run: Recorded) -> None:
+    for event in run.noisy():
+        if event["step"] >= 17:
+            event.update(changed=3, effective_std=event["sigma"] / 4)
+
+
+def fewer_layers_at_twelve(run: Recorded) -> None:
+    for event in run.noisy():
+        if event["step"] == 12:
+            event.update(layers=2)
+
+
+def gap_stays_while_sigma_falls(run: Recorded) -> None:
+    gap_not_logged(run)
+    for line in run.metrics:
+        step = line["step"]
+        if step > 0:
+            line["data"][GAP] = 1.3e-7 + 1e-8 * math.sin(step) + (1e-3 * math.sqrt(step - 4) if step > 4 else 0.0)
+
+
+def two_runs_in_one_log(run: Recorded) -> None:
+    first = Recorded(run.folder)
+    first.end_after(14)
+    run.log, run.metrics = first.log + run.log, first.metrics + run.metrics
+
+
+def log_alone(run: Recorded) -> None:
+    """The log of a run that is over, and no metrics file."""
+    run.metrics = []
+    (run.folder / "state").mkdir()
+    (run.folder / "state" / "exit").write_text("0")
+
+
+def log_ends_in_a_line(run: Recorded) -> None:
+    log_alone(run)
+    run.log = run.log[: run.log.index(" step:20 - ") + 400]
+
+
+def log_with_a_hole(run: Recorded) -> None:
+    start = run.log.index("Training Progress", run.log.index(" step:8 - "))
+    run.log = run.log[:start] + "\0" * 4096 + run.log[start:]
+
+
+def log_begins_at_seven(run: Recorded) -> None:
+    log_alone(run)
+    run.log = run.log[run.log.index("\n", run.log.index(" step:6 - ")) + 1 :]
+
+
+def resumed_after_six(run: Recorded) -> None:
+    log_begins_at_seven(run)
+    run.log = "Setting global step to 6\n" + run.log
+
+
 EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}
 
 

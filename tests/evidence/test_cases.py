@@ -1,9 +1,15 @@
-"""Folders of evidence and the verdict they must lead to. `case.json`: arm, state, maybe a recorded run and an edit."""
+"""Folders of evidence and the verdict they must lead to.
+
+`case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an
+edit, or the log of another case (`log_of`) with patterns that are replaced in it (`replace`).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,8 @@ def attempts(folder: Path, case: dict[str, Any], tmp_path: Path) -> list[Path]:
     if "recorded" in case:
         recorded = CASES / "logs" / case["recorded"]
         return [edited(recorded, case["edit"], tmp_path / "attempt")] if "edit" in case else [recorded]
+    if "log_of" in case:
+        return [replaced(folder.parent / case["log_of"], case["replace"], tmp_path / "attempt")]
     return sorted((folder / "attempts").iterdir()) if (folder / "attempts").exists() else [folder]
 
 
@@ -33,12 +41,24 @@ def edited(recorded: Path, edit: str, copy: Path) -> Path:
     return copy
 
 
+def replaced(source: Path, patterns: list[tuple[str, str]], copy: Path) -> Path:
+    """A copy of a case whose log has other lines. Each pattern must be found: one that is not tests nothing."""
+    shutil.copytree(source, copy)
+    text = (copy / "log").read_text()
+    for pattern, replacement in patterns:
+        text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
+        assert count, pattern
+    (copy / "log").write_text(text)
+    return copy
+
+
 def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
     case = json.loads((folder / "case.json").read_text())
     dirs = attempts(folder, case, tmp_path)
     where = folder if (folder / "expectations.json").exists() else dirs[0]
-    expectations = from_jsonable(Expectations, json.loads((where / "expectations.json").read_text()))
-    evidence = read_evidence(dirs)
+    promised = json.loads((where / "expectations.json").read_text()) | case.get("promised", {})
+    expectations = from_jsonable(Expectations, promised)
+    evidence = replace(read_evidence(dirs), settings=case.get("settings", {}))
     return judge(evidence, expectations, RunState(case["state"]), arm=case["arm"]), evidence
 
 

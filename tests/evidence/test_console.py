@@ -158,7 +158,8 @@ def test_chunk_borders_do_not_matter(cuts: list[int]) -> None:
 WORDS = st.sampled_from(
     [b"step:", b"3 - a:", b" - ", b"1e", b"np.float64(", b"\r", b"\n", b"\x1b[36m", b"Training Progress: 5%|",
      b"| 3/9 ", b"[AQN] Noise injection - Step: 1/2, Sigma ID: 0, Sigma: .", b"Applied noise to 5 x layers", b"[00:02<",
-     b"Total training steps: 9", b"9" * 5000, b"Setting global step to 99", b"(a pid=1) ", b"\xff\x00", b"set len: 7"]
+     b"Total training steps: 9", b"9" * 5000, b"Setting global step to 99", b"(a pid=1) ", b"\xff\x00",
+     b"dataset len: 7", b"iteration: 2 / 3 | ", b"a : 1 | b"]
 )  # fmt: skip
 
 
@@ -167,6 +168,20 @@ WORDS = st.sampled_from(
 def test_no_junk_raises_or_hides_the_line_after_it(junk: bytes) -> None:
     found = steps(junk + b"\n" + STEP)
     assert found[7] | {"a/b": 0.25, "c": -1e-6} == found[7]
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS | st.binary(max_size=20), max_size=40), st.data())
+def test_no_chunk_border_raises_or_hides_a_line(words: list[bytes], data: st.DataObject) -> None:
+    log = b"".join(words) + b"\n" + STEP
+    whole, pieces = parse(log), ConsoleParser()
+    while log:
+        size = data.draw(st.integers(1, len(log)))
+        pieces.feed(log[:size])
+        log = log[size:]
+    pieces.finish()
+    assert pieces.timeline.steps[7]["a/b"] == 0.25
+    assert repr((pieces.timeline.steps, pieces.state())) == repr((whole.timeline.steps, whole.state()))
 
 
 @settings(deadline=None)
@@ -179,13 +194,3 @@ def test_what_verl_prints_is_what_rlx_reads(values: dict[str, float]) -> None:
     line = " - ".join(["step:5", *(f"{key}:{value!r}" for key, value in values.items())])
     read = steps(line.encode() + b"\n")[5]
     assert {key: repr(value) for key, value in read.items()} == {key: repr(value) for key, value in values.items()}
-
-
-def test_a_public_log_of_another_verl_version() -> None:
-    """verl >= 0.5 on one GPU, from a public tutorial: wrapped validation dumps and answers that span lines."""
-    log = (CASES / "logs" / "verl-0.5-smollm" / "log").read_bytes()
-    found = parse(log)
-    assert sorted(found.timeline.steps) == [0, 1]
-    assert found.timeline.steps[0]["val-core/char_count/reward/mean@3"] == 0.0
-    assert found.timeline.steps[1]["actor/lr"] == 1e-6
-    assert found.progress == Progress(1, 140)

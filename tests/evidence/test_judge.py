@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import PROBABILITY_GAP, Evidence, NoiseEvent, Totals, VerdictStatus, judge
+from rlx.evidence import PROBABILITY_GAP, Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge
 from rlx.evidence.schedule import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
@@ -93,6 +93,21 @@ def test_sigma_may_differ_by_its_rounding_only(sigma: float, status: str) -> Non
     assert verdict(replace(evidence, noise=noise))[0] == status
 
 
+@pytest.mark.parametrize(("source", "status"), [("log", "valid"), ("aqn-host-1.jsonl", "invalid")])
+def test_only_a_printed_sigma_may_lack_digits(source: str, status: str) -> None:
+    """1.6e-6 in place of 2e-6: a log prints both as 0.000002, the payload writes what it adds."""
+    small = NoiseSchedule(sigmas_by_step(0.05, 2e-6, 5, STEPS), 5, ("rmsnorm",), "payload", False)
+    planned = {2e-6: 1.6e-6}
+    evidence = healthy()
+    noise = tuple(
+        replace(event, sigma=planned.get(small.sigma(event.step or 0), small.sigma(event.step or 0)), source=source)
+        if event.phase == "rollout"
+        else event
+        for event in evidence.noise
+    )
+    assert verdict(replace(evidence, noise=noise), replace(EXPECTED, noise=small))[0] == status
+
+
 def test_a_second_sync_of_one_step_must_fit_too() -> None:
     evidence = healthy()
     again = NoiseEvent(12, 0.05, 5)
@@ -110,6 +125,8 @@ def test_declared_noise_in_validation_is_no_fault() -> None:
         replace(event, sigma=0.01, layers=5) if event.phase == "validation" else event for event in evidence.noise
     )
     declared = replace(EXPECTED, noise=replace(SCHEDULE, in_validation=True))
+    judged = judge(replace(evidence, noise=noise), declared, RunState.FINISHED, arm="aqn")
+    assert judged.findings[0].message.endswith("noise by step: 10: 0.01, 20: 0.01")
     assert verdict(replace(evidence, noise=noise)) == ("invalid", ["RLX606"])
     # It is said all the same.
     assert verdict(replace(evidence, noise=noise), declared) == ("valid", ["RLX717"])
@@ -147,8 +164,20 @@ def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
     evidence = healthy()
     odd = replace(evidence, metrics={**evidence.metrics, 10: {**evidence.metrics[10], METRIC: 0.123456}})
     assert verdict(odd) == ("valid", ["RLX708"])
-    several = {**odd.metrics, 20: {**odd.metrics[20], "val-core/b/acc/mean@1": 0.5}}
-    assert verdict(replace(odd, metrics=several)) == ("valid", ["RLX711"])
+
+
+def with_second_source(value: float, first: float) -> Evidence:
+    evidence = healthy()
+    at_end = {**evidence.metrics[20], METRIC: first, "val-core/b/acc/mean@1": value}
+    return replace(evidence, metrics={**evidence.metrics, 20: at_end})
+
+
+def test_values_of_several_sources_must_fit_one_split_of_the_rows() -> None:
+    """100 rows: 1/3 and 1/7 may be of 30 and 70; 1/61 and 1/59 take 120; 0.123456 fits no number of rows."""
+    assert verdict(with_second_source(1 / 3, 10 / 70)) == ("valid", ["RLX711"])
+    assert verdict(with_second_source(0.5, 0.5)) == ("valid", ["RLX711"])
+    assert verdict(with_second_source(1 / 61, 1 / 59)) == ("valid", ["RLX711", "RLX708"])
+    assert verdict(with_second_source(0.1234567, 0.5)) == ("valid", ["RLX711", "RLX708"])
 
 
 def test_three_printed_decimals_are_fractions_too() -> None:
@@ -194,6 +223,12 @@ EVENTS = st.builds(
     changed=st.none() | st.integers(0, 3),
     effective_std=st.none() | st.sampled_from([0.0, 0.05]),
     replica=st.integers(0, 1),
+    found=st.sampled_from(["", "clean", "noisy"]),
+    elements=st.none() | st.integers(0, 3),
+    folded=st.booleans(),
+)
+ANNOUNCED = st.builds(
+    Announcement, st.none() | st.integers(0, 30), st.sampled_from([0.0, 0.05, math.nan]), st.booleans()
 )
 METRICS = st.dictionaries(
     st.integers(0, 30),
@@ -204,14 +239,25 @@ METRICS = st.dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(
-    METRICS, st.lists(EVENTS, max_size=8), st.sampled_from(list(RunState)), st.booleans(), st.sampled_from([None, 3])
+    METRICS,
+    st.lists(EVENTS, max_size=8),
+    st.lists(ANNOUNCED, max_size=3),
+    st.sampled_from(list(RunState)),
+    st.booleans(),
+    st.sampled_from([None, 3]),
 )
 def test_any_evidence_gets_a_verdict(
-    metrics: dict[int, dict[str, float]], noise: list[NoiseEvent], state: RunState, quiet: bool, total: int | None
+    metrics: dict[int, dict[str, float]],
+    noise: list[NoiseEvent],
+    announced: list[Announcement],
+    state: RunState,
+    quiet: bool,
+    total: int | None,
 ) -> None:
     expected = replace(EXPECTED, noise=None) if quiet else EXPECTED
     expected = replace(expected, total_steps=total, validation_steps=(), last_step_validated=False)
-    judged = judge(Evidence(dict(sorted(metrics.items())), tuple(noise)), expected, state, arm="aqn")
+    evidence = Evidence(dict(sorted(metrics.items())), tuple(noise), announced=tuple(announced))
+    judged = judge(evidence, expected, state, arm="aqn")
     assert judged.sentence.startswith(f"{judged.status}: ")
     assert state is RunState.FINISHED or judged.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE)
 

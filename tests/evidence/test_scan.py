@@ -27,7 +27,7 @@ def test_the_last_line_may_be_half_written() -> None:
 @given(st.lists(st.text("ax\r\n ", max_size=6).map(str.encode), max_size=20))
 def test_pieces_of_any_size_give_the_lines_of_the_whole(pieces: list[bytes]) -> None:
     scanner = LineScanner((b"x",))
-    found = [line for piece in pieces for line in scanner.feed(piece)] + list(scanner.finish())
+    found = [line for piece in pieces for line, _ in scanner.feed(piece)] + [line for line, _ in scanner.finish()]
     whole = b"".join(pieces).replace(b"\r", b"\n").split(b"\n")
     assert found == [line for line in whole if b"x" in line]
 

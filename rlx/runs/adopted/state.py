@@ -13,6 +13,7 @@ from rlx.runs.adopted.source import read_source
 from rlx.runs.duration import duration
 from rlx.runs.manifest import read_manifest
 from rlx.runs.observe import Observation, unreachable
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.run import RunPaths, RunRef
 
 
@@ -81,6 +82,7 @@ def _state(ref: RunRef, copy: Copy) -> tuple[RunState, str]:
 
 
 def _shows_its_end(ref: RunRef) -> bool:
-    evidence, manifest = read_evidence(RunPaths(ref.run_dir).attempts), read_manifest(ref.run_dir)
+    parsed = ParsedFiles(ref.run_dir.parents[2])  # RLX_HOME/adopted/runs/<run id>
+    evidence, manifest = read_evidence(RunPaths(ref.run_dir).attempts, parsed), read_manifest(ref.run_dir)
     total = evidence.total_steps or (manifest.plan.expectations.total_steps if manifest else None)
     return total is not None and evidence.last_step >= total

@@ -1,0 +1,131 @@
+"""Metrics by step, kept column by column: 10,000 steps of a hundred metrics take 16 MB, as dictionaries 90 MB."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
+
+Steps: TypeAlias = "array[int] | memoryview[int]"
+Values: TypeAlias = "array[float] | memoryview[float]"
+
+
+class Column(NamedTuple):
+    """One metric: its value at each of its steps, ascending. Views are columns that were loaded, and never change."""
+
+    steps: Steps
+    values: Values
+
+    def at(self, step: int) -> float | None:
+        place = bisect_left(self.steps, step)
+        return self.values[place] if place < len(self.steps) and self.steps[place] == step else None
+
+    def until(self, step: int) -> Column:
+        end = bisect_right(self.steps, step)
+        return Column(self.steps[:end], self.values[:end])
+
+    def has_same_steps(self, other: Column) -> bool:
+        return len(self.steps) == len(other.steps) and bytes(self.steps) == bytes(other.steps)
+
+    def equals(self, other: Column) -> bool:
+        """To the last bit: also where both have NaN."""
+        return self.has_same_steps(other) and bytes(self.values) == bytes(other.values)
+
+
+# Views, so that they are never added to.
+_NO_COLUMN = Column(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
+
+
+class MetricTable(Mapping[int, Mapping[str, float]]):
+    """step -> metric -> value, steps ascending; of a metric, `series` is fast and a row is not."""
+
+    def __init__(self, steps: Steps | None = None, columns: dict[str, Column] | None = None) -> None:
+        self.steps: Steps = array("q") if steps is None else steps
+        self.columns: dict[str, Column] = {} if columns is None else columns
+
+    def series(self, key: str) -> dict[int, float]:
+        """step -> value of one metric."""
+        column = self.columns.get(key)
+        return dict(zip(column.steps, column.values, strict=True)) if column else {}
+
+    def put(self, step: int, values: Mapping[str, float]) -> None:
+        """Add to the last step, or as a later one."""
+        if not self.steps or self.steps[-1] < step:
+            steps = self.steps if isinstance(self.steps, array) else array("q", self.steps)
+            steps.append(step)
+            self.steps = steps
+        for key, value in values.items():
+            known, series = self._growing(key)
+            if known and known[-1] == step:
+                series[-1] = value
+            else:
+                known.append(step)
+                series.append(value)
+
+    def _growing(self, key: str) -> tuple[array[int], array[float]]:
+        steps, values = self.columns.get(key, _NO_COLUMN)
+        if isinstance(steps, array) and isinstance(values, array):
+            return steps, values
+        grown = array("q", steps), array("d", values)
+        self.columns[sys.intern(key)] = Column(*grown)
+        return grown
+
+    def until(self, step: int) -> MetricTable:
+        """Without what comes after `step`; adding to it leaves this one as it is."""
+        cut = {key: column.until(step) for key, column in self.columns.items()}
+        return MetricTable(
+            self.steps[: bisect_right(self.steps, step)], {key: column for key, column in cut.items() if column.steps}
+        )
+
+    def updated(self, other: MetricTable) -> MetricTable:
+        """With the values of `other`, which win. Shares columns with both: not to be added to."""
+        if not self.steps or not other.steps:
+            return self if self.steps else other
+        steps = array("q", sorted({*self.steps, *other.steps}))
+        return MetricTable(steps, {**self.columns, **dict(self._columns_with(other))})
+
+    def _columns_with(self, other: MetricTable) -> Iterator[tuple[str, Column]]:
+        for key, column in other.columns.items():
+            mine = self.columns.get(key)
+            if mine is None or mine.has_same_steps(column):
+                yield key, column
+            else:
+                both = sorted((self.series(key) | other.series(key)).items())
+                yield key, Column(array("q", (step for step, _ in both)), array("d", (value for _, value in both)))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __contains__(self, step: object) -> bool:
+        if not isinstance(step, int):
+            return False
+        place = bisect_left(self.steps, step)
+        return place < len(self.steps) and self.steps[place] == step
+
+    def __getitem__(self, step: int) -> dict[str, float]:
+        if step not in self:
+            raise KeyError(step)
+        found = {key: column.at(step) for key, column in self.columns.items()}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def items(self) -> ItemsView[int, Mapping[str, float]]:
+        return self._rows().items()
+
+    def values(self) -> ValuesView[Mapping[str, float]]:
+        return self._rows().values()
+
+    def _rows(self) -> dict[int, Mapping[str, float]]:
+        rows: dict[int, dict[str, float]] = {step: {} for step in self.steps}
+        for key, (steps, values) in self.columns.items():
+            for step, name, value in zip(steps, repeat(key), values, strict=False):
+                rows[step][name] = value
+        return dict(rows)
+
+    def __repr__(self) -> str:
+        return repr(self._rows())

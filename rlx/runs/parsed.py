@@ -1,0 +1,69 @@
+"""What parsers knew of logs, below `RLX_HOME/parsed`, so that of a log of gigabytes only the end is read again.
+
+A cache: remove it and the next look takes longer. Files are replaced as a whole, so that several rlx may use it at
+once, and each carries a checksum, so that a damaged one counts as none.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+MOST_BYTES = 2 << 30
+MOST_DAYS = 30
+_HEAD_BYTES = 8
+_CHUNK_BYTES = 1 << 20
+
+
+class ParsedFiles:
+    """The states of parsers by name. Never raises: what cannot be kept is parsed again."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "parsed"
+
+    def load(self, name: str) -> memoryview | None:
+        """The state as it is in the file, without a copy in memory."""
+        path = self._folder / name
+        try:
+            with path.open("rb") as file:
+                view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                wanted = file.read(_HEAD_BYTES)
+                # Read, not mapped: what nobody looks at shall not count as this process's memory.
+                if wanted != _checksum(iter(lambda: file.read(_CHUNK_BYTES), b"")):
+                    return None
+            os.utime(path)
+        except (OSError, ValueError):
+            return None
+        return view[_HEAD_BYTES:]
+
+    def save(self, name: str, parts: Sequence[bytes]) -> None:
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            aside = self._folder / f".{name}-{secrets.token_hex(4)}"
+            with aside.open("wb") as file:
+                file.write(_checksum(parts))
+                file.writelines(parts)
+            aside.replace(self._folder / name)
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """Remove what was not used for a month, and the rest from the oldest on where it is too much."""
+        seen = sorted(((path, path.stat()) for path in self._folder.iterdir()), key=lambda each: -each[1].st_mtime)
+        oldest, total = time.time() - MOST_DAYS * 86400, 0
+        for path, stat in seen:
+            total += stat.st_size
+            if total > MOST_BYTES or stat.st_mtime < oldest:
+                path.unlink(missing_ok=True)
+
+
+def _checksum(parts: Iterable[bytes]) -> bytes:
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    return checksum.to_bytes(_HEAD_BYTES, "big")
