@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX718 and RLX920, one function an id."""
+"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX910, RLX718 and RLX920, one function an id."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
         undeclared,
         no_common_step,
         one_seed,
+        disputed_value,
         other_precision,
     )
     return tuple(finding for check in checks for finding in check(pair))
@@ -118,6 +119,20 @@ def one_seed_words(pair: Pair) -> str:
     single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
     which = "one seed per arm" if len(single) == 2 else f"one seed of {' and '.join(single)}"
     return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
+
+
+def disputed_value(pair: Pair) -> Iterator[Finding]:
+    """Of two values of one validation neither may be compared before somebody finds out which is right."""
+    for run in pair.runs:
+        if pair.step is not None and pair.step in run.disputed:
+            one, other = run.disputed[pair.step]
+            yield Finding(
+                "RLX910",
+                Severity.ERROR,
+                f"{run.label} has two values at step {pair.step}: {one:.6g} and {other:.6g}",
+                "rlx status -v says in which records; remove the one that is not this run's",
+                step=pair.step,
+            )
 
 
 def other_precision(pair: Pair) -> Iterator[Finding]:
