@@ -32,7 +32,7 @@ def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
     """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
     kind, _, rest = metric.partition("/")
     statistic = "/".join(rest.split("/")[-2:])
-    logged = {key for run in runs for values in run.evidence.metrics.values() for key in values}
+    logged = set().union(*(metric_names(run.evidence) for run in runs))
     return sorted(
         key for key in logged if key.startswith(f"{kind}/") and key.endswith(f"/{statistic}") and key != metric
     )
