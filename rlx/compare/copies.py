@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from rlx.evidence import JudgedRun
-from rlx.evidence.metrics import metric_names
+from rlx.evidence import JudgedRun, series
 
-_CLOCKS = ("timing_s/", "timing/", "perf/time_per_step")
+# Seconds a step, as verl and MindSpeed-RL log them.
+_CLOCKS = ("timing_s/step", "perf/time_per_step", "timing/all")
 # Rounded seconds may agree by chance.
 _DECIMALS = 2
+_Clocks = Sequence[Mapping[int, float]]
 
 
 def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -18,13 +19,13 @@ def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str,
     named = [(run, label, _clocks(run)) for run, label in zip(runs, labels, strict=True)]
     return tuple(
         (name, other)
-        for (one, name, clocks), (two, other, same) in combinations(named, 2)
-        if _have_one_log(one, two) or _have_one_clock(one, two, clocks & same)
+        for (one, name, clocks), (two, other, their_clocks) in combinations(named, 2)
+        if _have_one_log(one, two) or any(map(_took_the_same_time, clocks, their_clocks))
     )
 
 
-def _clocks(run: JudgedRun) -> frozenset[str]:
-    return frozenset(key for key in metric_names(run.evidence) if key.startswith(_CLOCKS))
+def _clocks(run: JudgedRun) -> _Clocks:
+    return [series(run.evidence, key) for key in _CLOCKS]
 
 
 def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
@@ -32,17 +33,15 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
     return bool(digests) and digests == two.provenance.get("logs")
 
 
-def _have_one_clock(one: JudgedRun, two: JudgedRun, clocks: Set[str]) -> bool:
-    """Whether both took the same time for every step that both logged.
+def _took_the_same_time(one: Mapping[int, float], two: Mapping[int, float]) -> bool:
+    """Whether every step that both logged took the same time, to the fraction of a second.
 
-    Equal values prove nothing: two runs of one seed may have them. No two runs take the same fractions of a second.
+    Equal values of a validation prove nothing: two runs of one seed may have them.
     """
-    right = two.evidence.metrics
-    seen = False
-    for step, values in one.evidence.metrics.items() if clocks else ():
-        other = right.get(step, {})
-        for key in clocks & values.keys() & other.keys():
-            if values[key] != other[key]:
+    measured = False
+    for step, seconds in one.items():
+        if step in two:
+            if seconds != two[step]:
                 return False
-            seen |= values[key] != round(values[key], _DECIMALS)
-    return seen
+            measured |= seconds != round(seconds, _DECIMALS)
+    return measured
