@@ -27,9 +27,12 @@ def as_answer(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
-    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else."""
+    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else.
+
+    `struck`: its numbers are no result.
+    """
     single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
-    return {**single, **to_jsonable(arm)}
+    return {**single, **to_jsonable(arm), "struck": arm.struck}
 
 
 def csv_text(comparison: Comparison) -> str:

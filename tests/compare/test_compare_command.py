@@ -41,6 +41,7 @@ def test_invalid_arm_is_struck_through_in_every_format(runs_of: RunsOf, say: Sai
     answer = json.loads(text)
     assert code is ExitCode.NOT_VERIFIED
     assert answer["reportable"] is False
+    assert (answer["control"]["struck"], answer["treatments"][0]["struck"]) == (False, True)
     assert answer["contrasts"][0]["test"] is None
     assert "RLX601" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
 
