@@ -6,6 +6,14 @@ import sys
 
 
 def main() -> None:
+    try:
+        _main()
+    except KeyboardInterrupt:
+        # Ctrl-C while the modules are loaded; `run` knows the rest.
+        sys.exit(130)
+
+
+def _main() -> None:
     from rlx.cli.streams import end, open_missing_streams
 
     open_missing_streams()

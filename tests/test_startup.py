@@ -49,3 +49,19 @@ def test_recipe_commands_import_nothing_but_the_schema() -> None:
 
 def test_the_probe_sees_what_is_imported() -> None:
     assert "pydantic" in imported_by("schema")
+
+
+def test_interrupted_while_it_loads() -> None:
+    program = """
+import signal, sys
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "rlx.cli.app":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+sys.argv = ["rlx", "status"]
+from rlx.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

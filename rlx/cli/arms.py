@@ -29,8 +29,13 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
 
 
 def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
-    """What a person should know about which runs were taken: older ones that were not, and arms launched apart."""
+    """What a person should know about which runs were taken: those that were not, and arms launched apart."""
+    from rlx.runs import resolve
+
     for name, arm in zip(names, arms, strict=True):
+        unused = [ref for ref in resolve(index, name.split(",")) if ref not in arm]
+        if unused:
+            yield f"{name}: left out by --seed, and a seed left out afterwards is a seed chosen: {_listed(unused)}"
         older = [ref for ref in index.runs() if _is_older(ref, name, arm)]
         if older:
             yield (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    control: Annotated[str, typer.Argument(help="The control: an arm, or a run by name or id.")],
+    control: Annotated[str, typer.Argument(metavar="CONTROL", help="The control: an arm, or a run by name or id.")],
     treatments: Annotated[list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.")],
     metric: Annotated[
         str | None, typer.Option(help="Metric name or a part of it. Default: the validation metric of the log.")

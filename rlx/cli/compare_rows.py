@@ -74,7 +74,8 @@ def rows(comparison: Comparison) -> Iterator[list[Cell]]:
         cells = [_cell(arm, f"{point.value:.4g} @ {point.step}" if point else "") for arm, point in points]
         yield [Cell(name), *cells, *blanks]
     for name, texts, changes in pace_rows(comparison.arms):
-        yield [Cell(name), *map(Cell, texts), *map(Cell, changes)]
+        cells = [_cell(arm, text) for arm, text in zip(comparison.arms, texts, strict=True)]
+        yield [Cell(name), *cells, *_changes(comparison, changes)]
 
 
 def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | None) -> str:
@@ -117,10 +118,15 @@ def _struck(arm: ComparedArm) -> str:
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:
-    """Treatment minus control, in points where the values are shares; struck where either arm is."""
+    """Treatment minus control, in points where the values are shares."""
     shown = "{:+.10g}" if exact else ("{:+.1f}" if comparison.is_share else "{:+.4g}")
     factor = 100 if comparison.is_share else 1
-    control = values[0]
-    for arm, value in zip(comparison.treatments, values[1:], strict=True):
-        text = "" if value is None or control is None else shown.format(factor * (value - control))
+    control, *others = values
+    texts = ["" if each is None or control is None else shown.format(factor * (each - control)) for each in others]
+    return _changes(comparison, texts)
+
+
+def _changes(comparison: Comparison, texts: Sequence[str]) -> Iterator[Cell]:
+    """A text for each treatment against the control, struck where either arm is."""
+    for arm, text in zip(comparison.treatments, texts, strict=True):
         yield Cell(text, _struck(arm) or _struck(comparison.control))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.compare_lines import lines
 from rlx.cli.compare_rows import Cell, exact_header, exact_rows, header, rows
+from rlx.cli.terminal_text import printable
 from rlx.plan import to_jsonable
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ def as_answer(comparison: Comparison) -> Mapping[str, Any]:
 
 
 def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
-    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else."""
+    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else.
+
+    `struck`: its numbers are no result.
+    """
     single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
-    return {**single, **to_jsonable(arm)}
+    return {**single, **to_jsonable(arm), "struck": arm.struck}
 
 
 def csv_text(comparison: Comparison) -> str:
@@ -49,7 +53,8 @@ def markdown_text(comparison: Comparison) -> str:
     texts += [[cell.marked for cell in row] for row in rows(comparison)]
     table = "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in texts)
     items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(line)}" for line in lines(comparison))
-    return f"**{comparison.metric}**\n\n{table}\n{items}\n"
+    # What logs and recipes say may look like a command for a terminal, or a tag.
+    return printable(f"**{' '.join(comparison.metric.split())}**\n\n{table}\n{items}\n").replace("<", "&lt;")
 
 
 def print_terminal(comparison: Comparison) -> None:

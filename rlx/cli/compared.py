@@ -32,7 +32,17 @@ class Uncompared:
 
 def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None) -> Compared:
     """The comparison of these arms, control first. Raises what `compare` raises."""
-    return compare_judged(index, refs, beside_control(judged_arms(index, refs)), metric)
+    judged = judged_arms(index, refs)
+    _say_swapped(judged)
+    return compare_judged(index, refs, beside_control(judged), metric)
+
+
+def _say_swapped(judged: Sequence[Sequence[JudgedRun]]) -> None:
+    from rlx.cli.output import narrate
+
+    control, treatments = judged[0][0], [runs[0].arm for runs in judged[1:]]
+    if control.plan.control != control.arm and control.plan.control in treatments:
+        narrate(f"{control.arm} stands as the control here; by its recipe {control.plan.control} is")
 
 
 def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]]) -> list[list[JudgedRun]]:
@@ -63,12 +73,14 @@ def compare_judged(
 ) -> Compared:
     """The comparison of judged arms, for which outputs per item are read, and fetched where they are remote."""
     from rlx.cli.output import narrate
-    from rlx.compare import checkpoints_to_pair
+    from rlx.compare import checkpoints_to_pair, other_sources
     from rlx.compare import compare as compare_arms
     from rlx.runs import items_of
 
     control, *treatments = judged
     chosen, wanted = checkpoints_to_pair(control, treatments, metric)
+    if others := other_sources(chain(*judged), chosen):
+        narrate(f"{chosen} is of one data source; --metric names the others: {', '.join(others)}")
     items = {
         step: items_of(
             index,

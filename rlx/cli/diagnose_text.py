@@ -33,7 +33,7 @@ def text_lines(found: Diagnosed) -> Iterator[str]:
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
     for finding in diagnosis.findings:
         yield from _finding(finding)
-    if _is_unexplained(found):
+    if _is_unexplained(found) and diagnosis.last:
         yield "  its last lines"
         yield from (f"    {text[:_LINE_CHARACTERS]}" for text in diagnosis.last[-_LAST_LINES:])
 
@@ -75,6 +75,8 @@ def _wrapped(label: str, text: str) -> Iterator[str]:
 def _without_cause(found: Diagnosed) -> Iterator[str]:
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
+    elif found.diagnosis.log_bytes == 0:
+        yield "  its log is empty"
     elif found.row is not None and found.row.state is RunState.STOPPED:
         yield "  it was stopped on request"
     elif _is_unexplained(found):

@@ -3,6 +3,7 @@
 from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.checkpoints import checkpoints_to_pair
 from rlx.compare.comparison import compare
+from rlx.compare.metric import other_sources
 from rlx.compare.paired import PairedItems
 from rlx.compare.proportions import TwoProportions
 from rlx.compare.seeds import WelchSeeds
@@ -18,5 +19,6 @@ __all__ = [
     "WelchSeeds",
     "checkpoints_to_pair",
     "compare",
+    "other_sources",
     "same_seed",
 ]

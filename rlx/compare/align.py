@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Series = Mapping[int, float]
+_BEYOND = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,11 @@ class StepRow:
 
 
 def finite(series: Series) -> dict[int, float]:
-    """The series in order of step, without values that are no numbers (nan, inf): they validate nothing."""
-    return {step: value for step, value in sorted(series.items()) if math.isfinite(value)}
+    """The series in order of step, without values that are no numbers (nan, inf): they validate nothing.
+
+    Nor does one beyond every scale: the difference of two such would be none.
+    """
+    return {step: value for step, value in sorted(series.items()) if abs(value) < _BEYOND}
 
 
 def align(runs: Sequence[Series]) -> tuple[StepRow, ...]:

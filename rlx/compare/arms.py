@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from rlx.compare.align import Point
@@ -33,7 +33,7 @@ class ComparedRun:
 
     `core_metric` is the validation metric that its own log shows, which need not be the one compared.
     `seconds_per_step` and `tokens_per_second` are medians over its steps, `training_seconds` is all steps together;
-    None where it did not log them (see `pace`).
+    None where it did not log them (see `pace`). `disputed`: step -> the two values that its records have there.
     """
 
     run_id: str
@@ -51,6 +51,7 @@ class ComparedRun:
     seconds_per_step: float | None = None
     tokens_per_second: float | None = None
     training_seconds: float | None = None
+    disputed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:

@@ -98,6 +98,11 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         seconds_per_step=speed.seconds_per_step,
         tokens_per_second=speed.tokens_per_second,
         training_seconds=speed.training_seconds,
+        disputed={
+            each.step: each.values
+            for each in (*run.evidence.disagreements, *run.evidence.conflicts)
+            if each.key == metric
+        },
     )
 
 

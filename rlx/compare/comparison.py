@@ -9,7 +9,7 @@ from types import MappingProxyType
 from rlx.compare.align import StepRow, last_common_step
 from rlx.compare.arms import ComparedArm
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
-from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.copies import copies
 from rlx.compare.findings import pair_findings
 from rlx.compare.inference import choose_test
 from rlx.compare.items import is_share, why_not_binary
@@ -40,10 +40,7 @@ def compare(
     judged = (control, *treatments)
     chosen = choose_metric([run for runs in judged for run in runs], metric)
     arms = compared_arms(judged, chosen)
-    pairs = [
-        _pair(arms[0], arm, arm_differences(control, runs), chosen)
-        for arm, runs in zip(arms[1:], treatments, strict=True)
-    ]
+    pairs = [_pair(arms[0], arm, control, runs, chosen) for arm, runs in zip(arms[1:], treatments, strict=True)]
     sources = len(data_sources(control[0].evidence))
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
@@ -62,8 +59,16 @@ def _steps(arms: Sequence[ComparedArm]) -> tuple[StepRow, ...]:
     return tuple(StepRow(step, tuple(arm.series.get(step) for arm in arms)) for step in steps)
 
 
-def _pair(control: ComparedArm, treatment: ComparedArm, differences: tuple[ConfigDifference, ...], metric: str) -> Pair:
-    return Pair(control, treatment, metric, last_common_step(control.series, treatment.series), differences)
+def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs, metric: str) -> Pair:
+    """`left` and `right` are the judged runs of the two arms."""
+    return Pair(
+        control,
+        treatment,
+        metric,
+        last_common_step(control.series, treatment.series),
+        arm_differences(left, right),
+        copies((*left, *right), [run.label for run in (*control.runs, *treatment.runs)]),
+    )
 
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:

@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX718 and RLX920, one function an id."""
+"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX910, RLX718 and RLX920, one function an id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rlx.compare.areas import VALIDATION_DATA, Area
+from rlx.compare.arms import ComparedArm
 from rlx.compare.config_diff import RECIPE, ConfigDifference
+from rlx.compare.items import is_accuracy_above_one
 from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
@@ -21,11 +23,13 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about one control and one treatment, in order of their ids."""
     checks = (
         nothing_says_what_differs,
+        one_run_twice,
         arms_do_not_differ,
         other_evaluation,
         undeclared,
         no_common_step,
         one_seed,
+        disputed_value,
         other_precision,
     )
     return tuple(finding for check in checks for finding in check(pair))
@@ -40,6 +44,19 @@ def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
             f"no recipe says what differs between {pair.control.label} and {pair.treatment.label}: "
             "data, model, training and evaluation may",
             "take both in with --recipe",
+        )
+
+
+def one_run_twice(pair: Pair) -> Iterator[Finding]:
+    """Two runs of which one cannot be held against the other, nor be another sample."""
+    if pair.copies:
+        (one, two), *others = pair.copies
+        more = f", and so are {len(others)} more pairs" if others else ""
+        yield Finding(
+            "RLX901",
+            Severity.ERROR,
+            f"{one} and {two} are one run: their logs are the same{more}",
+            "rlx status -v says where each comes from; take in the log of the other run",
         )
 
 
@@ -104,6 +121,20 @@ def one_seed_words(pair: Pair) -> str:
     return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
 
 
+def disputed_value(pair: Pair) -> Iterator[Finding]:
+    """Of two values of one validation neither may be compared before somebody finds out which is right."""
+    for run in pair.runs:
+        if pair.step is not None and pair.step in run.disputed:
+            one, other = run.disputed[pair.step]
+            yield Finding(
+                "RLX910",
+                Severity.ERROR,
+                f"{run.label} has two values at step {pair.step}: {one:.6g} and {other:.6g}",
+                "rlx status -v says in which records; remove the one that is not this run's",
+                step=pair.step,
+            )
+
+
 def other_precision(pair: Pair) -> Iterator[Finding]:
     """Declared or not: the weights that generate are rounded, so two precisions validate two models."""
     for item in pair.differences:
@@ -133,12 +164,19 @@ def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
     control, treatment = ({run.items.n for run in arm.runs if run.items.n} for arm in pair.arms)
     if control and treatment and len(control | treatment) > 1:
         yield "the size of the validation set", _listed(control), _listed(treatment)
+    scales = {is_accuracy_above_one(pair.metric, run.series.values()) for run in pair.runs if run.series}
+    if len(scales) > 1:
+        yield f"the scale of {pair.metric}", _highest(pair.control), _highest(pair.treatment)
     metrics = [{run.core_metric for run in arm.runs if run.core_metric} for arm in pair.arms]
     if pair.step is None and all(metrics) and metrics[0].isdisjoint(metrics[1]):
         yield "the metric", _listed(metrics[0]), _listed(metrics[1])
     for item in pair.differences:
         if item.key in EVALUATION_KEYS:
             yield item.key, brief(item.control), brief(item.treatment)
+
+
+def _highest(arm: ComparedArm) -> str:
+    return f"values up to {max(value for run in arm.runs for value in (0.0, *run.series.values())):.4g}"
 
 
 def _listed(values: Collection[object]) -> str:

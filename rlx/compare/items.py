@@ -10,6 +10,8 @@ from dataclasses import dataclass
 BINARY_METRIC = re.compile(r"val-core/.+/(acc|reward)/mean@1")
 SHARE_METRIC = re.compile(r"val-(core|aux)/.+/(acc|reward)/\w+@\d+(/mean)?")
 
+_ACCURACY = re.compile(r"val-(core|aux)/.+/acc/.+")
+
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
@@ -43,6 +45,11 @@ def why_not_binary(metric: str, data_sources: int) -> str:
 def is_share(metric: str, values: Collection[float]) -> bool:
     """Whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
     return bool(SHARE_METRIC.fullmatch(metric)) and all(0 <= value <= 1 for value in values)
+
+
+def is_accuracy_above_one(metric: str, values: Collection[float]) -> bool:
+    """Whether these accuracies are no shares: percent, or points of some other scale."""
+    return bool(_ACCURACY.fullmatch(metric)) and max(values, default=0.0) > 1
 
 
 def are_counts(values: Collection[float], n: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
@@ -25,6 +25,16 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
         )
     raise RlxError(
         "no validation metric in any of these logs yet", "rlx wait, then compare again", ExitCode.NOT_FINISHED
+    )
+
+
+def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
+    """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
+    kind, _, rest = metric.partition("/")
+    statistic = "/".join(rest.split("/")[-2:])
+    logged = set().union(*(metric_names(run.evidence) for run in runs))
+    return sorted(
+        key for key in logged if key.startswith(f"{kind}/") and key.endswith(f"/{statistic}") and key != metric
     )
 
 

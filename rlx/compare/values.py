@@ -19,13 +19,17 @@ Test = TwoProportions | PairedItems | WelchSeeds
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A control arm and one treatment arm; `step` is the last at which every run of both was validated."""
+    """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
+
+    `copies`: labels of two runs that are one run.
+    """
 
     control: ComparedArm
     treatment: ComparedArm
     metric: str
     step: int | None
     differences: tuple[ConfigDifference, ...]
+    copies: tuple[tuple[str, str], ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rlx.compare.findings import one_seed_words
 from rlx.compare.levels import ALPHA
 from rlx.compare.paired import PairedItems
@@ -20,10 +22,14 @@ def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested:
 def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: int) -> tuple[str, ...]:
     if not contrast.reportable:
         return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}",)
-    numbers = numbers_sentences(pair, contrast, unit)
+    numbers, later = numbers_sentences(pair, contrast, unit), tuple(later_steps(pair))
     if contrast.test is None or contrast.p_value is None:
-        return (f"{numbers[0]}; no p-value: {contrast.no_test}",)
-    return (*numbers, f"{_caveat(pair)}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}")
+        return (f"{numbers[0]}; no p-value: {contrast.no_test}", *later)
+    return (
+        *numbers,
+        *later,
+        f"{_caveat(pair)}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}",
+    )
 
 
 def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, ...]:
@@ -40,6 +46,14 @@ def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, 
         return (f"{means}, {interval_text(pair, test, unit)}" if test else means,)
     two = " and ".join(run.label for run in pair.checkpoints)
     return means, f"{two}: {unit.change(test.difference)}, {interval_text(pair, test, unit)}"
+
+
+def later_steps(pair: Pair) -> Iterator[str]:
+    """Who has values after the step that is compared: that one did not choose the end of its training."""
+    later = [run for run in pair.runs if run.final and pair.step is not None and run.final.step > pair.step]
+    if later:
+        ends = ", ".join(f"{run.label} has them up to step {run.final.step}" for run in later if run.final)
+        yield f"later values are not compared: {ends}"
 
 
 def interval_text(pair: Pair, test: Test, unit: Unit) -> str:

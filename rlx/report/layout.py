@@ -23,7 +23,7 @@ def scene(drawn: Picture, width: float = WIDE) -> Scene:
     """The drawing at `width` pixels; its height follows from what there is to show."""
     shapes, top = _head(drawn, width)
     styles = [style_of(index, curve) for index, curve in enumerate(drawn.curves)]
-    x = Scale(0, max(1, _last_step(drawn)), _LEFT, width - _RIGHT)
+    x = Scale(0, max(1, drawn.last_step), _LEFT, width - _RIGHT)
     curves = _curve_panel(drawn, x, top, height=min(300.0, 0.62 * width))
     shapes += [*_grid(drawn, curves), *_curves(drawn, styles, curves)]
     noise = noise_panel(drawn, x, curves.bottom + _GAP) if drawn.has_noise else None
@@ -54,14 +54,6 @@ def _head(drawn: Picture, width: float) -> tuple[list[Shape], float]:
     ]
     marks, end = legend(drawn.curves, 10, 44.0 + 16 * len(notes), width - 10)
     return [*shapes, *marks], end + 20
-
-
-def _last_step(drawn: Picture) -> int:
-    steps = [point.step for curve in drawn.curves for point in curve.points]
-    for track in drawn.noise:
-        if track:
-            steps += [len(track.planned), *(step for step, _ in track.applied + track.in_validation)]
-    return max(steps, default=1)
 
 
 def _curve_panel(drawn: Picture, x: Scale, top: float, height: float) -> Panel:

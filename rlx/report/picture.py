@@ -62,6 +62,15 @@ class Picture:
     def has_noise(self) -> bool:
         return any(track is not None for track in self.noise)
 
+    @property
+    def last_step(self) -> int:
+        """Where the axis of steps ends: the last one with a value, or planned or applied noise."""
+        steps = [point.step for curve in self.curves for point in curve.points]
+        for track in self.noise:
+            if track:
+                steps += [len(track.planned), *(step for step, _ in track.applied + track.in_validation)]
+        return max(steps, default=1)
+
     def value_text(self, value: float) -> str:
         return f"{100 * value:.2f} %" if self.is_share else f"{value:.5g}"
 
@@ -117,7 +126,8 @@ def _seed_points(arm: ComparedArm) -> Iterator[CurvePoint]:
     factor = float(stats.t.ppf(0.975, runs - 1)) / math.sqrt(runs)
     for step, value in arm.series.items():
         half = factor * arm.spread[step]
-        yield CurvePoint(step, value, value - half, value + half)
+        # Equal values of all runs, as before training, bound nothing.
+        yield CurvePoint(step, value, *((value - half, value + half) if half else (None, None)))
 
 
 def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:

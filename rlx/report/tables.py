@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlx.compare import ComparedArm, Comparison, Contrast
+from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import brief
 from rlx.compare.unit import Unit
@@ -130,9 +130,9 @@ def speed_table(comparison: Comparison) -> Table | None:
         (
             run.label,
             (
-                _number(run.seconds_per_step, ".3g"),
-                _number(run.tokens_per_second, ",.0f"),
-                _number(run.training_seconds and run.training_seconds / 60, ".3g"),
+                _number(run, run.seconds_per_step, ".3g"),
+                _number(run, run.tokens_per_second, ",.0f"),
+                _number(run, run.training_seconds and run.training_seconds / 60, ".3g"),
             ),
         )
         for run in comparison.runs
@@ -143,8 +143,10 @@ def speed_table(comparison: Comparison) -> Table | None:
     return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
 
 
-def _number(value: float | None, form: str) -> Cell:
-    return Cell("–" if value is None else format(value, form))
+def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
+    if value is None:
+        return Cell("–")
+    return Cell(format(value, form), struck=run.verdict.status.value if run.struck else "")
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:

@@ -24,8 +24,7 @@ def text_plot(drawn: Picture, width: int) -> list[list[Piece]]:
     width = max(NARROWEST, width)
     columns = width - _LABELS - 2
     styles = [style_of(index, curve) for index, curve in enumerate(drawn.curves)]
-    last = max(1, _last_step(drawn))
-    x = Scale(0, last, 0, 2 * columns - 1)
+    x = Scale(0, max(1, drawn.last_step), 0, 2 * columns - 1)
     interim = " · interim" if drawn.interim else ""
     lines = [[(cut(drawn.metric, width - len(interim)) + interim, "text")]]
     lines += _legend(drawn, styles, width)
@@ -34,18 +33,6 @@ def text_plot(drawn: Picture, width: int) -> list[list[Piece]]:
         lines += [[], [("noise sigma", "text"), (" line: plan, signs: applied", "muted")]]
         lines += _noise(drawn, styles, x, columns)
     return [*lines, *_step_axis(x, columns)]
-
-
-def _last_step(drawn: Picture) -> int:
-    tracks = [track for track in drawn.noise if track]
-    return max(
-        (
-            *(point.step for curve in drawn.curves for point in curve.points),
-            *(len(track.planned) for track in tracks),
-            *(step for track in tracks for step, _ in track.applied),
-        ),
-        default=1,
-    )
 
 
 def _legend(drawn: Picture, styles: Sequence[Style], width: int) -> list[list[Piece]]:

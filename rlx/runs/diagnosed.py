@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rlx.runs.run import RunRef
 
 _AT_ONCE = 8
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,16 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
 def diagnose_log(path: Path) -> Diagnosed:
     """A log that no run knows. Raises RlxError where it cannot be read."""
     evidence = read_log(path, finished=True)
+    _refuse_packed(path)
     excerpt = _excerpt(LOCAL, str(path.absolute()))
     return Diagnosed(str(path), diagnose(excerpt, None, findings=collapses(evidence)), evidence)
+
+
+def _refuse_packed(path: Path) -> None:
+    """In what is not text no line says anything, and that reads like a clean log."""
+    with path.open("rb") as log:
+        if log.read(len(_GZIP)) == _GZIP:
+            raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")
 
 
 def _diagnose_row(row: Overview) -> Diagnosed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
@@ -24,7 +25,7 @@ from rlx.evidence import (
 from rlx.plan import LaunchPlan, RunState
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
-from rlx.runs.adopted.source import is_adopted
+from rlx.runs.adopted.source import is_adopted, source_of
 from rlx.runs.composed import configurations
 from rlx.runs.copies.mirror import Mirrored, gathered, kept, refresh
 from rlx.runs.look_and_copy import look_and_copy
@@ -165,11 +166,17 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, par
         evidence=evidence,
         verdict=_verdict(plan, evidence, state),
         state=state,
-        provenance={**_found_at_start(paths), "files": manifest.digests},
+        provenance={**_found_at_start(paths), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
         submitted_by={} if is_adopted(ref) else manifest.submitted_by,
         as_of=copy.as_of or silent_as_of(copy.run_dir),
     )
+
+
+def _logs_of(run_dir: Path) -> tuple[str, ...]:
+    """The digests of the logs that a run was taken in by as they were; none for other runs."""
+    source = source_of(run_dir)
+    return source.digests if source else ()
 
 
 def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:

@@ -30,3 +30,7 @@ def test_peak_is_the_first_best_and_final_the_last() -> None:
 
 def test_nan_validates_nothing() -> None:
     assert finite({20: math.nan, 10: 0.5, 30: math.inf}) == {10: 0.5}
+
+
+def test_a_value_beyond_every_scale_validates_nothing() -> None:
+    assert finite({0: 0.5, 1: 1e308, 2: -1e308}) == {0: 0.5}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, UsageError
+from tests.cli.support import rlx
 from tests.compare.conftest import Said
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
 
@@ -39,6 +41,7 @@ def test_invalid_arm_is_struck_through_in_every_format(runs_of: RunsOf, say: Sai
     answer = json.loads(text)
     assert code is ExitCode.NOT_VERIFIED
     assert answer["reportable"] is False
+    assert (answer["control"]["struck"], answer["treatments"][0]["struck"]) == (False, True)
     assert answer["contrasts"][0]["test"] is None
     assert "RLX601" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
 
@@ -107,3 +110,22 @@ def test_one_run_is_not_compared_with_itself(runs_of: RunsOf) -> None:
     runs_of(CONTROL)
     with pytest.raises(UsageError, match="is named twice"):
         compare("baseline", ["gsm8k-baseline-s1"])
+
+
+def test_every_number_of_a_struck_arm_is_struck_its_speed_too(runs_of: RunsOf, say: Said) -> None:
+    runs_of(CONTROL, SILENT)
+    table = [line.split(" | ") for line in say("baseline", "aqn", as_markdown=True)[1].splitlines() if line[:1] == "|"]
+    cells = [cell.strip(" |") for row in table[2:] for cell in row[2:]]
+    assert any("1" in cell for cell in cells)
+    assert all(cell.startswith("~~") for cell in cells if cell)
+
+
+def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) -> None:
+    metric = "val-core/<script>\x1b[31m\nx/acc/mean@1"
+    for arm, last in (("one", 0.5), ("two", 0.25)):
+        log = tmp_path / f"{arm}.jsonl"
+        log.write_text("".join(json.dumps({"step": step, "data": {metric: last * step}}) + "\n" for step in (1, 2)))
+        rlx("import", str(log), "--name", "old", "--arm", arm)
+    done = rlx("compare", "one", "two", "--md").stdout
+    assert done.startswith("**val-core/&lt;script>") and "x/acc/mean@1**\n\n| step |" in done
+    assert "\x1b" not in done and "<" not in done

@@ -43,6 +43,17 @@ def test_seed_narrows_each_arm(runs_of: RunsOf, say: Said) -> None:
         compare("baseline", ["fast"], seeds=[3])
 
 
+def test_what_seed_leaves_out_and_who_stands_as_control_is_said(
+    runs_of: RunsOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs_of(CONTROL, replace(CONTROL, seed=2), TREATMENT)
+    with pytest.raises(typer.Exit):
+        compare("fast", ["baseline"], seeds=[1])
+    said = capsys.readouterr().err
+    assert "baseline: left out by --seed" in said and "gsm8k-baseline-s2-20261120-120000-abcd" in said
+    assert "fast stands as the control here; by its recipe baseline is" in said
+
+
 def test_several_seeds_an_arm_say_something_about_the_treatment(runs_of: RunsOf, say: Said) -> None:
     runs_of(*seeds(CONTROL, 0.68, 0.69, 0.7), *seeds(TREATMENT, 0.7, 0.71, 0.72))
     code, text = say("baseline", "fast")

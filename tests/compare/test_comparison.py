@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.compare import Comparison
+from rlx.compare import Comparison, other_sources
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
@@ -242,3 +242,23 @@ def test_no_validation_at_all(control_builder: Build, treated: Build, state: Run
     with pytest.raises(RlxError, match="validation metric in") as caught:
         one_run_each(control_builder(series={}, state=state), [treated(series={}, state=state)])
     assert caught.value.exit_code == code
+
+
+def test_percent_against_shares_is_no_difference(control: JudgedRun, treated: Build) -> None:
+    contrast = only(one_run_each(control, [treated(series={0: 7.2, 100: 69.75, 116: 70.58})]))
+    (finding,) = contrast.errors
+    assert finding.id == "RLX902" and "baseline has values up to 0.6914, aqn has values up to 70.58" in finding.message
+    assert not contrast.reportable and "+69" not in " ".join(contrast.sentences)
+
+
+def test_values_after_the_last_common_step_are_named(control: JudgedRun, treated: Build) -> None:
+    """A run whose last value is lost, or is no number, does not choose where the other one is measured unseen."""
+    lost = treated(series={0: 0.072, 100: 0.6975, 116: math.nan})
+    said = only(one_run_each(control, [lost])).sentences
+    assert "later values are not compared: baseline has them up to step 116" in said
+    assert not any("later values" in each for each in only(one_run_each(control, [treated()])).sentences)
+
+
+def test_other_data_sources_are_known(control_builder: Build) -> None:
+    runs = [control_builder(more_metrics={"val-core/math/acc/mean@1": 0.3, "val-aux/gsm8k/score/mean@1": 0.5})]
+    assert other_sources(runs, "val-core/gsm8k/acc/mean@1") == ["val-core/math/acc/mean@1"]

@@ -154,3 +154,14 @@ def test_items_of_another_step_are_not_used() -> None:
     run = RunBuilder(arm="aqn").judged()
     other = ItemScores(STEP - 5, {item: (1.0,) for item in scores})
     assert isinstance(only(compared(scores, {run.run_id: other})).test, TwoProportions)
+
+
+def test_of_two_values_of_the_compared_step_neither_is_a_result(pair: dict[str, Path]) -> None:
+    metrics = pair["aqn"] / "attempts/1/metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    (last,) = [row for row in rows if row["step"] == STEP]
+    last["data"]["val-core/rlx/tiny-addition/acc/mean@1"] = 0.99
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = contrast(code=14)
+    assert "RLX910" in ids(found) and found["test"] is None and not found["reportable"]
+    assert found["sentences"][0].startswith("no result: aqn has two values at step 20: 0.9")

@@ -21,6 +21,7 @@ from rlx.report.axes import decades, round_ticks, tick_text
 from rlx.report.layout import NARROW, WIDE
 from rlx.report.reach import above
 from rlx.report.shapes import DARK, LIGHT, Area, Label, Line
+from tests.compare.builders import LR_CONTROL, LR_TREATMENT, arm
 from tests.report.samples import CONTROL, GLOBAL, published, report_of, three_arms, treated
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -86,6 +87,13 @@ def test_bands_of_several_seeds_are_students_intervals() -> None:
     assert last.value == pytest.approx(915 / 1319)
     assert last.high == pytest.approx((915 + half) / 1319, rel=1e-5)
     assert len(shown.curves[0].seeds) == 3
+
+
+def test_equal_values_of_all_seeds_have_no_band_without_width() -> None:
+    arms = [arm(LR_CONTROL, [0.6, 0.7]), arm(LR_TREATMENT, [0.6, 0.6])]
+    control, treatment = picture(compare(arms[0], [arms[1]]), [*arms[0], *arms[1]]).curves
+    assert [point.low is None for point in control.points] == [True, False]
+    assert all(point.low is None for point in treatment.points)
 
 
 def test_values_that_are_no_shares_have_no_band() -> None:

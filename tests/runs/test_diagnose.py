@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import time
@@ -177,5 +178,14 @@ def test_an_empty_log_and_one_of_nothing_known(tmp_path: Path) -> None:
     empty, other = tmp_path / "empty.log", tmp_path / "other.log"
     empty.touch()
     other.write_text("hello\n")
+    shown = rlx("diagnose", str(empty)).stdout
+    assert "its log is empty" in shown and "last lines" not in shown
     found = answer(str(empty), str(other))
     assert [one["cause"] for one in found] == [None, None] and [one["log_bytes"] for one in found] == [0, 6]
+
+
+def test_a_packed_log_is_not_read_as_a_clean_one(tmp_path: Path) -> None:
+    packed = tmp_path / "x.log.gz"
+    packed.write_bytes(gzip.compress(b"RuntimeError: NPU out of memory\n"))
+    refused = rlx("diagnose", str(packed), code=1)
+    assert "is packed" in refused.stderr and f"zcat {packed}" in refused.stderr
