@@ -16,6 +16,10 @@ _CHUNK_BYTES = 65536
 _LOST = 255
 
 
+# With the connection gone, paramiko says either.
+_GONE = (OSError, EOFError)
+
+
 class ChannelSession:
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
@@ -43,12 +47,12 @@ class ChannelSession:
         for chunk in self.chunks(data):
             out += chunk
             if len(out) > MOST_ANSWER_BYTES:
-                self._channel.close()
+                close(self._channel)
         return out
 
     def _expire(self, expired: threading.Event) -> None:
         expired.set()
-        self._channel.close()
+        close(self._channel)
 
     def chunks(self, data: bytes) -> Iterator[bytes]:
         self._start(self._send, data)
@@ -67,14 +71,20 @@ class ChannelSession:
 
     def _send(self, data: bytes) -> None:
         """In pieces: paramiko copies what is left of one after every packet."""
-        with suppress(OSError):
+        with suppress(*_GONE):
             for begin in range(0, len(data), _CHUNK_BYTES):
                 self._channel.sendall(data[begin : begin + _CHUNK_BYTES])
 
     def _read_err(self) -> None:
         """Beside stdout, since both share the channel's window."""
-        with suppress(OSError):
+        with suppress(*_GONE):
             while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
                 self._err += chunk
                 if len(self._err) > MOST_ANSWER_BYTES:
-                    self._channel.close()
+                    close(self._channel)
+
+
+def close(channel: paramiko.Channel) -> None:
+    """Whoever waits for the channel goes on. There is none left to close where the connection is gone."""
+    with suppress(*_GONE):
+        channel.close()

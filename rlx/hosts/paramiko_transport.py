@@ -15,7 +15,7 @@ from rlx.hosts.host_keys import HostKey, host_keys
 from rlx.hosts.link import Failure
 from rlx.hosts.paramiko_config import Settings, settings_of
 from rlx.hosts.paramiko_errors import UNKNOWN_KEY, connecting
-from rlx.hosts.paramiko_session import ChannelSession
+from rlx.hosts.paramiko_session import ChannelSession, close
 from rlx.hosts.ssh_errors import explain_ssh
 from rlx.hosts.turns import turn
 
@@ -121,7 +121,7 @@ def _session(client: paramiko.SSHClient) -> paramiko.Channel:
 
 def _start(channel: paramiko.Channel, line: str) -> None:
     """paramiko waits for ever for the answer to this request; a channel that is closed ends the wait."""
-    timer = threading.Timer(_CONNECT_S, channel.close)
+    timer = threading.Timer(_CONNECT_S, close, (channel,))
     timer.start()
     try:
         channel.exec_command(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,9 +63,14 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
 
-    def end(self) -> int:
-        """The exit code, once everything was read."""
+    def end(self, insist: str = "") -> int:
+        """The exit code, once everything was read. `insist` is typed again where nothing comes.
+
+        A Ctrl-C just before Python begins to read interrupts no reading; a person presses it once more.
+        """
         try:
+            while insist and not select.select([self._screen], [], [], 5.0)[0]:
+                self.type(insist)
             while more := os.read(self._screen, 4096):
                 self.shown += more.decode()
         except OSError:  # how Linux says that nobody has the terminal open any more
@@ -97,7 +103,7 @@ def test_no_answer_starts_nothing(typed: str, code: int, tmp_path: Path) -> None
     terminal = launch_in_terminal(write_plans(tmp_path / "plan.json", toy_plan(SHOW, secrets=("TOKEN_OF_A",))))
     terminal.read_until("TOKEN_OF_A: ")
     terminal.type(typed)
-    assert terminal.end() == code, terminal.shown
+    assert terminal.end(insist=typed) == code, terminal.shown
     assert "Traceback" not in terminal.shown
     assert "may have started" not in terminal.shown
     assert not (Path(os.environ["RLX_ROOT"]) / "runs").exists()

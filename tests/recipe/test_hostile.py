@@ -160,7 +160,8 @@ def loads_or_says_why(path: Path) -> None:
         assert error.message
         return
     finally:
-        assert time.process_time() - start < 1
+        # No bound on speed, but on what grows without end.
+        assert time.process_time() - start < 20
     assert isinstance(file, RecipeFile)
     for arm in file.arms:
         json.dumps(file.resolve(arm).document, allow_nan=False)
