@@ -36,6 +36,7 @@ SAMPLES = 8
 TREATMENTS = 3
 RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (2, 5), (3, 10))
 SEED_SDS = (0.0, 0.005, 0.01, 0.02)
+VARIANCES = (0.01, 0.1, 10, 100)
 _CHUNK = 2000
 
 
@@ -43,9 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=20_000, help="of each line (default: 20000)")
     parser.add_argument("--seed", type=int, default=1, help="of the simulation (default: 1)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="the tables with this text in their title")
     options = parser.parse_args(arguments)
     rng, kept = default_rng(options.seed), True
     for title, lines in tables(rng, options.replications):
+        if options.only not in title:
+            continue
         print(f"\n### {title}\n\n{HEAD}")
         for each in lines:
             print(each, flush=True)
@@ -64,6 +68,8 @@ def tables(rng: Generator, replications: int) -> Iterator[tuple[str, Iterator[Li
     yield "One run an arm, mean@1, no outputs per item", (shares(rng, replications, *each) for each in unlike)
     yield f"One run an arm, mean@1, paired, {any_of}", (corrected_shares(rng, replications, *each) for each in alone)
     yield "Several seeds an arm, 1319 items at 70 %", (seeded(rng, replications, *each) for each in seeds)
+    spread = list(product(RUNS, VARIANCES))
+    yield "Several seeds an arm of unlike spread", (spread_apart(rng, replications, *each) for each in spread)
     yield f"Several seeds an arm, {any_of}", (corrected_seeds(rng, replications, *each) for each in seeds)
 
 
@@ -112,7 +118,7 @@ def corrected_shares(rng: Generator, replications: int, items: int, accuracy: fl
 
 
 def seeded(rng: Generator, replications: int, runs: tuple[int, int], seed_sd: float) -> Line:
-    """Welch's t, or Student's where it is more cautious. `found`: at the difference seen with the true spread."""
+    """Welch's t, or Student's where its interval is wider. `found`: at the difference seen with the true spread."""
     drawn = seed_values(rng, (2, replications, max(runs)), ITEMS[-1], seed_sd)
     control, treatment = drawn[0][:, : runs[0]], drawn[1][:, : runs[1]]
     error = float(drawn.std() * np.sqrt(1 / runs[0] + 1 / runs[1]))
@@ -121,6 +127,14 @@ def seeded(rng: Generator, replications: int, runs: tuple[int, int], seed_sd: fl
     found = alarms(mean_test(control, treatment + detectable_difference(error, sum(runs) - 2)).p_value)
     # A shift of all values changes nothing else, so coverage of a true difference is the same.
     return Line(_seeds_named(runs, seed_sd), replications, alarms(p_values), covered(low, high, 0.0), found=found)
+
+
+def spread_apart(rng: Generator, replications: int, runs: tuple[int, int], ratio: float) -> Line:
+    """Normal values, where the control's variance is `ratio` times that of the treatment."""
+    control, treatment = (rng.normal(size=(replications, count)) for count in runs)
+    p_values, low, high = bounds(mean_test(np.sqrt(ratio) * control, treatment))
+    name = f"{runs[0]} and {runs[1]} seeds, variances {max(ratio, 1):g} to {max(1 / ratio, 1):g}"
+    return Line(name, replications, alarms(p_values), covered(low, high, 0.0))
 
 
 def corrected_seeds(rng: Generator, replications: int, runs: tuple[int, int], seed_sd: float) -> Line:

@@ -11,7 +11,12 @@ from rlx.compare.seeds import WelchSeeds, mean_test, runs_needed, welch_seeds
 from rlx.compare.student import detectable_difference
 
 # Shares of 1319 items.
-values = st.lists(st.integers(800, 1000).map(lambda right: right / 1319), min_size=2, max_size=12, unique=True)
+share = st.integers(800, 1000).map(lambda right: right / 1319)
+values = st.lists(share, min_size=2, max_size=12, unique=True)
+
+
+def arms_of(runs: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(share, min_size=runs, max_size=runs, unique=True)
 
 
 def result_of(control: list[float], treatment: list[float]) -> WelchSeeds:
@@ -20,13 +25,25 @@ def result_of(control: list[float], treatment: list[float]) -> WelchSeeds:
     return test
 
 
-def test_many_runs_agree_with_welch_as_everybody_computes_it() -> None:
-    rng = np.random.default_rng(1)
-    control, treatment = rng.normal(0.70, 0.01, 40), rng.normal(0.71, 0.03, 40)
-    test, reference = result_of(list(control), list(treatment)), stats.ttest_ind(treatment, control, equal_var=False)
-    assert test.t == pytest.approx(reference.statistic)
-    assert test.p_value == pytest.approx(reference.pvalue, rel=0.05)
-    assert test.df == pytest.approx(reference.df, rel=0.05)
+@given(values, values)
+def test_the_p_value_is_scipys_of_the_test_that_is_named(control: list[float], treatment: list[float]) -> None:
+    test = result_of(control, treatment)
+    reference = stats.ttest_ind(treatment, control, equal_var=test.method.startswith("Student's"))
+    interval = reference.confidence_interval(1 - ALPHA)
+    assert (test.t, test.df, test.p_value) == pytest.approx((reference.statistic, reference.df, reference.pvalue))
+    assert (test.low, test.high) == pytest.approx((interval.low, interval.high))
+
+
+@given(st.integers(2, 12).flatmap(lambda runs: st.tuples(arms_of(runs), arms_of(runs))))
+def test_arms_of_equal_size_get_welchs_test(arms: tuple[list[float], list[float]]) -> None:
+    assert result_of(*arms).method.startswith("Welch's t test")
+
+
+@given(arms_of(4), arms_of(4))
+def test_the_unit_of_the_metric_changes_nothing(control: list[float], treatment: list[float]) -> None:
+    test = result_of(control, treatment)
+    tiny = result_of([1e-90 * value for value in control], [1e-90 * value for value in treatment])
+    assert (tiny.df, tiny.p_value) == pytest.approx((test.df, test.p_value))
 
 
 @given(values, values)
@@ -34,14 +51,19 @@ def test_bounds_and_p_value_agree(control: list[float], treatment: list[float]) 
     test = result_of(control, treatment)
     assert test.low < test.difference < test.high
     assert (test.low > 0 or test.high < 0) == (test.p_value < ALPHA)
-    assert min(len(control), len(treatment)) - 1 <= test.df <= len(control) + len(treatment) - 2
+    least, most = min(len(control), len(treatment)) - 1, len(control) + len(treatment) - 2
+    assert least - 1e-9 <= test.df <= most + 1e-9
 
 
 @given(values, values)
-def test_unequal_arms_are_never_bolder_than_student(control: list[float], treatment: list[float]) -> None:
+def test_unequal_arms_are_never_bolder_than_either_test(control: list[float], treatment: list[float]) -> None:
     if len(control) != len(treatment):
-        reference = stats.ttest_ind(treatment, control)
-        assert result_of(control, treatment).p_value >= reference.pvalue * (1 - 1e-9)
+        test = result_of(control, treatment)
+        for equal_var in (True, False):
+            reference = stats.ttest_ind(treatment, control, equal_var=equal_var)
+            interval = reference.confidence_interval(1 - ALPHA)
+            assert test.high - test.low >= (interval.high - interval.low) * (1 - 1e-9)
+            assert test.p_value >= ALPHA or reference.pvalue < ALPHA
 
 
 def test_equal_spreads_have_the_degrees_of_freedom_of_both_arms() -> None:
