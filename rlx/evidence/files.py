@@ -77,13 +77,17 @@ def read_events(folder: Path) -> list[NoiseEvent]:
 
 
 def read_answers(folder: Path) -> dict[int, int]:
-    """How many answers each validation kept, by step: `<step>.jsonl` has a line for each."""
-    return {int(path.stem): _count_lines(path) for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
+    """How many answers each validation kept, by step: the lines of `<step>.jsonl`, where it can be read."""
+    counts = {int(path.stem): _count_lines(path) for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
+    return {step: count for step, count in counts.items() if count is not None}
 
 
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as stream:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
+def _count_lines(path: Path) -> int | None:
+    try:
+        with path.open("rb") as stream:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
+    except OSError:
+        return None
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent
-from rlx.evidence.files import read_events, read_metrics
+from rlx.evidence.files import read_answers, read_events, read_metrics
 
 EVENT = {
     "kind": "noise",
@@ -112,3 +112,10 @@ def test_no_junk_raises_or_hides_the_line_after_it(tmp_path: Path, junk: bytes) 
         (tmp_path / name).write_bytes(junk + b'\n{"step":7,"data":{"a":1}}\n' + json.dumps(EVENT).encode())
     assert read_metrics(tmp_path / "metrics.jsonl").steps[7]["a"] == 1
     assert read_events(tmp_path)[-1].step == 5
+
+
+def test_outputs_that_cannot_be_read_are_no_answers_known(tmp_path: Path) -> None:
+    (tmp_path / "10.jsonl").write_text('{"score": 1}\n{"score": 0}\n')
+    (tmp_path / "20.jsonl").mkdir()
+    (tmp_path / "30.jsonl").symlink_to("30.jsonl")
+    assert read_answers(tmp_path) == {10: 2}
