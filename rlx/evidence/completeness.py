@@ -22,11 +22,16 @@ from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, 
 from rlx.plan import Expectations, RunState, Severity
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
-_READ_THE_LOG = "read the end of its log (rlx logs), then launch it again"
+_SEE_WHY = "see why (rlx diagnose RUN), then launch it again"
 
 
-def completeness(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
-    """What is missing from the end, the validations and the steps; what contradicts itself."""
+def completeness(
+    evidence: Evidence, expectations: Expectations, state: RunState, *, planned: bool = True
+) -> Iterator[Charge]:
+    """What is missing from the end, the validations and the steps; what contradicts itself.
+
+    `planned`: a recipe is behind the expectations, not only what a person said of a log.
+    """
     yield from _state(evidence, expectations, state)
     yield from record_form.charges(evidence)
     if state.is_terminal:
@@ -34,7 +39,7 @@ def completeness(evidence: Evidence, expectations: Expectations, state: RunState
     yield from _totals(evidence, expectations, state)
     yield from _metric(evidence, expectations)
     yield from _scheduled_validations(evidence, expectations)
-    yield from _rows(evidence, expectations)
+    yield from _rows(evidence, expectations, planned)
     yield from shares.charges(evidence, expectations)
     yield from _contradictions(evidence)
     yield from conflict_charges(evidence.conflicts)
@@ -57,7 +62,7 @@ def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> I
     if not state.is_terminal:
         yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
     if state in _ENDS:
-        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _READ_THE_LOG)
+        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _SEE_WHY)
 
 
 def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
@@ -65,7 +70,7 @@ def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charg
     if total is None:
         return
     if evidence.last_step < total:
-        yield incomplete("RLX701", f"the last step was not reached: {where}", _READ_THE_LOG, evidence.last_step)
+        yield incomplete("RLX701", f"the last step was not reached: {where}", _SEE_WHY, evidence.last_step)
     # Also where the plan itself leaves the last step out: a value from before the end is not the run's result.
     if expectations.validation_steps and total not in _validated(evidence, expectations):
         last = max(_validated(evidence, expectations), default=None)
@@ -125,13 +130,15 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
         yield incomplete("RLX703", f"no validation at {at_steps(missing)}, where one was scheduled", step=missing[0])
 
 
-def _rows(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    own, planned = evidence.totals.validation_rows, expectations.validation_items
-    if own is not None and planned is not None and own != planned:
+def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iterator[Charge]:
+    own, told = evidence.totals.validation_rows, expectations.validation_items
+    if own is not None and told is not None and own != told:
+        who = "the plan" if planned else "--val-size"
+        fix = "set data.val_rows to what the filter leaves, or check the file"
         yield unverified(
             "RLX705",
-            f"the plan says {counted(planned, 'validation row')}, the log says {own}",
-            "set data.val_rows to what the filter leaves, or check the file",
+            f"{who} says {counted(told, 'validation row')}, the log says {own}",
+            fix if planned else f"take it in again with --val-size {own}, or without",
         )
 
 

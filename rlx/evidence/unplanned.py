@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.evidence import precision
 from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
-from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, unverified
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, incomplete, unverified
 from rlx.plan import Expectations, RunState
 
 
@@ -22,13 +25,23 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
     charges = [*conflict_charges(evidence.conflicts), _without_recipe()]
     if state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
-        charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED)
+        charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
+        charges += _last_value(evidence, expectations)
     charges += precision.charges(evidence.settings)
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far = charges[0], reached(evidence, expectations)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"
     sentence += "" if far in sentence else f"; {far}"
     return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, "?")
+
+
+def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    """No schedule says when it was to be validated, so the last validation that the log has is the one that counts."""
+    metric = core_metric(evidence, expectations)
+    step, value = max(series(evidence, metric).items()) if metric else (0, 0.0)
+    if not math.isfinite(value):
+        message = f"the last validation, at step {step}, has no finite value: {metric} is {value}"
+        yield incomplete("RLX702", message, "see why (rlx diagnose RUN)", step)
 
 
 def _without_recipe() -> Charge:

@@ -261,3 +261,27 @@ def test_any_file_is_imported_whole_or_refused(data: list[bytes], tmp_path: Path
         assert refused.hint
         return
     assert (taken.ref.run_dir / "latest/log").read_bytes() == log.read_bytes()
+
+
+def test_other_rows_than_were_said_with_the_import(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", BASELINE)
+    (finding,) = (
+        each
+        for each in row(taken(log, "--name", "old", "--val-size", "64")["run_id"])["verdict"]["findings"]
+        if each["id"] == "RLX705"
+    )
+    assert finding["message"] == "--val-size says 64 validation rows, the log says 100"
+    assert finding["fix"] == "take it in again with --val-size 100, or without"
+
+
+@pytest.mark.parametrize("last", ["nan", "inf"])
+def test_a_last_validation_without_a_finite_value_is_no_result(tmp_path: Path, last: str) -> None:
+    log = write(tmp_path / "x.log", lines(1, acc=0.5) + lines(2, acc=float(last)))
+    seen = row(taken(log, "--name", "old")["run_id"])["verdict"]
+    assert seen["status"] == "incomplete"
+    assert f"the last validation, at step 2, has no finite value: val-core/x/acc/mean@1 is {last}" in seen["sentence"]
+
+
+def test_a_value_that_is_not_finite_in_between_is_not_the_last(tmp_path: Path) -> None:
+    log = write(tmp_path / "x.log", lines(1, acc=float("nan")) + lines(2, acc=0.5))
+    assert "RLX702" not in ids(row(taken(log, "--name", "old")["run_id"]))
