@@ -23,7 +23,8 @@ def compare(
         str | None, typer.Option(help="Metric name or a part of it. Default: the validation metric of the log.")
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option("--seed", help="Only runs with this seed; may be repeated. Default: all.")
+        list[int] | None,
+        typer.Option("--seed", min=0, help="Only runs with this seed; may be repeated. Default: all."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 14 for an unverified run, too.")] = False,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,

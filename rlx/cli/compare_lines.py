@@ -49,12 +49,17 @@ def _verdict_lines(verdict: Verdict, whose: str = "") -> Iterator[str]:
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
-    """Errors and warnings with their fixes; of a finding whose message was said already, the fix alone."""
+    """Errors and warnings with their fixes; of a finding whose message was said already, the fix alone, and once."""
+    alone: set[str] = set()
     for finding in findings:
         if finding.severity is Severity.NOTE:
             continue
         if finding.message not in said:
             yield f"  {finding.id} {finding.severity.value}: {finding.message}"
+        elif finding.fix in alone:
+            continue
+        else:
+            alone.add(finding.fix)
         if finding.fix:
             yield f"    fix: {finding.fix}"
 

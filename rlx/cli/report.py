@@ -31,7 +31,8 @@ def report(
         str | None, typer.Option(help="Metric name or a part of it. Default: the validation metric of the log.")
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option("--seed", help="Only runs with this seed; may be repeated. Default: all.")
+        list[int] | None,
+        typer.Option("--seed", min=0, help="Only runs with this seed; may be repeated. Default: all."),
     ] = None,
 ) -> None:
     """Write a page that says what these runs show, and what proves it.

@@ -11,6 +11,7 @@ from rlx.compare.seeds import WelchSeeds
 from rlx.compare.unit import Unit
 from rlx.compare.values import Contrast, Pair, Test
 from rlx.evidence import VerdictStatus
+from rlx.evidence.verdict import counted
 
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
@@ -89,8 +90,11 @@ def power_text(test: Test, unit: Unit) -> str:
 
 
 def runs_text(pair: Pair) -> str:
-    """`3 and 3 seeds`."""
-    return f"{len(pair.control.runs)} and {len(pair.treatment.runs)} seeds"
+    """`3 and 3 seeds`, `2 seeds and 1 seed`."""
+    control, treatment = (len(arm.runs) for arm in pair.arms)
+    if 1 in (control, treatment):
+        return f"{counted(control, 'seed')} and {counted(treatment, 'seed')}"
+    return f"{control} and {treatment} seeds"
 
 
 def p_text(p_value: float) -> str:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from rlx.cli.compare_lines import lines
 from rlx.compare import Comparison, WelchSeeds, compare
 from rlx.evidence import VerdictStatus
-from rlx.plan import RunState, Severity
+from rlx.plan import Finding, RunState, Severity
 from tests.compare.builders import LR_CONTROL as CONTROL
 from tests.compare.builders import LR_TREATMENT as TREATMENT
 from tests.compare.builders import arm, only
@@ -159,3 +160,13 @@ def test_runs_without_spread_say_why_there_is_no_p_value() -> None:
     contrast = only(compare(arm(CONTROL, [0.68, 0.68]), [arm(TREATMENT, [0.7, 0.7])]))
     assert contrast.test is None and contrast.reportable
     assert "no p-value: the runs of each arm have equal values" in contrast.sentences[0]
+
+
+def test_one_fix_of_what_was_said_already_is_shown_once() -> None:
+    comparison = compare(arm(CONTROL, [0.68, 0.69]), [arm(TREATMENT, [0.7, 0.8])])
+    said = Finding("RLX902", Severity.ERROR, "the metric differs", "evaluate both arms in the same way")
+    other = replace(said, message="the scale differs")
+    contrast = replace(only(comparison), sentences=(f"no result: {said.message}",), findings=(said, said, other))
+    shown = list(lines(replace(comparison, contrasts=(contrast,))))
+    assert shown[-3:] == [f"    fix: {said.fix}", "  RLX902 error: the scale differs", f"    fix: {said.fix}"]
+    assert shown.count(f"    fix: {said.fix}") == 2

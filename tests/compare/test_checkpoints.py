@@ -20,7 +20,7 @@ def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed() -> None:
     assert isinstance(contrast.test, TwoProportions)
     assert [run_id.split("-2026")[0] for run_id in contrast.checkpoints] == ["gsm8k-baseline-s2", "gsm8k-fast-s2"]
     first, second, _, last = contrast.sentences
-    assert first == "at step 6: +20.0 points between the means of 2 and 1 seeds"
+    assert first == "at step 6: +20.0 points between the means of 2 seeds and 1 seed"
     assert second.startswith("baseline-s2 and fast: +15.0 points, 95 % interval")
     assert last == "one seed of fast: nothing follows about the treatment (fast)"
     assert [finding.id for finding in contrast.findings] == ["RLX905"]

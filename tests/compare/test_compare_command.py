@@ -129,3 +129,8 @@ def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) ->
     done = rlx("compare", "one", "two", "--md").stdout
     assert done.startswith("**val-core/&lt;script>") and "x/acc/mean@1**\n\n| step |" in done
     assert "\x1b" not in done and "<" not in done
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_seed_that_no_run_can_have_is_refused(command: str) -> None:
+    assert "-5 is not in the range" in rlx(command, "baseline", "fast", "--seed", "-5", code=ExitCode.USAGE).stderr
