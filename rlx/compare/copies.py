@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-from rlx.evidence import JudgedRun, series
+from rlx.evidence import Evidence, JudgedRun
+from rlx.evidence.metrics import metric_names, value_at
 
 # Seconds a step, as verl and MindSpeed-RL log them.
 _CLOCKS = ("timing_s/step", "perf/time_per_step", "timing/all")
 # Rounded seconds may agree by chance.
 _DECIMALS = 2
-_Clocks = Sequence[Mapping[int, float]]
 
 
 def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The pairs of labels whose runs have one record."""
-    named = [(run, label, _clocks(run)) for run, label in zip(runs, labels, strict=True)]
     return tuple(
         (name, other)
-        for (one, name, clocks), (two, other, their_clocks) in combinations(named, 2)
-        if _have_one_log(one, two) or any(map(_took_the_same_time, clocks, their_clocks))
+        for (one, name), (two, other) in combinations(zip(runs, labels, strict=True), 2)
+        if _have_one_log(one, two) or _took_the_same_time(one.evidence, two.evidence)
     )
-
-
-def _clocks(run: JudgedRun) -> _Clocks:
-    return [series(run.evidence, key) for key in _CLOCKS]
 
 
 def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
@@ -33,15 +28,23 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
     return bool(digests) and digests == two.provenance.get("logs")
 
 
-def _took_the_same_time(one: Mapping[int, float], two: Mapping[int, float]) -> bool:
+def _took_the_same_time(one: Evidence, two: Evidence) -> bool:
     """Whether every step that both logged took the same time, to the fraction of a second.
 
     Equal values of a validation prove nothing: two runs of one seed may have them.
     """
+    shared = metric_names(one) & metric_names(two)
+    return any(_agree(one, two, key) for key in _CLOCKS if key in shared)
+
+
+def _agree(one: Evidence, two: Evidence, key: str) -> bool:
+    """Step by step, for two runs mostly differ in the first: all values of a hundred runs take a second to gather."""
     measured = False
-    for step, seconds in one.items():
-        if step in two:
-            if seconds != two[step]:
-                return False
-            measured |= seconds != round(seconds, _DECIMALS)
+    for step in one.metrics:
+        seconds, others = value_at(one, key, step), value_at(two, key, step)
+        if seconds is None or others is None:
+            continue
+        if seconds != others:
+            return False
+        measured |= seconds != round(seconds, _DECIMALS)
     return measured

@@ -20,6 +20,14 @@ def series(evidence: Evidence, key: str) -> dict[int, float]:
     return {step: values[key] for step, values in evidence.metrics.items() if key in values}
 
 
+def value_at(evidence: Evidence, key: str, step: int) -> float | None:
+    """One value of `series`, without the others."""
+    if isinstance(evidence.metrics, MetricTable):
+        column = evidence.metrics.columns.get(key)
+        return column.at(step) if column else None
+    return evidence.metrics.get(step, {}).get(key)
+
+
 def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
     """The metric that the run is judged by: the planned one, or the `val-core/` key that the log shows.
 
