@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.options import Metric, Seeds
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
 def compare(
     control: Annotated[str, typer.Argument(metavar="CONTROL", help="The control: an arm, or a run by name or id.")],
     treatments: Annotated[list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.")],
-    metric: Annotated[
-        str | None, typer.Option(help="Metric name or a part of it. Default: the validation metric of the log.")
-    ] = None,
-    seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seed", min=0, help="Only runs with this seed; may be repeated. Default: all."),
-    ] = None,
+    metric: Metric = None,
+    seeds: Seeds = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 14 for an unverified run, too.")] = False,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The values by step as CSV.")] = False,

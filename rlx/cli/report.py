@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.options import Metric, Seeds
 from rlx.errors import ExitCode, NoSuchRun, RlxError
 
 if TYPE_CHECKING:
@@ -27,13 +28,8 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")] = Path(
         "report.html"
     ),
-    metric: Annotated[
-        str | None, typer.Option(help="Metric name or a part of it. Default: the validation metric of the log.")
-    ] = None,
-    seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seed", min=0, help="Only runs with this seed; may be repeated. Default: all."),
-    ] = None,
+    metric: Metric = None,
+    seeds: Seeds = None,
 ) -> None:
     """Write a page that says what these runs show, and what proves it.
 

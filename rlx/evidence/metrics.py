@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from rlx.evidence.table import MetricTable
 from rlx.evidence.values import Evidence
@@ -62,8 +63,17 @@ def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
     """The steps at which the metric has a finite value; without a metric, those with any validation metric."""
     if metric is not None:
         return list(finite(series(evidence, metric)))
-    keys = [key for key in metric_names(evidence) if key.startswith(VALIDATION_PREFIXES)]
-    return sorted({step for key in keys for step in series(evidence, key)})
+    return steps_with(evidence, (key for key in metric_names(evidence) if key.startswith(VALIDATION_PREFIXES)))
+
+
+def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:
+    """The steps, ascending, at which any of these metrics was logged."""
+    if isinstance(evidence.metrics, MetricTable):
+        columns = [evidence.metrics.columns[key].steps for key in keys]
+        # Most metrics have the same steps: each list of them is looked at once.
+        return sorted({step for steps in {bytes(steps): steps for steps in columns}.values() for step in steps})
+    wanted = set(keys)
+    return sorted(step for step, values in evidence.metrics.items() if not wanted.isdisjoint(values))
 
 
 def finite(values: dict[int, float]) -> dict[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES
+from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, steps_with
 from rlx.evidence.values import Evidence
 from rlx.plan import NoiseSchedule
 
@@ -42,8 +42,5 @@ def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
 
 def training_steps(evidence: Evidence) -> list[int]:
     """The steps that the log reports a rollout for. A resumed run also logs a line with nothing but a validation."""
-    return [
-        step
-        for step, values in evidence.metrics.items()
-        if step > 0 and any(not key.startswith(VALIDATION_PREFIXES) for key in values)
-    ]
+    keys = (key for key in metric_names(evidence) if not key.startswith(VALIDATION_PREFIXES))
+    return [step for step in steps_with(evidence, keys) if step > 0]

@@ -13,7 +13,7 @@ from operator import gt, lt
 from statistics import median
 
 from rlx.evidence.diagnosis.trend import first, last, lasting, medians
-from rlx.evidence.metrics import core_keys, finite, series
+from rlx.evidence.metrics import core_keys, finite, metric_names, series
 from rlx.evidence.values import Evidence
 from rlx.plan import Finding, Severity
 
@@ -66,7 +66,7 @@ def _kl(evidence: Evidence) -> Iterator[Finding]:
 
 def _kl_keys(evidence: Evidence) -> list[str]:
     """Coefficients and the gap between rollout and actor are no KL of the training."""
-    keys = {key for values in evidence.metrics.values() for key in values}
+    keys = metric_names(evidence)
     words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith("rollout_corr/")}
     return sorted(key for key, parts in words.items() if "kl" in parts and "coef" not in parts)
 
