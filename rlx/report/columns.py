@@ -20,7 +20,7 @@ def columns(drawn: Picture, curves: Panel, noise: Panel | None) -> Iterator[Colu
     rows = _curve_rows(drawn)
     yield from _strips([(step, step) for step in sorted(rows)], [rows[step] for step in sorted(rows)], curves)
     if noise is not None:
-        stages = _stages([track.planned for track in drawn.noise if track])
+        stages = _stages([track for track in drawn.noise if track])
         yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], noise)
 
 
@@ -31,6 +31,8 @@ def _strips(spans: Sequence[tuple[int, int]], rows: Sequence[Sequence[Row]], pan
         at = panel.x(sum(span) / 2)
         if lines and (not kept or at - kept[-1][0] >= _LEAST_PIXELS):
             kept.append((at, span, lines))
+    if not kept:
+        return
     middles = [(one[0] + other[0]) / 2 for one, other in pairwise(kept)]
     borders = [panel.x.start, *middles, panel.x.end]
     for (at, (first, last), lines), (left, right) in zip(kept, pairwise(borders), strict=True):
@@ -60,19 +62,26 @@ def point_text(drawn: Picture, point: CurvePoint) -> str:
     return f"{value} ({drawn.bound_text(point.low)} to {drawn.bound_text(point.high)})"
 
 
-def _stages(plans: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Stretches of steps at which no plan changes its sigma, as (first, last)."""
-    total = max(map(len, plans), default=0)
+def _stages(tracks: Sequence[NoiseTrack]) -> list[tuple[int, int]]:
+    """Stretches of steps at which no plan changes its sigma, as (first, last); one where there is noise and no plan."""
+    plans = [track.planned for track in tracks]
+    total = max([*map(len, plans), *(step for track in tracks for step, _ in track.applied)], default=0)
     sigmas = [tuple(plan[step - 1] if step <= len(plan) else None for plan in plans) for step in range(1, total + 1)]
     starts = [step for step in range(1, total + 1) if step == 1 or sigmas[step - 1] != sigmas[step - 2]]
-    return [(first, after - 1) for first, after in zip(starts, [*starts[1:], total + 1], strict=True)]
+    return [(first, after - 1) for first, after in pairwise([*starts, total + 1])]
 
 
 def _noise_rows(drawn: Picture, first: int, last: int) -> Iterator[Row]:
     for index, (curve, track) in enumerate(zip(drawn.curves, drawn.noise, strict=True)):
         if track:
-            planned = track.planned[first - 1] if first <= len(track.planned) else 0.0
-            yield _row(index, curve, f"planned {planned:.3g}, {_applied(track, first, last)}")
+            yield _row(index, curve, f"{_planned(track, first)}, {_applied(track, first, last)}")
+
+
+def _planned(track: NoiseTrack, step: int) -> str:
+    """A log that was taken in without a recipe has no plan."""
+    if not track.planned:
+        return "no plan known"
+    return f"planned {track.planned[step - 1] if step <= len(track.planned) else 0.0:.3g}"
 
 
 def _applied(track: NoiseTrack, first: int, last: int) -> str:

@@ -113,6 +113,13 @@ def test_noise_is_drawn_as_planned_and_as_applied() -> None:
     assert columns[1].rows[1].text == "epoch-aware (invalid): planned 0.05, applied 0 at 12 of 12 steps"
 
 
+def test_noise_without_a_plan_is_one_stretch() -> None:
+    shown = drawn(three_arms())
+    noise = tuple(track and replace(track, planned=()) for track in shown.noise)
+    (column,) = [column for column in scene(replace(shown, noise=noise)).columns if column.title.startswith("steps ")]
+    assert column.rows[0].text.startswith("aqn: no plan known, applied 0 to 0.05 at ")
+
+
 def test_a_sync_that_matched_no_layer_applied_nothing() -> None:
     run = treated("aqn", GLOBAL)
     noise = tuple(replace(event, layers=0) for event in run.evidence.noise)
