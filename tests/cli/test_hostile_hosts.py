@@ -70,7 +70,7 @@ def is_plain(text: str) -> bool:
 @pytest.mark.parametrize("garbage", _GARBAGE)
 def test_garbage_is_a_line_of_status(garbage: bytes, answers: Callable[[bytes], None]) -> None:
     answers(garbage)
-    Index(home()).add(ref_there())
+    Index(home()).add(ref_there(), 0)
     document = rlx("status", "--json")
     assert is_plain(document.stdout + document.stderr)
     assert [run["arm"] for run in json.loads(document.stdout)["runs"]] == ["main"]
@@ -104,7 +104,7 @@ _EVIDENCE = (
 @pytest.mark.parametrize("frames", _EVIDENCE)
 def test_evidence_that_makes_no_sense_stays_away(frames: bytes, answers: Callable[[bytes], None]) -> None:
     answers(frames + b"@MARK@ end\n")
-    Index(home()).add(ref_there())
+    Index(home()).add(ref_there(), 0)
     before = {path for path in home().parent.rglob("*") if not path.is_relative_to(home() / "mirror")}
     for arguments in (("status", "-v"), ("status", "--json")):
         done = rlx(*arguments)

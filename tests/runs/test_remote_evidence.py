@@ -153,10 +153,10 @@ def test_an_end_that_was_seen_outlives_the_run_directory(loopback: Loopback) -> 
 def test_compare_says_when_it_speaks_from_copies(loopback: Loopback) -> None:  # noqa: F811
     for ref in start_far(loopback, STEPS, "baseline", "aqn"):
         ended(ref)
-    plugged = rlx("compare", "baseline", "aqn", code=14)
+    plugged = rlx("compare", "--strict", "baseline", "aqn", code=14)
     assert "copy" not in plugged.stderr
     unplug(loopback)
-    unplugged = rlx("compare", "baseline", "aqn", code=14)
+    unplugged = rlx("compare", "--strict", "baseline", "aqn", code=14)
     assert unplugged.stdout == plugged.stdout
     assert unplugged.stderr.count("from the copy of 20") == 2
 
