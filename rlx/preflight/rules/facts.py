@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from rlx.backends import is_known, load_backend
 from rlx.backends.effective import EffectiveSettings
+from rlx.preflight.architectures import architecture_of
 
 if TYPE_CHECKING:
     from rlx.plan import FoundTree
+    from rlx.preflight.architectures import Architecture
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
@@ -113,6 +115,18 @@ class Facts:
         """Tokens of the longest sample: prompt and response."""
         prompt, response = self.whole("data.max_prompt_length"), self.whole("data.max_response_length")
         return prompt + response if prompt and response else None
+
+    @cached_property
+    def architecture(self) -> Architecture | None:
+        return architecture_of(self.recipe)
+
+    @cached_property
+    def steps(self) -> int | None:
+        """Steps that will be taken: what is asked for, or what the data gives if that is less."""
+        rows, batch = self.recipe.data.train_rows, self.whole("data.train_batch_size")
+        epochs, asked = self.whole("trainer.total_epochs"), self.whole("trainer.total_training_steps")
+        by_data = rows // batch * epochs if rows and batch and epochs else None
+        return min((count for count in (by_data, asked) if count), default=None)
 
     @cached_property
     def fixed_micro_batches(self) -> bool:
