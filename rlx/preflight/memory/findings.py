@@ -59,8 +59,10 @@ def memory_estimate(recipe: Recipe, settings: Settings, device: Device | None = 
 
 def _estimate(recipe: Recipe, settings: Settings, shape: Architecture, device: Device | None) -> Estimate | None:
     device = device or device_of(recipe)
-    job = job_of(recipe, settings, shape, device) if device else None
-    return estimate(job) if job else None
+    if device is None or recipe.layout.device == "cpu":
+        return None
+    job = job_of(recipe, settings, shape, device)
+    return estimate(job) if job.split.is_whole else None
 
 
 def _findings(result: Estimate) -> Iterator[Finding]:

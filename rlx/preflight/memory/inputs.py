@@ -38,11 +38,9 @@ def device_of(recipe: Recipe, size: float | None = None) -> Device | None:
     return Device(size, size * (_NPU_SHARE if is_npu else 1.0), assumed=False)
 
 
-def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job | None:
-    """None where the devices cannot be split like that, or run no inference engine with a share of its own."""
+def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job:
+    """The split need not be a whole one; `estimate` needs one that is."""
     split, read = _split(recipe), _Read(settings)
-    if not split.is_whole or recipe.layout.device == "cpu":
-        return None
     longest = recipe.data.max_prompt_tokens + recipe.data.max_response_tokens
     lora = recipe.model.lora
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)
