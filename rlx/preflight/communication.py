@@ -12,18 +12,21 @@ from rlx.preflight.memory.cache import rollout_weights
 from rlx.preflight.memory.states import local_adapters, local_parameters
 
 
-def communication(job: Job, batch: Batch) -> dict[str, float]:
-    """Bytes a device and step: `tensor`, `pipeline`, `context`, `expert`, `data`, `rollout`, `weights`."""
+def rollout_communication(job: Job, batch: Batch) -> dict[str, float]:
+    """Bytes a device and step: `rollout` while it generates, `weights` to hand it the new ones."""
+    return {"rollout": _rollout(job, batch), "weights": rollout_weights(job)}
+
+
+def training_communication(job: Job, batch: Batch) -> dict[str, float]:
+    """Bytes a device and step: `tensor`, `pipeline`, `context`, `expert`, `data`. Nothing of it is the rollout's."""
     split = job.split
     tokens = batch.step * job.rollout.sequence / split.data
     if not job.is_megatron:
         # Ulysses: four all-to-alls a layer and pass, each of a device's part (arXiv:2309.14509, section 3.2).
         part = 4 * 2 * job.shape.hidden * job.shape.layers / split.cp
         context = tokens * part * _others(split.cp) * (_forward(job) + 1)
-        rest = {"context": context, "data": _sharded(job, batch)}
-    else:
-        rest = {**_model_parallel(job, tokens), "data": _replicated(job, batch)}
-    return {**rest, "rollout": _rollout(job, batch), "weights": rollout_weights(job)}
+        return {"context": context, "data": _sharded(job, batch)}
+    return {**_model_parallel(job, tokens), "data": _replicated(job, batch)}
 
 
 def _model_parallel(job: Job, tokens: float) -> dict[str, float]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
-from rlx.preflight.communication import communication
+from rlx.preflight.communication import rollout_communication, training_communication
 from rlx.preflight.divisibility import Batch, divisors, rollout_flaws, training_flaws
-from rlx.preflight.memory import GIB, Estimate, Job, Rollout, Split, estimate
+from rlx.preflight.memory import GIB, Estimate, Job, Rollout, Split
+from rlx.preflight.memory.cache import Cache, cache_of
+from rlx.preflight.memory.estimate import Training, training_of, with_rollout
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -55,17 +57,39 @@ def batch_of(recipe: Recipe, dynamic: bool) -> Batch:
 
 def layouts(job: Job, batch: Batch) -> Layouts:
     """Every layout of `job.split.devices` devices. Deterministic: ties go by the sizes."""
-    splits = [split for split in _splits(job) if not any(training_flaws(replace(job, split=split), batch))]
-    rollouts = [rollout for rollout in _rollouts(job) if not _rollout_reasons(job, rollout)]
-    possible = [_layout(job, batch, split, rollout) for split, rollout in product(splits, rollouts)]
-    return Layouts(tuple(sorted(possible, key=_order)), tuple(dict.fromkeys(_refused(job, batch))))
+    return Layouts(tuple(sorted(_possible(job, batch), key=_order)), tuple(dict.fromkeys(_refused(job, batch))))
 
 
-def _layout(job: Job, batch: Batch, split: Split, rollout: Rollout) -> Layout:
-    whole = job.fsdp_size == job.split.devices
-    changed = replace(job, split=split, rollout=rollout, fsdp_size=split.devices if whole else job.fsdp_size)
-    sent = {cause: size / GIB for cause, size in communication(changed, batch).items() if size}
-    return Layout(changed, estimate(changed), sent)
+def _possible(job: Job, batch: Batch) -> Iterator[Layout]:
+    """Each half is worked out once: there are thousands of pairs on hundreds of devices."""
+    halves = [_generation(job, batch, rollout) for rollout in _rollouts(job) if not _rollout_reasons(job, rollout)]
+    for split in _splits(job):
+        trained = replace(job, split=split, fsdp_size=min(job.fsdp_size, split.devices))
+        if not any(training_flaws(trained, batch)):
+            training = training_of(trained)
+            sent = _sent(training_communication(trained, batch))
+            yield from (_layout(trained, training, sent, half) for half in halves)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    rollout: Rollout
+    cache: Cache
+    sent: dict[str, float]
+
+
+def _generation(job: Job, batch: Batch, rollout: Rollout) -> _Generation:
+    changed = replace(job, rollout=rollout)
+    return _Generation(rollout, cache_of(changed), _sent(rollout_communication(changed, batch)))
+
+
+def _layout(job: Job, training: Training, sent: dict[str, float], half: _Generation) -> Layout:
+    changed = replace(job, rollout=half.rollout)
+    return Layout(changed, with_rollout(changed, training, half.cache), {**sent, **half.sent})
+
+
+def _sent(causes: dict[str, float]) -> dict[str, float]:
+    return {cause: size / GIB for cause, size in causes.items() if size}
 
 
 def _order(layout: Layout) -> tuple[object, ...]:

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 from rlx.backends import is_known, load_backend
 from rlx.backends.effective import EffectiveSettings
+from rlx.errors import UsageError
+from rlx.preflight.architecture_config import known_architecture
+from rlx.preflight.architectures import Architecture, architecture_of
+from rlx.preflight.memory import Estimate, estimate_of
 
 if TYPE_CHECKING:
     from rlx.plan import FoundTree
@@ -67,6 +71,19 @@ class Facts:
     @property
     def is_megatron(self) -> bool:
         return self.recipe.backend.engine == "megatron"
+
+    @cached_property
+    def architecture(self) -> Architecture | None:
+        """The model's shapes: from a config.json on this machine, else from the table. None: not known."""
+        try:
+            return known_architecture(self.recipe)
+        except UsageError:
+            return architecture_of(self.recipe)
+
+    @cached_property
+    def memory(self) -> Estimate | None:
+        """None where the model or the memory of a device is not known."""
+        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
 
     @cached_property
     def devices(self) -> int | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _MODULES = (
     "batch",
     "layout",
+    "memory",
 )
 
 
