@@ -1,7 +1,6 @@
 """Bytes that a device sends in one step, by cause: what orders layouts that all divide and fit.
 
-Counted for the longest samples. Bytes are no seconds: they do not know that links between nodes are slower, nor the
-pipeline's idle time, of which there is (pp - 1) / micro batches (arXiv:2104.04473, section 2.2).
+Counted for the longest samples. Bytes are no seconds: they do not know that links between nodes are slower.
 """
 
 from __future__ import annotations
@@ -27,6 +26,12 @@ def training_communication(job: Job, batch: Batch) -> dict[str, float]:
         context = tokens * part * _others(split.cp) * (_forward(job) + 1)
         return {"context": context, "data": _sharded(job, batch)}
     return {**_model_parallel(job, tokens), "data": _replicated(job, batch)}
+
+
+def waiting(job: Job, batch: Batch) -> float:
+    """The pipeline's bubble, as a share of the time: (pp - 1) / (pp - 1 + micro batches) (arXiv:2104.04473, 2.2)."""
+    micro = max(1.0, batch.update / job.split.data * job.rollout.sequence / job.update_tokens)
+    return (job.split.pp - 1) / (job.split.pp - 1 + micro)
 
 
 def _model_parallel(job: Job, tokens: float) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
-from rlx.preflight.communication import rollout_communication, training_communication
+from rlx.preflight.communication import rollout_communication, training_communication, waiting
 from rlx.preflight.divisibility import Batch, divisors, rollout_flaws, training_flaws
 from rlx.preflight.memory import GIB, Estimate, Job, Rollout, Split
 from rlx.preflight.memory.cache import Cache, cache_of
@@ -16,7 +16,8 @@ from rlx.preflight.memory.estimate import Training, training_of, with_rollout
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
-MOST_DEVICES = 4096
+# Beyond that, a list of all layouts takes seconds and helps nobody.
+MOST_DEVICES = 512
 
 Verdict = Literal["fits", "tight", "too large"]
 _VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "too large")
@@ -24,11 +25,15 @@ _VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "too large")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to split training and generation. `sent`: GiB a device and step, by cause."""
+    """One way to split training and generation. `sent`: GiB a device and step, by cause.
+
+    `waiting`: the share of the training in which a pipeline's devices have nothing to do.
+    """
 
     job: Job
     estimate: Estimate
     sent: dict[str, float]
+    waiting: float
 
     @property
     def total_sent(self) -> float:
@@ -64,11 +69,12 @@ def _possible(job: Job, batch: Batch) -> Iterator[Layout]:
     """Each half is worked out once: there are thousands of pairs on hundreds of devices."""
     halves = [_generation(job, batch, rollout) for rollout in _rollouts(job) if not _rollout_reasons(job, rollout)]
     for split in _splits(job):
-        trained = replace(job, split=split, fsdp_size=min(job.fsdp_size, split.devices))
+        trained = replace(job, split=split)
         if not any(training_flaws(trained, batch)):
             training = training_of(trained)
             sent = _sent(training_communication(trained, batch))
-            yield from (_layout(trained, training, sent, half) for half in halves)
+            idle = waiting(trained, batch)
+            yield from (_layout(trained, training, sent, idle, half) for half in halves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +89,9 @@ def _generation(job: Job, batch: Batch, rollout: Rollout) -> _Generation:
     return _Generation(rollout, cache_of(changed), _sent(rollout_communication(changed, batch)))
 
 
-def _layout(job: Job, training: Training, sent: dict[str, float], half: _Generation) -> Layout:
+def _layout(job: Job, training: Training, sent: dict[str, float], idle: float, half: _Generation) -> Layout:
     changed = replace(job, rollout=half.rollout)
-    return Layout(changed, with_rollout(changed, training, half.cache), {**sent, **half.sent})
+    return Layout(changed, with_rollout(changed, training, half.cache), {**sent, **half.sent}, idle)
 
 
 def _sent(causes: dict[str, float]) -> dict[str, float]:
