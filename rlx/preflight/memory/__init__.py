@@ -1,8 +1,7 @@
 """How much memory a device needs in each phase of a step, with its margin: docs/memory.md."""
 
 from rlx.preflight.memory.estimate import Estimate, Phase, estimate
-from rlx.preflight.memory.findings import memory_estimate, memory_findings
-from rlx.preflight.memory.inputs import device_of, job_of
+from rlx.preflight.memory.inputs import device_of, estimate_of, job_of
 from rlx.preflight.memory.job import GIB, Device, Job, Offload, Rollout, Split
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "Split",
     "device_of",
     "estimate",
+    "estimate_of",
     "job_of",
-    "memory_estimate",
-    "memory_findings",
 ]

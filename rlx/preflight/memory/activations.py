@@ -14,9 +14,9 @@ from rlx.preflight.memory.job import Job
 from rlx.preflight.memory.states import local_parameters
 from rlx.preflight.parameters import count_parameters
 
-# The output of the head in 16 bits, its copy in 32 bits (arXiv:2205.05198, section 4.3), and the copy's gradient.
+# The output of the head in 16 bits, its copy in 32 bits (arXiv:2205.05198, section 4.3), and its gradient.
 _LOGITS_FORWARD = 2 + 4
-_LOGITS_TRAINED = 2 + 4 + 4
+_LOGITS_TRAINED = 2 + 4 + 2
 
 
 @dataclass(frozen=True, slots=True)

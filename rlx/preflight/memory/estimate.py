@@ -20,7 +20,7 @@ MARGINS = {
     "critic": 0.05,
     "gathered": 0.2,
     "activations": 0.3,
-    "logits": 0.3,
+    "logits": 0.25,
     "rollout": 0.0,
     "runtime": 0.5,
 }
@@ -74,18 +74,36 @@ class Estimate:
 
 def estimate(job: Job) -> Estimate:
     """The phases of a step in their order: rollout, log-probabilities, reference, actor update."""
-    states, cache = actor_states(job), cache_of(job)
-    phases = [_phase("rollout", {**_idle(job, states), "rollout": cache.pool})]
-    if not job.rollout.colocated:
-        phases = [_phase("rollout", {"rollout": cache.pool})]
-    phases += (_phase(name, {**_beside(job, cache), **parts}) for name, parts in _training(job, states))
-    return Estimate(job, tuple(phases), cache)
+    return with_rollout(job, training_of(job), cache_of(job))
 
 
-def _phase(name: str, parts: dict[str, float]) -> Phase:
-    """From bytes."""
-    sizes = {part: size / GIB for part, size in parts.items() if size}
-    return Phase(name, {**sizes, "runtime": RUNTIME})
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What does not depend on the rollout: GiB that stay on the device in any phase, and the phases that train."""
+
+    idle: dict[str, float]
+    phases: tuple[Phase, ...]
+
+
+def training_of(job: Job) -> Training:
+    states = actor_states(job)
+    phases = tuple(Phase(name, _gib(parts)) for name, parts in _training(job, states))
+    return Training(_gib(_idle(job, states)), phases)
+
+
+def with_rollout(job: Job, training: Training, cache: Cache) -> Estimate:
+    """`training` and `cache` are those of the job, worked out before."""
+    pool = {"rollout": cache.pool / GIB}
+    alone = not job.rollout.colocated
+    rollout = Phase("rollout", {**pool, "runtime": RUNTIME} if alone else {**training.idle, **pool})
+    phases = training.phases
+    if not job.rollout.sleeps and not alone:
+        phases = tuple(Phase(phase.name, {**phase.parts, **pool}) for phase in phases)
+    return Estimate(job, (rollout, *phases), cache)
+
+
+def _gib(parts: dict[str, float]) -> dict[str, float]:
+    return {**{part: size / GIB for part, size in parts.items() if size}, "runtime": RUNTIME}
 
 
 def _training(job: Job, states: States) -> Iterator[tuple[str, dict[str, float]]]:
@@ -138,8 +156,3 @@ def _idle_critic(job: Job, states: States) -> float:
 def _reference(job: Job) -> float:
     """With LoRA the reference is the base of the actor itself."""
     return 0.0 if job.lora_rank is not None else frozen_weights(job)
-
-
-def _beside(job: Job, cache: Cache) -> dict[str, float]:
-    """An inference engine that does not sleep keeps its share."""
-    return {} if job.rollout.sleeps or not job.rollout.colocated else {"rollout": cache.pool}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from rlx.preflight.memory.estimate import Estimate, estimate
 from rlx.preflight.memory.job import Device, Job, Offload, Rollout, Split
 
 if TYPE_CHECKING:
@@ -38,11 +39,18 @@ def device_of(recipe: Recipe, size: float | None = None) -> Device | None:
     return Device(size, size * (_NPU_SHARE if is_npu else 1.0), assumed=False)
 
 
-def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job | None:
-    """None where the devices cannot be split like that, or run no inference engine with a share of its own."""
-    split, read = _split(recipe), _Read(settings)
-    if not split.is_whole or recipe.layout.device == "cpu":
+def estimate_of(recipe: Recipe, settings: Settings, shape: Architecture) -> Estimate | None:
+    """None where there is no device whose memory is known, or the devices cannot be split like that."""
+    device = device_of(recipe)
+    if device is None:
         return None
+    job = job_of(recipe, settings, shape, device)
+    return estimate(job) if job.split.is_whole else None
+
+
+def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job:
+    """The split need not be a whole one; `estimate` needs one that is."""
+    split, read = _split(recipe), _Read(settings)
     longest = recipe.data.max_prompt_tokens + recipe.data.max_response_tokens
     lora = recipe.model.lora
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)

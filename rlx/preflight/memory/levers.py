@@ -20,7 +20,7 @@ def what_fits(job: Job) -> tuple[str, ...]:
     if found:
         return found
     away = replace(job, offload=Offload(True, True, True), reference_offload=True, recompute=True)
-    return (f"{_offloads(job, 'param', 'optimizer')}, and recompute activations",) if estimate(away).fits else ()
+    return (f"{_offloads(job, 'param', 'optimizer')}, with {_recompute(job)}",) if estimate(away).fits else ()
 
 
 def enough_for_cache(job: Job) -> str | None:
@@ -53,11 +53,18 @@ def _single(job: Job) -> Iterator[tuple[str, Job]]:
             replace(job, update_tokens=tokens, log_prob_tokens=min(tokens, job.log_prob_tokens)),
         )
     if not job.recompute:
-        yield "recompute activations", replace(job, recompute=True)
+        yield _recompute(job), replace(job, recompute=True)
     if not job.offload.optimizer:
         yield _offloads(job, "optimizer"), replace(job, offload=replace(job.offload, optimizer=True))
     if not job.offload.weights:
         yield _offloads(job, "param", "optimizer"), replace(job, offload=Offload(True, True, True))
+
+
+def _recompute(job: Job) -> str:
+    if not job.is_megatron:
+        return "actor_rollout_ref.model.enable_gradient_checkpointing: true"
+    section = "actor_rollout_ref.actor.megatron.override_transformer_config.recompute"
+    return f"{section}_granularity: full, {section}_method: uniform, {section}_num_layers: 1"
 
 
 def _offloads(job: Job, *parts: str) -> str:

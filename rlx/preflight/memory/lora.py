@@ -1,4 +1,4 @@
-"""Parameters of low-rank adapters: rank × (inputs + outputs) of every adapted matrix (arXiv:2106.09685, section 4.1)."""
+"""Parameters of low-rank adapters: rank × (inputs + outputs) of every matrix that has one (arXiv:2106.09685)."""
 
 from __future__ import annotations
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from rlx.backends import is_known, load_backend
 from rlx.backends.effective import EffectiveSettings
-from rlx.preflight.architectures import architecture_of
+from rlx.errors import UsageError
+from rlx.preflight.architecture_config import known_architecture
+from rlx.preflight.architectures import Architecture, architecture_of
+from rlx.preflight.memory import Estimate, estimate_of
 
 if TYPE_CHECKING:
     from rlx.plan import FoundTree
-    from rlx.preflight.architectures import Architecture
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
@@ -71,6 +73,19 @@ class Facts:
         return self.recipe.backend.engine == "megatron"
 
     @cached_property
+    def architecture(self) -> Architecture | None:
+        """The model's shapes: from a config.json on this machine, else from the table. None: not known."""
+        try:
+            return known_architecture(self.recipe)
+        except UsageError:
+            return architecture_of(self.recipe)
+
+    @cached_property
+    def memory(self) -> Estimate | None:
+        """None where the model or the memory of a device is not known."""
+        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
+
+    @cached_property
     def devices(self) -> int | None:
         return product(self.whole("trainer.n_gpus_per_node"), self.whole("trainer.nnodes"))
 
@@ -115,10 +130,6 @@ class Facts:
         """Tokens of the longest sample: prompt and response."""
         prompt, response = self.whole("data.max_prompt_length"), self.whole("data.max_response_length")
         return prompt + response if prompt and response else None
-
-    @cached_property
-    def architecture(self) -> Architecture | None:
-        return architecture_of(self.recipe)
 
     @cached_property
     def steps(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.preflight.architectures import Architecture
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
 from rlx.preflight.rules.layout import ROLLOUT_TP
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
@@ -25,7 +26,7 @@ def training_heads(facts: Facts) -> Iterator[Flaw]:
     if facts.is_megatron and shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if shape.kv_heads % size == 0]
         message = f"layout.tp {tp} does not divide the {shape.heads} attention heads of {shape.name}"
-        yield error(message, f"layout.tp {one_of(near(fits, tp))}", "layout.tp")
+        yield _misfit(shape, message, f"layout.tp {one_of(near(fits, tp))}", "layout.tp")
 
 
 @rule(
@@ -39,7 +40,7 @@ def training_kv_heads(facts: Facts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and not shape.latent and tp and shape.heads % tp == 0 and shape.kv_heads % tp:
         message = f"layout.tp {tp} does not divide the {shape.kv_heads} key-value heads of {shape.name}"
-        yield error(message, f"layout.tp {one_of(near(divisors(shape.kv_heads), tp))}", "layout.tp")
+        yield _misfit(shape, message, f"layout.tp {one_of(near(divisors(shape.kv_heads), tp))}", "layout.tp")
 
 
 @rule(
@@ -55,7 +56,7 @@ def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
         return
     message = f"layout.pp {pp} does not divide the {shape.layers} layers of {shape.name}"
     first = f"+{MEGATRON}.override_transformer_config.num_layers_in_first_pipeline_stage"
-    yield error(message, f"layout.pp {one_of(near(divisors(shape.layers), pp))}, or {first}", "layout.pp")
+    yield _misfit(shape, message, f"layout.pp {one_of(near(divisors(shape.layers), pp))}, or {first}", "layout.pp")
 
 
 @rule(
@@ -69,7 +70,7 @@ def training_experts(facts: Facts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.whole(f"{MEGATRON}.expert_model_parallel_size")
     if facts.is_megatron and shape and shape.experts and ep and shape.experts.count % ep:
         message = f"layout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
-        yield error(message, f"layout.ep {one_of(near(divisors(shape.experts.count), ep))}", "layout.ep")
+        yield _misfit(shape, message, f"layout.ep {one_of(near(divisors(shape.experts.count), ep))}", "layout.ep")
 
 
 @rule(
@@ -99,7 +100,7 @@ def rollout_heads(facts: Facts) -> Iterator[Flaw]:
     if shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
         message = f"{facts.named(ROLLOUT_TP)} does not divide the {shape.heads} attention heads of {shape.name}"
-        yield error(message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
+        yield _misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
 
 
 @rule(
@@ -114,7 +115,7 @@ def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
     if shape and not shape.latent and tp and shape.heads % tp == 0 and not _fits(shape.kv_heads, tp):
         fits = [size for size in divisors(shape.heads) if _fits(shape.kv_heads, size)]
         message = f"{facts.named(ROLLOUT_TP)} and the {shape.kv_heads} key-value heads of {shape.name} do not fit"
-        yield error(message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
+        yield _misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
 
 
 @rule(
@@ -128,7 +129,7 @@ def rollout_experts(facts: Facts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.whole(f"{ROLLOUT}.expert_parallel_size")
     if shape and shape.experts and ep and shape.experts.count % ep:
         message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
-        yield error(message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
+        yield _misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
 
 
 @rule(
@@ -145,7 +146,7 @@ def sequence_heads(facts: Facts) -> Iterator[Flaw]:
         return
     fits = [size for size in divisors(shape.heads) if _fits(shape.kv_heads, size)]
     message = f"layout.cp {cp} does not fit {shape.heads} attention and {shape.kv_heads} key-value heads"
-    yield error(f"{message} of {shape.name}", f"layout.cp {one_of(near(fits, cp))}", "layout.cp")
+    yield _misfit(shape, f"{message} of {shape.name}", f"layout.cp {one_of(near(fits, cp))}", "layout.cp")
 
 
 @rule(
@@ -161,13 +162,20 @@ def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
     if not (facts.is_megatron and virtual and virtual > 1 and pp):
         return
     if pp == 1:
-        yield error(
-            f"{facts.named(key)} with layout.pp 1: there is no pipeline to split", f"remove {facts.source(key)}"
+        yield _misfit(
+            shape, f"{facts.named(key)} with layout.pp 1: there is no pipeline to split", f"remove {facts.source(key)}"
         )
     elif shape and shape.layers % (pp * virtual) and not _uneven(facts):
         message = f"{facts.named(key)} × layout.pp {pp} does not divide the {shape.layers} layers of {shape.name}"
         fits = [size for size in divisors(shape.layers // pp)] if shape.layers % pp == 0 else [1]
-        yield error(message, f"{key} {one_of(near(fits, virtual))}", facts.source(key))
+        yield _misfit(shape, message, f"{key} {one_of(near(fits, virtual))}", facts.source(key))
+
+
+def _misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> Flaw:
+    """Numbers that nobody has held against the model itself may warn, not forbid."""
+    if shape is None or shape.confirmed:
+        return error(message, fix, key)
+    return warning(f"{message} (its shape is from memory)", fix, key)
 
 
 def _fits(kv_heads: int, size: int) -> bool:

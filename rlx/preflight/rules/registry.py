@@ -26,6 +26,7 @@ _MODULES = (
     "nla",
     "mindspeed_rl",
     "mindspeed_rl_reward",
+    "memory",
 )
 
 
