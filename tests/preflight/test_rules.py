@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rlx.cli.app import app
+from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules import check
 from rlx.preflight.rules.registry import all_rules
@@ -23,6 +26,7 @@ from tests.conftest import CASES, REPOSITORY
 
 FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.startswith("RLX"))
 RULES = all_rules()
+BASES = ("fsdp-npu.yaml", "megatron-npu.yaml", "fork-npu.yaml", "nla-npu.yaml")
 
 
 def findings_of(recipe: str | Path) -> list[Finding]:
@@ -64,6 +68,35 @@ def test_the_page_of_findings_has_the_words_of_the_rules() -> None:
 def test_the_recipes_that_come_along_keep_the_rules(path: Path) -> None:
     serious = [one for one in findings_of(path) if one.severity is not Severity.NOTE]
     assert serious == []
+
+
+NUMBERS = (
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size",
+    "actor_rollout_ref.actor.megatron.expert_model_parallel_size",
+    "trainer.n_gpus_per_node",
+    "trainer.total_epochs",
+    "trainer.test_freq",
+    "trainer.save_freq",
+)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.one_of(st.integers(-3, 40), st.integers(), st.none(), st.booleans(), st.text(max_size=3), FINITE)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(overrides=st.dictionaries(st.sampled_from(NUMBERS), VALUES, max_size=6), base=st.sampled_from(BASES))
+def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_path: Path) -> None:
+    text = f"version: 1\nname: any\nextends: {CASES}/preflight/bases/{base}\noverrides: {json.dumps(overrides)}\n"
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    try:
+        load_recipe(tmp_path / "recipe.yaml")
+    except UsageError:
+        return  # no value of a recipe at all, such as a number beyond what YAML writes
+    assert all(finding.message and finding.id for finding in findings_of(tmp_path / "recipe.yaml"))
 
 
 def explained(*arguments: str) -> tuple[int, str]:

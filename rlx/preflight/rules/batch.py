@@ -22,9 +22,9 @@ LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in 
     source="verl 0.6.1 to 0.9.1, verl/utils/config.py, validate_config: real_train_batch_size % minimal_bsz",
 )
 def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
-    micro = facts.whole(MICRO) if facts.is_megatron else 1
+    micro = facts.count(MICRO) if facts.is_megatron else 1
     workers = facts.data_parallel if facts.is_megatron else facts.devices
-    batch, n = facts.whole(BATCH), facts.whole(SAMPLES)
+    batch, n = facts.count(BATCH), facts.count(SAMPLES)
     if not (facts.fixed_micro_batches and facts.samples and workers and micro and batch and n):
         return
     least = workers * micro
@@ -45,7 +45,7 @@ def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
     "0.8.0/0.9.1 workers/engine/utils.py: data size must be divisible by … micro_batch_size_per_gpu",
 )
 def micro_batch(facts: Facts) -> Iterator[Flaw]:
-    micro, share = facts.whole(MICRO), _share(facts, facts.mini_samples)
+    micro, share = facts.count(MICRO), _share(facts, facts.mini_samples)
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
     asserts = facts.release >= (0, 8) or not facts.is_megatron
     if facts.fixed_micro_batches and asserts and micro and share and share % micro:
@@ -60,7 +60,7 @@ def micro_batch(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.9.1 workers/engine_workers.py, train_mini_batch; 0.6.1 fsdp_workers.py: ppo_mini_batch_size //=",
 )
 def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
-    groups, mini, n = facts.data_parallel, facts.whole(MINI), facts.whole(SAMPLES)
+    groups, mini, n = facts.data_parallel, facts.count(MINI), facts.count(SAMPLES)
     if not (groups and mini and n and facts.mini_samples) or facts.mini_samples % groups == 0:
         return
     step = groups // math.gcd(groups, n)
@@ -82,7 +82,7 @@ def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
     source="verl/workers/config/actor.py, validate: train_batch_size must be >= actor.ppo_mini_batch_size",
 )
 def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
-    batch, mini = facts.whole(BATCH), facts.whole(MINI)
+    batch, mini = facts.count(BATCH), facts.count(MINI)
     if facts.fixed_micro_batches and batch and mini and mini > batch:
         message = f"{facts.named(MINI)} is larger than {facts.named(BATCH)}"
         yield error(message, f"train.mini_batch_size {one_of(near(divisors(batch), mini))}", facts.source(MINI))
@@ -96,7 +96,7 @@ def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.8.0/0.9.1 workers/engine/utils.py, prepare_micro_batches; seen in 0.9.1 on a CPU",
 )
 def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
-    micro, share = facts.whole(LOG_MICRO), _share(facts, _padded_samples(facts))
+    micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     if facts.release >= (0, 8) and not dynamic and micro and share and share % micro:
         yield _indivisible(facts, LOG_MICRO, micro, share, "a device has of each step")
@@ -110,7 +110,7 @@ def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
     source="as RLX107",
 )
 def reference_micro_batch(facts: Facts) -> Iterator[Flaw]:
-    micro, share = facts.whole(REF_MICRO), _share(facts, _padded_samples(facts))
+    micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
     # Where one recipe key feeds both passes, RLX107 has said it.
     counts = facts.release >= (0, 8) and not dynamic and facts.source(REF_MICRO) != facts.source(LOG_MICRO)
@@ -146,7 +146,7 @@ def one_micro_batch_key(facts: Facts) -> Iterator[Flaw]:
     "_get_required_batch_multiple; 0.6.1 workers/actor/dp_actor.py: data.split(ppo_mini_batch_size)",
 )
 def mini_batches_in_batch(facts: Facts) -> Iterator[Flaw]:
-    batch, mini = facts.whole(BATCH), facts.whole(MINI)
+    batch, mini = facts.count(BATCH), facts.count(MINI)
     if not batch or not mini or mini > batch or batch % mini == 0:
         return
     message = f"{facts.named(MINI)} does not divide {facts.named(BATCH)}"

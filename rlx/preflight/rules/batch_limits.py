@@ -18,7 +18,7 @@ from rlx.preflight.rules.registry import Flaw, error, rule, warning
 )
 def dynamic_batch_holds_a_sample(facts: Facts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
-    limit, longest, cp = facts.whole(key), facts.longest, facts.cp
+    limit, longest, cp = facts.count(key), facts.longest, facts.cp
     if not facts.fixed_micro_batches and limit and longest and cp and limit * cp < longest:
         needed = -(-longest // cp)
         message = f"{facts.named(key)} × {cp} sequence-parallel devices is less than the {longest} tokens of a sample"

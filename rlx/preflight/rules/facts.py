@@ -22,6 +22,7 @@ ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 REF = "actor_rollout_ref.ref"
 MODEL = "actor_rollout_ref.model"
+_EPOCHS = "trainer.total_epochs"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Facts:
         value = self.settings.get(key)
         return value if type(value) is int else None
 
+    def count(self, key: str) -> int | None:
+        """A whole number of at least 1."""
+        value = self.whole(key)
+        return value if value is not None and value > 0 else None
+
     def source(self, key: str) -> str:
         """The recipe key from which a setting follows; the setting's own name where it is a default."""
         return self.settings.sources.get(key, key)
@@ -91,17 +97,17 @@ class Facts:
 
     @cached_property
     def tp(self) -> int | None:
-        return self.whole(f"{ACTOR}.megatron.tensor_model_parallel_size") if self.is_megatron else 1
+        return self.count(f"{ACTOR}.megatron.tensor_model_parallel_size") if self.is_megatron else 1
 
     @cached_property
     def pp(self) -> int | None:
-        return self.whole(f"{ACTOR}.megatron.pipeline_model_parallel_size") if self.is_megatron else 1
+        return self.count(f"{ACTOR}.megatron.pipeline_model_parallel_size") if self.is_megatron else 1
 
     @cached_property
     def cp(self) -> int | None:
         """Context parallel size of Megatron, or Ulysses' sequence parallel size."""
         key = "megatron.context_parallel_size" if self.is_megatron else "ulysses_sequence_parallel_size"
-        return self.whole(f"{ACTOR}.{key}")
+        return self.count(f"{ACTOR}.{key}")
 
     @cached_property
     def model_parallel(self) -> int | None:
@@ -128,16 +134,20 @@ class Facts:
     @cached_property
     def longest(self) -> int | None:
         """Tokens of the longest sample: prompt and response."""
-        prompt, response = self.whole("data.max_prompt_length"), self.whole("data.max_response_length")
+        prompt, response = self.count("data.max_prompt_length"), self.count("data.max_response_length")
         return prompt + response if prompt and response else None
+
+    @cached_property
+    def steps_of_data(self) -> int | None:
+        """Whole batches in all epochs; verl drops what is left of each."""
+        rows, batch, epochs = self.recipe.data.train_rows, *map(self.count, ("data.train_batch_size", _EPOCHS))
+        return rows // batch * epochs if rows and batch and epochs else None
 
     @cached_property
     def steps(self) -> int | None:
         """Steps that will be taken: what is asked for, or what the data gives if that is less."""
-        rows, batch = self.recipe.data.train_rows, self.whole("data.train_batch_size")
-        epochs, asked = self.whole("trainer.total_epochs"), self.whole("trainer.total_training_steps")
-        by_data = rows // batch * epochs if rows and batch and epochs else None
-        return min((count for count in (by_data, asked) if count), default=None)
+        counts = (self.steps_of_data, self.count("trainer.total_training_steps"))
+        return min((count for count in counts if count), default=None)
 
     @cached_property
     def fixed_micro_batches(self) -> bool:

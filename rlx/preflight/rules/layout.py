@@ -47,9 +47,9 @@ def sequence_split(facts: Facts) -> Iterator[Flaw]:
     "infer_world_size",
 )
 def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
-    replicas = facts.whole(f"{ROLLOUT}.data_parallel_size") or 1
-    stages = facts.whole(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
-    tp = facts.whole(ROLLOUT_TP)
+    replicas = facts.count(f"{ROLLOUT}.data_parallel_size") or 1
+    stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
+    tp = facts.count(ROLLOUT_TP)
     size = product(tp, replicas, stages)
     if facts.devices and tp and size and facts.devices % size:
         made_of = f" × {replicas * stages}" if replicas * stages > 1 else ""
@@ -68,7 +68,7 @@ def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
 )
 def rollout_pipeline(facts: Facts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.pipeline_model_parallel_size"
-    if (facts.whole(key) or 1) > 1:
+    if (facts.count(key) or 1) > 1:
         yield error(f"{facts.named(key)}: the rollout has no pipelines", f"remove {facts.source(key)}")
 
 
@@ -80,8 +80,8 @@ def rollout_pipeline(facts: Facts) -> Iterator[Flaw]:
     source="Megatron core parallel_state: world_size % (expert_tensor × expert_model × pipeline_model parallel size)",
 )
 def expert_groups(facts: Facts) -> Iterator[Flaw]:
-    expert_tp = facts.whole(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
-    ep = facts.whole(f"{ACTOR}.megatron.expert_model_parallel_size")
+    expert_tp = facts.count(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
+    ep = facts.count(f"{ACTOR}.megatron.expert_model_parallel_size")
     size = product(expert_tp, ep, facts.pp)
     if facts.is_megatron and facts.devices and ep and ep > 1 and size and facts.devices % size:
         message = f"layout: expert tensor {expert_tp} × ep {ep} × pp {facts.pp} = {size} does not divide"
@@ -100,7 +100,7 @@ def expert_groups(facts: Facts) -> Iterator[Flaw]:
 )
 def rollout_context(facts: Facts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.max_model_len"
-    limit, longest = facts.whole(key), facts.longest
+    limit, longest = facts.count(key), facts.longest
     if limit and longest and limit < longest:
         message = f"{facts.named(key)} is less than the {longest} tokens of prompt and response"
         yield error(message, f"remove it, or write {longest}", facts.source(key))
@@ -115,7 +115,7 @@ def rollout_context(facts: Facts) -> Iterator[Flaw]:
 )
 def prefill(facts: Facts) -> Iterator[Flaw]:
     key, chunked = f"{ROLLOUT}.max_num_batched_tokens", f"{ROLLOUT}.enable_chunked_prefill"
-    tokens, context = facts.whole(key), facts.whole(f"{ROLLOUT}.max_model_len") or facts.longest
+    tokens, context = facts.count(key), facts.count(f"{ROLLOUT}.max_model_len") or facts.longest
     in_one_piece = facts.recipe.rollout.engine == "vllm" and facts.setting(chunked) is False
     if in_one_piece and tokens and context and tokens < context:
         message = f"{facts.named(key)} is less than a sample of {context} tokens, and {chunked} is off"

@@ -67,7 +67,7 @@ def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
     source=f"Megatron core: num_moe_experts % expert_model_parallel_size; {_TABLE}",
 )
 def training_experts(facts: Facts) -> Iterator[Flaw]:
-    shape, ep = facts.architecture, facts.whole(f"{MEGATRON}.expert_model_parallel_size")
+    shape, ep = facts.architecture, facts.count(f"{MEGATRON}.expert_model_parallel_size")
     if facts.is_megatron and shape and shape.experts and ep and shape.experts.count % ep:
         message = f"layout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
         yield _misfit(shape, message, f"layout.ep {one_of(near(divisors(shape.experts.count), ep))}", "layout.ep")
@@ -96,7 +96,7 @@ def no_experts(facts: Facts) -> Iterator[Flaw]:
     source=f"vLLM: Total number of attention heads (H) must be divisible by tensor parallel size (T); {_TABLE}",
 )
 def rollout_heads(facts: Facts) -> Iterator[Flaw]:
-    shape, tp = facts.architecture, facts.whole(ROLLOUT_TP)
+    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
         message = f"{facts.named(ROLLOUT_TP)} does not divide the {shape.heads} attention heads of {shape.name}"
@@ -111,7 +111,7 @@ def rollout_heads(facts: Facts) -> Iterator[Flaw]:
     source=f"vLLM attention layers: total_num_kv_heads % tp_size == 0, or tp_size % total_num_kv_heads == 0; {_TABLE}",
 )
 def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
-    shape, tp = facts.architecture, facts.whole(ROLLOUT_TP)
+    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and not shape.latent and tp and shape.heads % tp == 0 and not _fits(shape.kv_heads, tp):
         fits = [size for size in divisors(shape.heads) if _fits(shape.kv_heads, size)]
         message = f"{facts.named(ROLLOUT_TP)} and the {shape.kv_heads} key-value heads of {shape.name} do not fit"
@@ -126,7 +126,7 @@ def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
     source=f"{_TABLE}",
 )
 def rollout_experts(facts: Facts) -> Iterator[Flaw]:
-    shape, ep = facts.architecture, facts.whole(f"{ROLLOUT}.expert_parallel_size")
+    shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
     if shape and shape.experts and ep and shape.experts.count % ep:
         message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
         yield _misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
@@ -158,7 +158,7 @@ def sequence_heads(facts: Facts) -> Iterator[Flaw]:
 )
 def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
     key = f"{MEGATRON}.virtual_pipeline_model_parallel_size"
-    shape, pp, virtual = facts.architecture, facts.pp, facts.whole(key)
+    shape, pp, virtual = facts.architecture, facts.pp, facts.count(key)
     if not (facts.is_megatron and virtual and virtual > 1 and pp):
         return
     if pp == 1:

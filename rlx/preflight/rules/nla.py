@@ -24,7 +24,7 @@ def _is_nla(facts: Facts) -> bool:
 )
 def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
     key = "critic.megatron.pipeline_model_parallel_size"
-    stages = facts.whole(key)
+    stages = facts.count(key)
     in_the_middle = facts.whole("critic.output_layer_index") != -1
     if _is_nla(facts) and facts.is_megatron and stages and stages > 1 and in_the_middle:
         yield error(f"{facts.named(key)}: the NLA critic reads a layer in the middle", f"{key} 1", facts.source(key))
@@ -94,7 +94,7 @@ def whole_step(facts: Facts) -> Iterator[Flaw]:
 )
 def logged_answers(facts: Facts) -> Iterator[Flaw]:
     key = "trainer.log_val_generations"
-    logged, workers = facts.whole(key), facts.whole(f"{_POOLS}.critic.num_gpus") or facts.devices
+    logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
     if _is_nla(facts) and logged and workers and logged % workers:
         fits = -(-logged // workers) * workers
         yield error(f"{facts.named(key)} does not divide over {workers} critic workers", f"{key} {fits}")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # One module a subject; the order is that of the findings.
 _MODULES = (
+    "verl_limits",
+    "length",
     "batch",
     "batch_limits",
     "layout",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isqrt
 
 _MOST_NAMED = 6
+_MOST_TRIED = 10_000
 
 
 def divisors(number: int) -> list[int]:
-    return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
+    """Of a number of at least 1, in ascending order; of a huge one not all."""
+    small = [candidate for candidate in range(1, min(isqrt(number), _MOST_TRIED) + 1) if number % candidate == 0]
+    return sorted({*small, *(number // candidate for candidate in small)})
 
 
 def near(candidates: Iterable[int], wanted: int) -> list[int]:
