@@ -132,6 +132,14 @@ class Facts:
         return prompt + response if prompt and response else None
 
     @cached_property
+    def steps(self) -> int | None:
+        """Steps that will be taken: what is asked for, or what the data gives if that is less."""
+        rows, batch = self.recipe.data.train_rows, self.whole("data.train_batch_size")
+        epochs, asked = self.whole("trainer.total_epochs"), self.whole("trainer.total_training_steps")
+        by_data = rows // batch * epochs if rows and batch and epochs else None
+        return min((count for count in (by_data, asked) if count), default=None)
+
+    @cached_property
     def fixed_micro_batches(self) -> bool:
         return not self.is_true(f"{ACTOR}.use_dynamic_bsz")
 

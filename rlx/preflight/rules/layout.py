@@ -96,7 +96,7 @@ def expert_groups(facts: Facts) -> Iterator[Flaw]:
     title="the rollout's context is shorter than a sample",
     why="vLLM cuts or refuses what is longer, or verl asserts it when the rollout starts",
     fix="remove `max_model_len`, or make it prompt plus response tokens",
-    source="verl 0.6.1 vllm_rollout_spmd.py:177; backends.md B1b",
+    source="verl 0.6.1 vllm_rollout_spmd.py:177",
 )
 def rollout_context(facts: Facts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.max_model_len"

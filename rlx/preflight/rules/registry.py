@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 # One module a subject; the order is that of the findings.
 _MODULES = (
     "batch",
+    "batch_limits",
     "layout",
+    "model",
+    "environment",
+    "noise",
+    "evaluation",
+    "reward",
+    "lora",
+    "nla",
+    "mindspeed_rl",
+    "mindspeed_rl_reward",
     "memory",
 )
 
