@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Labels: they name a run and change nothing in it.
-COSMETIC = frozenset({"version", "name", "extends", "arms", "control"})
+# Labels and reasons: they change nothing in the run.
+COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive"})
 
 
 @dataclass(frozen=True, slots=True)

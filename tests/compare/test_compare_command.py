@@ -17,7 +17,7 @@ import typer
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, NoSuchRun, UsageError
-from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Site
+from rlx.plan import LOCAL, Finding, LaunchPlan, NoiseSchedule, Severity, Site
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 from tests.compare.builders import RunBuilder
@@ -124,6 +124,25 @@ def test_invalid_arm_is_struck_through_in_every_format(runs_of: Callable[..., No
     assert answer["reportable"] is False
     assert answer["contrasts"][0]["test"] is None
     assert "RLX601" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
+
+
+def test_what_was_waived_before_the_launch_is_said(say: Said) -> None:
+    taken = Finding("RLX104", Severity.NOTE, "waived (a patched fork): micro batches", waived="a patched fork")
+    other = Finding("RLX620", Severity.NOTE, "only a note")
+    for builder in (CONTROL, TREATMENT):
+        plan = replace(builder.plan(), findings=(taken, other), recipe={**builder.plan().recipe, "waive": {}})
+        write_run(plan, builder.series, None)
+    code, text = say("baseline", "fast")
+    assert code is ExitCode.OK
+    assert text.count("RLX104 note: waived (a patched fork): micro batches") == 2
+    assert "RLX620" not in text
+    answer = json.loads(say("baseline", "fast", as_json=True)[1])
+    assert answer["control"]["verdict"]["findings"][-1]["waived"] == "a patched fork"
+
+
+def test_a_waiver_is_no_difference_of_the_runs(runs_of: Callable[..., None], say: Said) -> None:
+    runs_of(CONTROL, replace(TREATMENT, recipe={**TREATMENT.recipe, "waive": {"RLX104": "a patched fork"}}))
+    assert "waive" not in say("baseline", "fast")[1]
 
 
 def test_terminal_with_styles_crosses_out(
