@@ -122,7 +122,7 @@ def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
         return run
     gap = series(control.evidence, PROBABILITY_GAP)
     verdict = judge(run.evidence, run.plan.expectations, run.state, arm=run.arm, control_gap=gap or None)
-    return replace(run, verdict=verdict)
+    return replace(run, verdict=_with_waived(verdict, run.plan))
 
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> JudgedRun:
