@@ -32,7 +32,7 @@ def print_layouts(name: str, job: Job, found: Layouts) -> None:
 
 def _title(name: str, job: Job) -> str:
     shape, device = job.shape, job.device
-    doubt = "" if shape.confirmed else f" (not confirmed: {shape.source})"
+    doubt = "" if shape.confirmed else " (its shape is not confirmed)"
     assumed = ", assumed" if device.assumed else ""
     return (
         f"{name}: {shape.name}{doubt} on {job.split.devices} devices of {device.size:g} GiB"

@@ -27,7 +27,7 @@ def plan(
 ) -> None:
     """Show what would run, and what it promises.
 
-    For each run: command, files, environment, expectations and findings.
+    For each run: command, files, environment, expectations, memory and findings.
     Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
     from rlx.cli.output import narrate

@@ -2,14 +2,13 @@
 
 The accounting is that of Korthikanti et al. 2022 (arXiv:2205.05198, section 4.1), done again for the layers of today:
 RMSNorm, grouped queries, SwiGLU, experts, and an attention kernel that keeps no scores (arXiv:2205.14135). Values have
-16 bits.
+16 bits. What transformers' own modules keep has been measured, and agrees (tests/preflight/test_memory.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.preflight.architectures import Architecture
 from rlx.preflight.memory.job import Job
 from rlx.preflight.memory.states import local_parameters
 from rlx.preflight.parameters import count_parameters
@@ -38,7 +37,7 @@ def update_activations(job: Job) -> float:
     The first stage has as many micro batches in flight as there are stages: as much as all layers of one
     (arXiv:2205.05198, section 4.2.3). With recomputation a layer keeps its input, and one layer is redone.
     """
-    layers = _layers(job.shape)
+    layers = _layers(job)
     if not job.recompute:
         return _tokens(job, job.update_tokens) * sum(count * _kept(job, layer) for layer, count in layers)
     inputs = job.shape.layers * 2 * job.shape.hidden / _outside(job)
@@ -47,7 +46,7 @@ def update_activations(job: Job) -> float:
 
 def forward_activations(job: Job) -> float:
     """One layer at work; nothing is kept."""
-    return _tokens(job, job.log_prob_tokens) * max(_kept(job, layer) for layer, _ in _layers(job.shape))
+    return _tokens(job, job.log_prob_tokens) * max(_kept(job, layer) for layer, _ in _layers(job))
 
 
 def update_logits(job: Job) -> float:
@@ -72,33 +71,44 @@ def gathered_weights(job: Job, *, trained: bool) -> float:
     return 2 * (tables + 2 * layer) + gradient
 
 
-def _layers(shape: Architecture) -> list[tuple[_Layer, int]]:
+def _layers(job: Job) -> list[tuple[_Layer, int]]:
     """The kinds of layers, and how many there are of each."""
-    kinds = [(_dense(shape), shape.dense_layers)]
+    shape = job.shape
+    kinds = [(_dense(job), shape.dense_layers)]
     if shape.experts is not None:
-        kinds.append((_mixed(shape), shape.experts.layers))
+        kinds.append((_mixed(job), shape.experts.layers))
     return [(layer, count) for layer, count in kinds if count]
 
 
-def _dense(shape: Architecture) -> _Layer:
-    # Both norms keep input and output; the MLP keeps gate, up, the activated gate and the product.
-    return _Layer(8 * shape.hidden, _attention(shape) + 8 * shape.mlp_hidden)
+def _dense(job: Job) -> _Layer:
+    # The MLP keeps gate, up, the activated gate and the product.
+    return _Layer(_norms(job), _attention(job) + 8 * job.shape.mlp_hidden)
 
 
-def _mixed(shape: Architecture) -> _Layer:
-    experts = shape.experts
+def _mixed(job: Job) -> _Layer:
+    shape, experts = job.shape, job.shape.experts
     assert experts is not None
     # The router's scores and probabilities in 32 bits.
-    outside = 8 * shape.hidden + 8 * experts.count
-    inside = _attention(shape) + 8 * experts.shared_hidden + 8 * experts.active * experts.hidden
+    outside = _norms(job) + 8 * experts.count
+    inside = _attention(job) + 8 * experts.shared_hidden + 8 * experts.active * experts.hidden
     return _Layer(outside, inside, 4 * shape.hidden * experts.active)
 
 
-def _attention(shape: Architecture) -> float:
-    """Queries, keys and values, once more before their norms, and the output."""
+def _norms(job: Job) -> int:
+    """Of both norms the input and the output, which is what follows' input.
+
+    transformers' RMSNorm computes in 32 bits and keeps its input so, and its output before the weight as well.
+    """
+    return 2 * (2 + 2 if job.is_megatron else 4 + 2 + 2) * job.shape.hidden
+
+
+def _attention(job: Job) -> float:
+    """Queries, keys and values, those before their norms as well, and the output."""
+    shape = job.shape
     if shape.latent is None:
         queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        return 2 * (2 * queries + 2 * keys + (queries + keys if shape.qk_norm else 0))
+        normed = (2 if job.is_megatron else 6) * (queries + keys) if shape.qk_norm else 0
+        return 2 * (2 * queries + 2 * keys) + normed
     latent = shape.latent
     heads = shape.heads * (2 * (latent.nope_dim + latent.rope_dim) + 2 * latent.value_dim)
     return 2 * (heads + (latent.q_rank or 0) + latent.kv_rank + latent.rope_dim)

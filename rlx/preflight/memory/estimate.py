@@ -25,6 +25,9 @@ MARGINS = {
     "runtime": 0.5,
 }
 
+# Padding and buckets only add to these.
+_EXACT = ("weights", "gradients", "optimizer", "reference", "critic", "rollout")
+
 # Contexts and communication buffers of the processes on a device. Fitted: see docs/memory.md.
 RUNTIME = 1.0
 
@@ -45,16 +48,17 @@ class Phase:
         """The parts' errors added up: they have the same causes."""
         return sum(size * MARGINS[part] for part, size in self.parts.items())
 
+    @property
+    def least(self) -> float:
+        """The lower end of the margin."""
+        return sum(size * (1 - (0 if part in _EXACT else MARGINS[part])) for part, size in self.parts.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     job: Job
     phases: tuple[Phase, ...]
     cache: Cache
-
-    @property
-    def peak(self) -> Phase:
-        return max(self.phases, key=lambda phase: phase.total)
 
     @property
     def capacity(self) -> float:
@@ -69,7 +73,7 @@ class Estimate:
     @property
     def cannot_fit(self) -> bool:
         """Not even at the lower end."""
-        return any(phase.total - phase.margin > self.capacity for phase in self.phases)
+        return any(phase.least > self.capacity for phase in self.phases)
 
 
 def estimate(job: Job) -> Estimate:

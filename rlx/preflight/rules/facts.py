@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlx.backends import is_known, load_backend
 from rlx.backends.effective import EffectiveSettings
 from rlx.errors import UsageError
-from rlx.preflight.architecture_config import known_architecture
+from rlx.preflight.architecture_config import architecture_from_text, known_architecture
 from rlx.preflight.architectures import Architecture, architecture_of
 from rlx.preflight.memory import Estimate, estimate_of
 
@@ -31,14 +31,15 @@ class Facts:
 
     resolved: ResolvedRecipe
     settings: EffectiveSettings
+    found: FoundTree | None = None
 
     @classmethod
     def of(cls, resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
         """Raises UsageError where nobody knows what the back-end's settings are."""
         kind, version = resolved.recipe.backend.kind, resolved.recipe.backend.version
         if is_known(kind):
-            return cls(resolved, load_backend(kind).settings(resolved, found))
-        return cls(resolved, EffectiveSettings(version, {}, {}, {}))
+            return cls(resolved, load_backend(kind).settings(resolved, found), found)
+        return cls(resolved, EffectiveSettings(version, {}, {}, {}), found)
 
     @property
     def recipe(self) -> Recipe:
@@ -80,8 +81,10 @@ class Facts:
 
     @cached_property
     def architecture(self) -> Architecture | None:
-        """The model's shapes: from a config.json on this machine, else from the table. None: not known."""
+        """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
         try:
+            if self.found and self.found.model:
+                return architecture_from_text(self.found.model, f"config.json on {self.found.where}")
             return known_architecture(self.recipe)
         except UsageError:
             return architecture_of(self.recipe)

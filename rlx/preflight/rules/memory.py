@@ -26,8 +26,8 @@ _WORK_MARGIN = 0.5
 def too_large(facts: Facts) -> Iterator[Flaw]:
     result = facts.memory
     if result and result.cannot_fit:
-        worst = max(result.phases, key=lambda phase: phase.total - phase.margin)
-        yield error(f"memory: {_needs(worst, result)}", _fix(result))
+        worst = max(result.phases, key=lambda phase: phase.least)
+        yield error(f"memory: {_needs(worst, result, f', {worst.least:.1f} at least')}", _fix(result))
 
 
 @rule(
@@ -73,12 +73,12 @@ def _fix(result: Estimate) -> str:
     return "; or ".join(what_fits(result.job)) or "use more devices or another layout: rlx layouts RECIPE"
 
 
-def _needs(phase: Phase, result: Estimate) -> str:
+def _needs(phase: Phase, result: Estimate, least: str = "") -> str:
     largest = sorted(phase.parts.items(), key=lambda part: -part[1])[:4]
     parts = ", ".join(f"{name} {size:.1f}" for name, size in largest)
     assumed = f" (a device of {result.job.device.size:g} GiB is assumed)" if result.job.device.assumed else ""
     return (
-        f"the phase {phase.name} needs {phase.total:.1f} ± {phase.margin:.1f} GiB a device ({parts}), "
+        f"the phase {phase.name} needs {phase.total:.1f} ± {phase.margin:.1f} GiB a device{least} ({parts}), "
         f"and there are {result.capacity:.1f}{assumed}"
     )
 
