@@ -74,7 +74,6 @@ _COMMANDS = (
     show.show,
     validate.validate,
     schema.schema,
-    data.data,
     plan.plan,
     doctor.doctor,
     launch.launch,
@@ -89,6 +88,7 @@ _COMMANDS = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(data.data)
 app.add_typer(hosts.hosts)
 
 
