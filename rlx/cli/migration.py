@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, to_megatron
+from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, to_megatron, uneven_split
 from rlx.cli.planning import finding_text
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
@@ -54,7 +54,9 @@ def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path |
     diff = difflib.unified_diff(
         source.text.splitlines(keepends=True), text.splitlines(keepends=True), source.name, new.name
     )
-    return Migrated(text, "".join(diff), (*advice(document), *findings), valid)
+    uneven = uneven_split(document, sizes)
+    remarks = (*advice(document), *findings, *([uneven] if uneven else []))
+    return Migrated(text, "".join(diff), remarks, valid and not uneven)
 
 
 def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, object]) -> None:

@@ -102,11 +102,15 @@ def _without_flow(text: str, entries: list[Entry], index: int) -> str:
 def _without_block(text: str, entries: list[Entry], index: int) -> str:
     key, value = entries[index]
     start = text.rfind("\n", 0, key.start_mark.index) + 1
-    if not _is_block(value):
-        return text[:start] + text[_line_end(text, value.end_mark.index) :]
-    # A map in lines of its own ends where the text of its last line ends.
-    last = text[: value.end_mark.index].rstrip()
-    return text[:start] + text[_line_end(text, len(last)) :]
+    return text[:start] + text[_line_end(text, _end(value)) :]
+
+
+def _end(node: yaml.Node) -> int:
+    """Where the text of a node ends. The mark of a map in lines of its own comes later, behind comments."""
+    if not _is_block(node) or not node.value:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
 
 
 def _is_block(value: yaml.Node) -> bool:
@@ -114,6 +118,8 @@ def _is_block(value: yaml.Node) -> bool:
 
 
 def _line_end(text: str, index: int) -> int:
-    """Behind the end of the line."""
+    """Behind the end of the line; a block of text ends there already."""
+    if text[index - 1 : index] == "\n":
+        return index
     found = text.find("\n", index)
     return len(text) if found < 0 else found + 1

@@ -53,6 +53,15 @@ def to_megatron(document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]
     return {**changes, **dict(override_changes(document["overrides"]))}
 
 
+def uneven_split(document: Mapping[str, Any], sizes: Sizes) -> str:
+    """Why the devices cannot be split like this; empty if they can."""
+    layout = document["layout"]
+    devices, group = layout["nodes"] * layout["devices_per_node"], sizes.tp * sizes.pp * layout["cp"]
+    if devices % group == 0:
+        return ""
+    return f"layout: {devices} devices are not whole groups of tp {sizes.tp} × pp {sizes.pp} × cp {layout['cp']}"
+
+
 def override_changes(overrides: Mapping[str, Any]) -> Iterator[tuple[Keys, object]]:
     for written, value in overrides.items():
         key = written.lstrip("+~")
