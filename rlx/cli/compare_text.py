@@ -152,9 +152,9 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
-    """Errors and warnings with their fixes; of a finding whose message was said already, the fix alone."""
+    """Errors and warnings with their fixes, and what was waived; of a message that was said already, the fix alone."""
     for finding in findings:
-        if finding.severity is Severity.NOTE:
+        if finding.severity is Severity.NOTE and not finding.waived:
             continue
         if finding.message not in said:
             yield f"  {finding.id} {finding.severity.value}: {finding.message}"

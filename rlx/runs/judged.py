@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
-from rlx.evidence import PROBABILITY_GAP, JudgedRun, VerdictStatus, judge, read_evidence, series
-from rlx.plan import RunState
+from rlx.evidence import PROBABILITY_GAP, JudgedRun, Verdict, VerdictStatus, judge, read_evidence, series
+from rlx.plan import LaunchPlan, RunState
 from rlx.runs.adopted.log_copy import is_adopted, lacks, silent_as_of
 from rlx.runs.copies.mirror import Mirrored, gathered, kept, refresh
 from rlx.runs.look_and_copy import look_and_copy
@@ -136,13 +136,19 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored) -> 
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=judge(evidence, plan.expectations, state, arm=plan.arm),
+        verdict=_with_waived(judge(evidence, plan.expectations, state, arm=plan.arm), plan),
         state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests},
         # Whoever took a run in has not submitted it.
         submitted_by={} if is_adopted(ref) else manifest.submitted_by,
         as_of=copy.as_of or silent_as_of(copy.run_dir),
     )
+
+
+def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
+    """What the recipe took on itself before the launch belongs to what is said of the result."""
+    taken = tuple(finding for finding in plan.findings if finding.waived)
+    return replace(verdict, findings=(*verdict.findings, *taken))
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
