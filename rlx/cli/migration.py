@@ -126,15 +126,12 @@ def _moved(text: str, folder: Path, target: Path) -> str:
 
 
 def _findings(source: Source) -> tuple[tuple[str, ...], bool]:
-    from rlx.backends import load_backend
+    from rlx.preflight.rules import check
     from rlx.recipe.load import load_recipe
 
     try:
         file = load_recipe(source)
     except UsageError as problem:
         return (problem.message,), False
-    resolved = [file.resolve(arm) for arm in file.arms]
-    found: Mapping[Finding, None] = dict.fromkeys(
-        finding for one in resolved for finding in load_backend(one.recipe.backend.kind).check(one)
-    )
+    found: Mapping[Finding, None] = dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm)))
     return tuple(map(finding_text, found)), not any(finding.severity is Severity.ERROR for finding in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from rlx.backends import load_backend
 from rlx.plan import Severity
+from rlx.preflight.rules import check
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.conftest import CASES
@@ -24,7 +26,7 @@ def test_each_says_where_it_comes_from_and_has_no_warning(name: str) -> None:
     file = load_recipe(SHIPPED[name].path)
     for arm in file.arms:
         resolved = file.resolve(arm)
-        found = load_backend(resolved.recipe.backend.kind).check(resolved)
+        found = check(resolved)
         assert {finding.severity for finding in found} <= {Severity.NOTE}, found
 
 
@@ -66,12 +68,11 @@ def test_the_layouts_of_one_model_differ_in_nothing_that_changes_the_result() ->
     assert documents[0] == documents[1] == documents[2]
 
 
-@pytest.mark.parametrize(
-    ("case", "layout", "rollout_tp"),
-    [("000-four-npus", (4, 2, 2), 2), ("001-tp-three", (12, 3, 4), 6)],
-)
-def test_what_was_given_up_is_kept_as_it_was(case: str, layout: tuple[int, ...], rollout_tp: int) -> None:
-    file = load_recipe(CASES / "seeds" / case / "recipe.yaml")
-    recipe = file.resolve(file.arms[0]).recipe
-    assert (recipe.layout.devices_per_node, recipe.layout.tp, recipe.layout.ep) == layout
-    assert recipe.rollout.tp == rollout_tp
+@pytest.mark.parametrize("case", sorted((CASES / "seeds").iterdir()), ids=lambda folder: folder.name)
+def test_what_was_given_up_is_refused(case: Path) -> None:
+    """As it was written down in the seeds, with the errors that it would have had."""
+    file = load_recipe(case / "recipe.yaml")
+    errors = {
+        finding.id for arm in file.arms for finding in check(file.resolve(arm)) if finding.severity is Severity.ERROR
+    }
+    assert sorted(errors) == json.loads((case / "expected.json").read_text())["errors"]
