@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, to_megatron, uneven_split
-from rlx.cli.planning import finding_text
+from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, splits, to_megatron
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 
@@ -26,37 +25,47 @@ class Migrated:
 
     text: str
     diff: str
-    remarks: tuple[str, ...]
-    valid: bool
+    advice: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
 
 
 def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:
     """The recipe for Megatron as it would stand in `target`, by default in its old place.
 
+    Without `sizes.tp` it is the first of the guide's tensor parallel sizes about which there is least to be said.
     Raises UsageError for a recipe that cannot be read, or is not to be migrated.
     """
     from rlx.recipe.bundled import find_recipe
     from rlx.recipe.load import load_recipe
-    from rlx.recipe.source import Source, read_source
+    from rlx.recipe.source import read_source
 
     source = read_source(find_recipe(recipe))
     file = load_recipe(recipe)
     document = file.resolve(file.control or file.arms[0]).document
-    text = source.text
     values = _set_values(sets, file.arms)
     _refuse_old_start(document["backend"], values)
-    for keys, value in {**_all_changes(file, sizes), **values}.items():
+    results = [
+        _result(source, {**_all_changes(file, document, one), **values}, tuple(advice(document)), target)
+        for one in splits(document, sizes)
+    ]
+    return min(results, key=lambda result: (result.count(Severity.ERROR), result.count(Severity.WARNING)))
+
+
+def _result(source: Source, changes: Mapping[Keys, object], said: tuple[str, ...], target: Path | None) -> Migrated:
+    from rlx.recipe.source import Source
+
+    text = source.text
+    for keys, value in changes.items():
         text = _changed(text, keys, value)
     if target is not None:
         text = _moved(text, source.folder, target)
     new = Source(str(target or source.name), target.parent if target else source.folder, text)
-    findings, valid = _findings(new)
-    diff = difflib.unified_diff(
-        source.text.splitlines(keepends=True), text.splitlines(keepends=True), source.name, new.name
-    )
-    uneven = uneven_split(document, sizes)
-    remarks = (*advice(document), *findings, *([uneven] if uneven else []))
-    return Migrated(text, "".join(diff), remarks, valid and not uneven)
+    old, changed = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
+    diff = "".join(difflib.unified_diff(old, changed, source.name, new.name))
+    return Migrated(text, diff, said, _findings(new))
 
 
 def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, object]) -> None:
@@ -68,17 +77,21 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
         )
 
 
-def _all_changes(file: RecipeFile, sizes: Sizes) -> dict[Keys, object]:
-    """Of the recipe itself, and in arms what they change of it."""
-    changes: dict[Keys, object] = {}
-    for arm in file.arms:
-        resolved = file.resolve(arm)
-        overrides = resolved.document["overrides"]
-        own = {key: value for key, value in overrides.items() if f"overrides.{key}" in resolved.treatment}
+def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
+    """Of the recipe itself, and of the overrides that arms add."""
+    by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}
+    added = {key for own in by_arm.values() for key in own}
+    shared = {key: value for key, value in document["overrides"].items() if key not in added}
+    changes = to_megatron({**document, "overrides": shared}, sizes)
+    for arm, own in by_arm.items():
         changes |= {("arms", arm, *keys): value for keys, value in override_changes(own)}
-        shared = {key: value for key, value in overrides.items() if key not in own}
-        changes |= to_megatron({**resolved.document, "overrides": shared}, sizes)
     return changes
+
+
+def _own_overrides(file: RecipeFile, arm: str) -> dict[str, object]:
+    resolved = file.resolve(arm)
+    overrides = resolved.document["overrides"]
+    return {key: value for key, value in overrides.items() if f"overrides.{key}" in resolved.treatment}
 
 
 def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
@@ -125,13 +138,12 @@ def _moved(text: str, folder: Path, target: Path) -> str:
     return text
 
 
-def _findings(source: Source) -> tuple[tuple[str, ...], bool]:
+def _findings(source: Source) -> tuple[Finding, ...]:
     from rlx.preflight.rules import check
     from rlx.recipe.load import load_recipe
 
     try:
         file = load_recipe(source)
     except UsageError as problem:
-        return (problem.message,), False
-    found: Mapping[Finding, None] = dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm)))
-    return tuple(map(finding_text, found)), not any(finding.severity is Severity.ERROR for finding in found)
+        return (Finding("RLX002", Severity.ERROR, problem.message, problem.hint),)
+    return tuple(dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlx.errors import UsageError
@@ -26,9 +26,9 @@ _STRATEGY = re.compile(r"(actor_rollout_ref\.(actor|ref)|critic)\.strategy")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Devices over which the model is split; `micro_batch_size`: samples a device and pass, None: half of before."""
+    """Devices over which the model is split; `micro_batch_size`: samples a device and pass. None: to be chosen."""
 
-    tp: int
+    tp: int | None = None
     pp: int = 1
     ep: int = 1
     micro_batch_size: int | None = None
@@ -53,13 +53,16 @@ def to_megatron(document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]
     return {**changes, **dict(override_changes(document["overrides"]))}
 
 
-def uneven_split(document: Mapping[str, Any], sizes: Sizes) -> str:
-    """Why the devices cannot be split like this; empty if they can."""
+def splits(document: Mapping[str, Any], sizes: Sizes) -> list[Sizes]:
+    """The sizes themselves, or all for which the devices come out even. Raises UsageError if they do not."""
     layout = document["layout"]
-    devices, group = layout["nodes"] * layout["devices_per_node"], sizes.tp * sizes.pp * layout["cp"]
-    if devices % group == 0:
-        return ""
-    return f"layout: {devices} devices are not whole groups of tp {sizes.tp} × pp {sizes.pp} × cp {layout['cp']}"
+    devices = layout["nodes"] * layout["devices_per_node"]
+    wanted = [sizes.tp] if sizes.tp else TENSOR_PARALLEL
+    even = [tp for tp in wanted if devices % (tp * sizes.pp * layout["cp"]) == 0]
+    if not even:
+        group = f"tp {' or '.join(map(str, wanted))} × pp {sizes.pp} × cp {layout['cp']}"
+        raise UsageError(f"layout: {devices} devices are not whole groups of {group}", "give other --tp and --pp")
+    return [replace(sizes, tp=tp) for tp in even]
 
 
 def override_changes(overrides: Mapping[str, Any]) -> Iterator[tuple[Keys, object]]:
