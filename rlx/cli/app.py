@@ -22,6 +22,7 @@ from rlx.cli import (
     launch,
     layouts,
     logs,
+    migrate,
     plan,
     pull,
     recipes,
@@ -80,7 +81,7 @@ _COMMANDS = (
     validate.validate,
     explain.explain,
     schema.schema,
-    data.data,
+    migrate.migrate,
     plan.plan,
     layouts.layouts,
     doctor.doctor,
@@ -100,6 +101,7 @@ _COMMANDS = (
 for command in _COMMANDS:
     # Python keeps the word `import` for itself.
     app.command(command.__name__.rstrip("_"))(command)
+app.add_typer(data.data)
 app.add_typer(hosts.hosts)
 
 
