@@ -10,7 +10,7 @@ from rlx.compare.align import StepRow, last_common_step
 from rlx.compare.arms import ComparedArm
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
 from rlx.compare.copies import copies
-from rlx.compare.findings import pair_findings
+from rlx.compare.findings import disputed_value, pair_findings
 from rlx.compare.inference import choose_test
 from rlx.compare.items import is_share, why_not_binary
 from rlx.compare.levels import holm
@@ -73,7 +73,7 @@ def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs,
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     matched, unmatched = _match(pair, sources, items)
-    findings = (*pair_findings(pair), *seed_findings(pair), *unmatched)
+    findings = (*pair_findings(pair), *seed_findings(pair), *disputed_value(pair), *unmatched)
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, why_not_binary(pair.metric, sources), matched)

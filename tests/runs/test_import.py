@@ -152,7 +152,8 @@ def test_two_logs_that_claim_to_be_one_run(tmp_path: Path) -> None:
         assert f"{tmp_path}/x.log and local:{tmp_path}/b/x.log" in seen["verdict"]["sentence"]
         assert "0.5 and 0.75 at step 1" in seen["verdict"]["sentence"]
     assert "2 runs with seed 1" in rlx("compare", "b", "a", code=14).stdout
-    assert "RLX715" in rlx("compare", "b", one).stdout
+    shown = rlx("compare", "b", one, code=14).stdout
+    assert "RLX715" in shown and "no result: a has two values at step 1: 0.5 and 0.75" in shown
     # Whoever knows which one is right removes the other.
     shutil.rmtree(row(other)["run_dir"])
     assert "RLX715" not in ids(row(one))
