@@ -14,7 +14,7 @@ from rlx.preflight.rules import check as preflight
 from rlx.recipe import ResolvedRecipe
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree, resolved
 
-# What the base recipes of these tests do on purpose: no word on FRACTAL_NZ, noise as strong as in the forks, few steps for it.
+# What the recipes of these tests do on purpose: no word on FRACTAL_NZ, the noise of the forks, few steps.
 EXPECTED = {"RLX450", "RLX620", "RLX621", "RLX627", "RLX733"}
 
 
