@@ -49,7 +49,7 @@ def _verdict_lines(verdict: Verdict, whose: str = "") -> Iterator[str]:
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
-    """Errors and warnings with their fixes, and what was waived; of a finding whose message was said already, the fix alone."""
+    """Errors and warnings with their fixes, and what was waived; of a message that was said already, the fix alone."""
     for finding in findings:
         if finding.severity is Severity.NOTE and not finding.waived:
             continue
