@@ -34,6 +34,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 0) -> tuple[dict[
     for change in changes:
         merge(document, change)
     recipe = folder / "recipe.yaml"
+    document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
