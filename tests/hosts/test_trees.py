@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
+from rlx.backends import load_backend
 from rlx.hosts import find_tree, local_site
 from rlx.hosts.trees import latest_tree
 from rlx.payload import config_tree
 from rlx.plan import FoundTree, Look
+from rlx.preflight.rules import check
+from rlx.recipe import load_recipe
 from tests.backends.conftest import BASE, INSTALLED, merge
 from tests.backends.conftest import config_tree as released
 
@@ -31,6 +34,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 0) -> tuple[dict[
     for change in changes:
         merge(document, change)
     recipe = folder / "recipe.yaml"
+    document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -254,7 +258,7 @@ def looked(folder: Path, answer: str, packed: bytes = b"") -> FoundTree:
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_archive_is_refused(case: str, tmp_path: Path) -> None:
-    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": "0" * 64}
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "model": "", "files": 1, "digest": "0" * 64}
     found = looked(tmp_path, "rlx-tree\n" + json.dumps(answer), config_tree.MARK + HOSTILE[case])
     assert found.folder is None
     assert found.problem
@@ -275,7 +279,7 @@ def test_a_senseless_answer_is_no_tree(answer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("digest", ["../../x", None, 5, "A" * 64, ["0"]])
 def test_a_senseless_digest_names_no_folder(digest: Any, tmp_path: Path) -> None:
-    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": digest}
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "model": "", "files": 1, "digest": digest}
     assert looked(tmp_path, "rlx-tree\n" + json.dumps(answer)).problem
 
 
@@ -290,3 +294,31 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     document.mkdir()
     complaint = launch(document, PLAIN, code=1)[1]
     assert "check that the folder is writable" in complaint
+
+
+def test_the_models_own_shape_counts_where_it_is(tmp_path: Path) -> None:
+    """A folder called like one model with the config.json of another."""
+    model = tmp_path / "Qwen2.5-0.5B"
+    model.mkdir()
+    large = {
+        "model_type": "qwen2",
+        "hidden_size": 8192,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "intermediate_size": 29568,
+        "vocab_size": 152064,
+    }
+    (model / "config.json").write_text(json.dumps(large), encoding="utf-8")
+    looked = find_tree(local_site(), look_at(model), tmp_path / "trees")
+    assert json.loads(looked.model) == large
+    recipe = load_recipe("starter", ["model.path=/data/Qwen2.5-0.5B", "model.arch=null"]).resolve("baseline")
+    assert "RLX300" in {finding.id for finding in check(recipe, FoundTree("there", model=looked.model))}
+    assert "RLX300" not in {finding.id for finding in check(recipe, FoundTree("there"))}
+    (model / "config.json").write_bytes(b"\xff" * 100)
+    assert find_tree(local_site(), look_at(model), tmp_path / "trees").model == ""
+
+
+def look_at(model: Path) -> Look:
+    resolved = load_recipe("tiny-cpu", [f"model.path={model}"]).resolve("baseline")
+    return load_backend("verl").look(resolved, local_site())
