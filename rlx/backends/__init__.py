@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.plan import Finding, FoundTree, LaunchPlan, Look, Site
     from rlx.recipe import ResolvedRecipe
 
-_BACKENDS = {"verl": "rlx.backends.verl"}
+_BACKENDS = {"verl": "rlx.backends.verl", "mindspeed-rl": "rlx.backends.mindspeed_rl"}
 
 
 class Backend(Protocol):

@@ -1,0 +1,71 @@
+"""One run's own Ray for MindSpeed-RL: starts it, waits for its resources, and holds it until it is told to end.
+
+    python mindspeed_rl_ray.py NPUS CPUS SECONDS ADDRESS_FILE
+
+Travels with the run. The file appears with the address in it once NPUS and CPUS are there; without them in time it
+says what is missing and exits with 1. All ports are free ones, and all files lie in RAY_TMPDIR. MindSpeed-RL asks for
+placement groups without a deadline, so a Ray with too little would keep it waiting for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+POLL_S = 0.5
+
+
+def main(npus: int, cpus: int, seconds: float, address_file: Path) -> None:
+    import ray
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    os.environ.pop("RAY_ADDRESS", None)
+    # The address is what workers of other machines, and HCCL, can reach as well; 127.0.0.1 is not.
+    ray.init(
+        "local",
+        resources={"NPU": npus},
+        include_dashboard=False,
+        log_to_driver=False,
+        _temp_dir=os.environ["RAY_TMPDIR"],
+        _node_ip_address=ray.util.get_node_ip_address(),
+    )
+    # Ray puts its own handler in place.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    await_resources({"NPU": npus, "CPU": cpus}, time.monotonic() + seconds)
+    write(address_file, ray.get_runtime_context().gcs_address)
+    while True:
+        signal.pause()
+
+
+def await_resources(wanted: dict[str, int], deadline: float) -> None:
+    """Exits with a message if they are not there by then."""
+    import ray
+
+    while True:
+        found = ray.cluster_resources()
+        missing = [
+            f"{found.get(name, 0):g} of {count} {name}s" for name, count in wanted.items() if found.get(name, 0) < count
+        ]
+        if not missing:
+            return
+        if time.monotonic() > deadline:
+            sys.exit(
+                f"rlx: Ray has {' and '.join(missing)} that MindSpeed-RL waits for without a word\n"
+                "  fix: a machine or container with more; fewer CPUs for each NPU by "
+                "overrides: {rl_config.num_cpus_for_placement_group: N}"
+            )
+        time.sleep(POLL_S)
+
+
+def write(path: Path, text: str) -> None:
+    """Renamed into place: who finds the file finds all of it."""
+    scratch = path.with_name(f".{path.name}")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.rename(path)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))
