@@ -55,11 +55,11 @@ def _unnamed(rendering: Rendering) -> Iterator[Finding]:
     if rendering.model_name is None:
         message = f"model.arch {recipe.model.arch or 'null'}: MindSpeed-RL ships no description of this model"
         fix = f"name one in overrides ({MODEL}: NAME), with its keys there as model.NAME.num_layers and so on"
-        yield Finding("RLX016", Severity.ERROR, message, fix, _origin(rendering, "model.arch"))
+        yield Finding("RLX025", Severity.ERROR, message, fix, _origin(rendering, "model.arch"))
     if not recipe.overrides.get(LOAD):
         message = "no weights to start from: MindSpeed-RL loads those of Megatron, not those in model.path"
         fix = f"convert them with MindSpeed-LLM, and name the folder: overrides: {{{LOAD}: /data/...-tp2-pp2}}"
-        yield Finding("RLX016", Severity.ERROR, message, fix, _origin(rendering, "model.path"))
+        yield Finding("RLX025", Severity.ERROR, message, fix, _origin(rendering, "model.path"))
 
 
 def _own_keys(rendering: Rendering) -> Iterator[Finding]:

@@ -28,6 +28,8 @@ SECTIONS = {
     "msprobe_config": "MsprobeConfig",
 }
 # `model.NAME.key` describes a model; `model` of a section names one.
+# What the classes take as a map without listing what is in it.
+_MAP_KEY = re.compile(r"(rl_config\.(?:\w+_resource(?=\.num_npus$)|integrated_mode_config))\.\w+")
 _MODEL_KEY = re.compile(r"model\.[^.]+\.(.+)", re.DOTALL)
 
 
@@ -61,8 +63,9 @@ def table_of_classes(version: str, classes: Classes) -> KeyTable:
 def is_known(key: str, table: KeyTable) -> bool:
     """Whether MindSpeed-RL takes this dotted key. It reads `-` as `_`."""
     key = key.replace("-", "_")
-    match = _MODEL_KEY.fullmatch(key)
-    return f"{SHARED}.{match[1]}" in table if match else key in table
+    if match := _MODEL_KEY.fullmatch(key):
+        return f"{SHARED}.{match[1]}" in table
+    return key in table or (bool(match := _MAP_KEY.fullmatch(key)) and match[1] in table)
 
 
 def nearest(key: str, table: KeyTable) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl import CHECKS, rule
+from rlx.preflight.rules.mindspeed_rl_facts import CHECKS, rule
 from rlx.preflight.rules.registry import Flaw, error, warning
 from rlx.preflight.rules.words import divisors, near, one_of
 
