@@ -19,6 +19,8 @@ POLL_S = 0.5
 
 
 def main(npus: int, cpus: int, seconds: float, address_file: Path) -> None:
+    # Ray gives its own processes 30 s, which is little for a busy machine. It reads this when it is imported.
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", str(round(seconds)))
     import ray
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

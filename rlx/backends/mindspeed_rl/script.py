@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONFIG_NAME = "mindspeed_rl"
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
-READY_WITHIN_S = 180
+READY_WITHIN_S = 120
 # Besides the NPUs' own: the reward worker and the advantages each take CPUs for a local task, DAPO's filter as well.
 _LOCAL_TASKS = {"dapo": 3}
 _LEAST_LOCAL_TASKS = 2

@@ -15,6 +15,7 @@ from rlx.preflight.rules.mindspeed_rl_facts import (
     REFUSED,
     RL,
     SAMPLES,
+    SHARED,
     Sizes,
     rule,
 )
@@ -120,7 +121,7 @@ def _mini(sizes: Sizes) -> int:
 def backbone(facts: Facts) -> Iterator[Flaw]:
     if not facts.is_true(f"{RL}.share_backbone"):
         return
-    if not facts.setting(f"{ACTOR}.lora_target_modules"):
+    if not any(facts.setting(f"{section}.lora_target_modules") for section in (SHARED, ACTOR)):
         yield error("rl_config.share_backbone without LoRA", "give model.lora, or remove it", f"{RL}.share_backbone")
     if facts.setting(f"{ACTOR}.stage") == "ray_dapo":
         yield error("rl_config.share_backbone with DAPO", "remove it", f"{RL}.share_backbone")
