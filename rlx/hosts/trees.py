@@ -144,7 +144,8 @@ def _unpack(archive: bytes) -> dict[str, bytes]:
 def _is_harmless(entry: tarfile.TarInfo) -> bool:
     path = PurePosixPath(entry.name)
     plain = entry.name.isprintable() and "\\" not in entry.name and str(path) == entry.name
-    return entry.isreg() and plain and path.suffix in (".yaml", ".py") and not path.is_absolute() and ".." not in path.parts
+    inside = not path.is_absolute() and ".." not in path.parts
+    return entry.isreg() and plain and inside and path.suffix in (".yaml", ".py")
 
 
 def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:

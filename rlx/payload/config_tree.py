@@ -1,7 +1,7 @@
 """Tells which back-end a run would import here, or packs its configuration files. Imports nothing of it.
 
     python - look PACKAGE FOLDER ENTRYPOINT MODEL   a line of JSON behind a mark
-    python - pack PACKAGE FOLDER ENTRYPOINT MODEL   a gzipped tar of FOLDER's YAML files, else its Python files, behind a mark
+    python - pack PACKAGE FOLDER ENTRYPOINT MODEL   a gzipped tar of FOLDER's files behind a mark: YAML, else Python
 
 FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
 config.json goes along. Travels on stdin and starts where the run would, with whatever Python that has (3.8 or later,

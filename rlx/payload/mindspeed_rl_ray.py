@@ -19,27 +19,41 @@ POLL_S = 0.5
 
 
 def main(npus: int, cpus: int, seconds: float, address_file: Path) -> None:
-    # Ray gives its own processes 30 s, which is little for a busy machine. It reads this when it is imported.
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", str(round(seconds)))
+    deadline = time.monotonic() + seconds
     import ray
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     os.environ.pop("RAY_ADDRESS", None)
-    # The address is what workers of other machines, and HCCL, can reach as well; 127.0.0.1 is not.
-    ray.init(
-        "local",
-        resources={"NPU": npus},
-        include_dashboard=False,
-        log_to_driver=False,
-        _temp_dir=os.environ["RAY_TMPDIR"],
-        _node_ip_address=ray.util.get_node_ip_address(),
-    )
+    start(npus, deadline)
     # Ray puts its own handler in place.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    await_resources({"NPU": npus, "CPU": cpus}, time.monotonic() + seconds)
+    await_resources({"NPU": npus, "CPU": cpus}, deadline)
     write(address_file, ray.get_runtime_context().gcs_address)
     while True:
         signal.pause()
+
+
+def start(npus: int, deadline: float) -> None:
+    """Ray gives its own processes 30 s and no more, which is little on a busy machine: then once again."""
+    import ray
+
+    while True:
+        try:
+            ray.init(
+                "local",
+                resources={"NPU": npus},
+                include_dashboard=False,
+                log_to_driver=False,
+                _temp_dir=os.environ["RAY_TMPDIR"],
+                # HCCL and workers of other machines can reach this address, and not 127.0.0.1.
+                _node_ip_address=ray.util.get_node_ip_address(),  # type: ignore[no-untyped-call]
+            )
+            return
+        except Exception as problem:  # noqa: BLE001 - Ray raises just that
+            if time.monotonic() > deadline:
+                sys.exit(f"rlx: Ray cannot be started: {problem}")
+            print(f"rlx: Ray did not start, once again: {problem}", file=sys.stderr)
+            ray.shutdown()
 
 
 def await_resources(wanted: dict[str, int], deadline: float) -> None:
@@ -47,7 +61,7 @@ def await_resources(wanted: dict[str, int], deadline: float) -> None:
     import ray
 
     while True:
-        found = ray.cluster_resources()
+        found = ray.cluster_resources()  # type: ignore[no-untyped-call]
         missing = [
             f"{found.get(name, 0):g} of {count} {name}s" for name, count in wanted.items() if found.get(name, 0) < count
         ]

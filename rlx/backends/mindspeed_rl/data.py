@@ -1,4 +1,7 @@
-"""The files that MindSpeed-RL's preprocessing makes of a data set. Source: datasets/data_handler.py, indexed_dataset.py."""
+"""The files that MindSpeed-RL's preprocessing makes of a data set.
+
+Source: mindspeed_rl/datasets/data_handler.py and indexed_dataset.py.
+"""
 
 from __future__ import annotations
 

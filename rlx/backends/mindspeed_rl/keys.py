@@ -65,7 +65,8 @@ def is_known(key: str, table: KeyTable) -> bool:
     key = key.replace("-", "_")
     if match := _MODEL_KEY.fullmatch(key):
         return f"{SHARED}.{match[1]}" in table
-    return key in table or (bool(match := _MAP_KEY.fullmatch(key)) and match[1] in table)
+    match = _MAP_KEY.fullmatch(key)
+    return key in table or (match is not None and match[1] in table)
 
 
 def nearest(key: str, table: KeyTable) -> tuple[str, ...]:

@@ -99,5 +99,3 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
-
-

@@ -150,4 +150,5 @@ def shape(facts: Facts) -> Iterator[Flaw]:
     for key, whole, what in wholes:
         if (size := sizes[key]) and whole % size:
             fits = f"{sizes.source(key)} {one_of(near(divisors(whole), size))}"
-            yield error(f"{sizes.named(key)} does not divide the {whole} {what} of {model.name}", fits, sizes.source(key))
+            message = f"{sizes.named(key)} does not divide the {whole} {what} of {model.name}"
+            yield error(message, fits, sizes.source(key))

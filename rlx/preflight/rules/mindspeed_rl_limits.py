@@ -22,7 +22,8 @@ _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 def sampling_seed(facts: Facts) -> Iterator[Flaw]:
     n = facts.recipe.rollout.n
     if facts.setting(_SEED) is not None and n > 1:
-        yield warning(f"{facts.named(_SEED)}: the {n} answers to a prompt will be alike", "remove it", facts.source(_SEED))
+        message = f"{facts.named(_SEED)}: the {n} answers to a prompt will be alike"
+        yield warning(message, "remove it", facts.source(_SEED))
 
 
 @rule(
@@ -53,7 +54,8 @@ def kl(facts: Facts) -> Iterator[Flaw]:
 def engine(facts: Facts) -> Iterator[Flaw]:
     name = facts.recipe.backend.engine
     if name != "megatron":
-        yield error(f"backend.engine {name}: MindSpeed-RL has Megatron only", "backend.engine megatron", "backend.engine")
+        message = f"backend.engine {name}: MindSpeed-RL has Megatron only"
+        yield error(message, "backend.engine megatron", "backend.engine")
 
 
 @rule(

@@ -53,8 +53,8 @@ def lengths(facts: Facts) -> Iterator[Flaw]:
 def roles(facts: Facts) -> Iterator[Flaw]:
     written = facts.settings.written
     if not facts.is_true(f"{RL}.use_integrated_worker"):
-        if facts.setting(f"{RL}.integrated_mode_config") is not None:
-            yield error("integrated_mode_config without the integrated worker", "remove it", f"{RL}.integrated_mode_config")
+        if facts.setting(key := f"{RL}.integrated_mode_config") is not None:
+            yield error(f"{key} without the integrated worker", "remove it", facts.source(key))
         return
     others = [key for key in _OTHER_ROLES if any(name.startswith(key) for name in written)]
     others += [section for section in _OTHER_SECTIONS if any(key.startswith(f"{section}.") for key in written)]
@@ -138,12 +138,14 @@ def dapo(facts: Facts) -> Iterator[Flaw]:
     tokens, buffer = facts.count(MAX_TOKENS), facts.whole(f"{RL}.overlong_buffer")
     if facts.is_true(f"{RL}.overlong_buffer_enable") and tokens and buffer is not None:
         if buffer >= tokens:
-            yield error(f"overlong_buffer {buffer} is not below {tokens} tokens", "a smaller one", f"{RL}.overlong_buffer")
+            key = f"{RL}.overlong_buffer"
+            yield error(f"{facts.named(key)} is not below {tokens} tokens", "a smaller one", facts.source(key))
         if facts.whole(key := f"{RL}.rollout_max_tokens") != tokens:
             yield error(f"{facts.named(key)}, but the rollout has {tokens}", "make them equal", facts.source(key))
     low, high = (facts.setting(f"{RL}.clip_ratio_{side}") for side in ("low", "high"))
     if facts.is_true(f"{RL}.clip_higher_enable") and isinstance(low, float) and isinstance(high, float) and low > high:
-        yield error(f"clip_ratio_low {low:g} is above clip_ratio_high {high:g}", "low below high", f"{RL}.clip_ratio_low")
+        key = f"{RL}.clip_ratio_low"
+        yield error(f"{facts.named(key)} is above clip_ratio_high {high:g}", "low below high", facts.source(key))
     yield from _filtered(facts)
 
 
@@ -152,7 +154,8 @@ def _filtered(facts: Facts) -> Iterator[Flaw]:
         return
     metric, verifiers = facts.setting(f"{RL}.filter_groups_metric"), facts.setting(f"{RL}.verifier_function")
     if isinstance(verifiers, (list, tuple)) and metric not in verifiers:
-        yield error(f"filter_groups_metric {metric} is none of the verifiers", f"one of {', '.join(verifiers)}", "reward")
+        fix = f"one of {', '.join(map(str, verifiers))}"
+        yield error(f"filter_groups_metric {metric} is none of the verifiers", fix, f"{RL}.filter_groups_metric")
     kept, groups = facts.count(f"{RL}.filter_groups_train_batch_size"), Sizes(facts).groups
     if kept and groups and kept % groups:
         key = f"{RL}.filter_groups_train_batch_size"
@@ -173,7 +176,8 @@ def turns(facts: Facts) -> Iterator[Flaw]:
         return
     total, tokens = facts.whole(key := f"{RL}.max_total_response_length"), facts.count(MAX_TOKENS)
     if total is not None and tokens and total < tokens:
-        yield error(f"{facts.named(key)} is below the {tokens} tokens of one turn", f"{key} {tokens}", facts.source(key))
+        message = f"{facts.named(key)} is below the {tokens} tokens of one turn"
+        yield error(message, f"{key} {tokens}", facts.source(key))
     if not facts.is_true(f"{RL}.async_engine"):
         yield error("multi_turn_enable without async_engine", "rl_config.async_engine: true", f"{RL}.async_engine")
 
@@ -197,5 +201,3 @@ def refused(facts: Facts) -> Iterator[Flaw]:
     for key in (f"{ACTOR}.bf16", f"{GENERATE}.dtype"):
         if facts.source(key).startswith("overrides.") and facts.setting(key) not in (True, "bfloat16"):
             yield error(f"{facts.named(key)}: it takes bfloat16 only", "remove it", facts.source(key))
-
-

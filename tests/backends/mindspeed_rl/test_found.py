@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,8 @@ import yaml
 
 from rlx.backends.mindspeed_rl.config_classes import read_config_classes
 from rlx.errors import UsageError
-from tests.backends.mindspeed_rl.conftest import BASE, merge
+from tests.backends.conftest import merge
+from tests.backends.mindspeed_rl.conftest import BASE
 
 CLASS = "class {name}(BaseConfig):\n    def __init__(self, config_dict):\n{body}\n"
 KEYS = {

@@ -1,6 +1,7 @@
 """MindSpeed-RL's own classes and validator on what rlx writes. Needs a checkout, named in RLX_MINDSPEED_RL.
 
-    git clone https://github.com/Ascend/MindSpeed-RL && RLX_MINDSPEED_RL=$PWD/MindSpeed-RL pytest tests/backends/mindspeed_rl
+git clone https://github.com/Ascend/MindSpeed-RL
+RLX_MINDSPEED_RL=$PWD/MindSpeed-RL pytest tests/backends/mindspeed_rl
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ pytestmark = [
 RULES = {rule.id: rule for rule in all_rules() if rule.backend == "mindspeed-rl"}
 # What its validator refuses; the other rules are about what fails later, or about what rlx itself cannot do.
 REFUSED_EARLY = {"RLX153", "RLX270", "RLX271", "RLX272", "RLX273", *(f"RLX{number}" for number in range(280, 288))}
-CASE_FOLDERS = sorted(
-    folder for folder in (CASES / "preflight").iterdir() if folder.name.split("-")[0] in RULES
-)
+CASE_FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.split("-")[0] in RULES)
 WRITTEN = [folder for folder in CASE_FOLDERS if folder.name not in ("RLX151-breaks-file", "RLX156-breaks-rloo")]
 SHIPPED = sorted(
     path for path in (REPOSITORY / "recipes").glob("*.yaml") if "kind: mindspeed-rl" in path.read_text(encoding="utf-8")

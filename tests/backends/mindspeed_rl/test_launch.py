@@ -1,4 +1,4 @@
-"""launch.sh with a real Ray and logical NPUs; stand_in/cli/train_grpo.py trains nothing in the place of MindSpeed-RL."""
+"""launch.sh with a real Ray and logical NPUs; stand_in/cli/train_grpo.py is in the place of MindSpeed-RL."""
 
 from __future__ import annotations
 
@@ -151,10 +151,8 @@ def test_two_runs_at_once_do_not_meet(start: Start) -> None:
     os.kill(int(victim), signal.SIGKILL)
     assert one.end() == 1
     assert nothing_left(one), one.left()
-    seen = len(other.log)
-    assert other.process.poll() is None
-    other.wait_for("iteration: 20 / ")
-    assert len(other.log) > seen
+    done = other.log.count(" iteration: ")
+    other.wait_for(f" iteration: {done + 5} / ")
     os.killpg(other.process.pid, signal.SIGTERM)
     assert other.end() == 143
     assert nothing_left(other), other.left()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,6 @@ class Rendering:
         return (reward,) if isinstance(reward, str) else ()
 
 
-def plain(section: str, source: str, values: dict[str, object]) -> Iterator[Override]:
+def plain(section: str, source: str, values: Mapping[str, object]) -> Iterator[Override]:
     """Settings that all follow from one key of the recipe, or from the back-end alone."""
     return (Override(f"{section}.{name}", value, source) for name, value in values.items())

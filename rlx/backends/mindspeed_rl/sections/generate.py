@@ -9,14 +9,15 @@ from rlx.backends.verl.overrides.base import Override
 
 SECTION = "generate_config"
 SAMPLING = f"{SECTION}.sampling_config"
+# Training and rollout take turns on the same NPUs.
+_OFFLOADED = {f"offload_train_{what}": True for what in ("optimizer", "grad", "param")}
 _MOST_SEQUENCES = 1024
 _BATCHED_TOKENS = 8192
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
     recipe, rollout = rendering.recipe, rendering.recipe.rollout
-    # Training and rollout take turns on the same NPUs.
-    yield from plain(SECTION, "backend.kind", {f"offload_train_{what}": True for what in ("optimizer", "grad", "param")})
+    yield from plain(SECTION, "backend.kind", _OFFLOADED)
     yield Override(f"{SECTION}.infer_tensor_parallel_size", rollout.tp, "rollout.tp")
     yield Override(f"{SECTION}.infer_pipeline_parallel_size", 1, "backend.kind")
     yield Override(f"{SECTION}.infer_expert_parallel_size", rollout.ep, "rollout.ep")

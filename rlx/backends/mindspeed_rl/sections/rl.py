@@ -46,8 +46,9 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     yield Override(f"{SECTION}.mini_batch_size", recipe.train.mini_batch_size, "train.mini_batch_size")
     yield Override(f"{SECTION}.n_samples_per_prompt", recipe.rollout.n, "rollout.n")
     yield Override(f"{SECTION}.max_prompt_length", recipe.data.max_prompt_tokens, "data.max_prompt_tokens")
-    for name in ("actor_forward_micro_batch_size", "ref_forward_micro_batch_size"):
-        yield Override(f"{SECTION}.{name}", recipe.rollout.log_prob_micro_batch_size, "rollout.log_prob_micro_batch_size")
+    forward, source = recipe.rollout.log_prob_micro_batch_size, "rollout.log_prob_micro_batch_size"
+    yield Override(f"{SECTION}.actor_forward_micro_batch_size", forward, source)
+    yield Override(f"{SECTION}.ref_forward_micro_batch_size", forward, source)
     yield from _reward(rendering)
     yield Override(f"{SECTION}.actor_resource", npus, "layout.devices_per_node")
     if rendering.kind == "ppo":

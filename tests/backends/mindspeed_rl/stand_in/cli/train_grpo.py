@@ -1,16 +1,16 @@
 """Not MindSpeed-RL: a small real Ray program in the place of its cli/train_grpo.py, for tests without a NPU.
 
 It starts as that one does (Hydra, `ray.init` with the file of variables, a driver task), asks for the same resources
-(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed, and CPUs for the reward), has one
-worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing: the numbers are
-the workers' counts.
+(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed, and a CPU for the reward), has
+one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing: the numbers
+are the workers' counts.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).absolute().parent.parent
 
 
 def info(message: str) -> None:
-    local, utc = datetime.now(), datetime.now(tz=timezone.utc)
+    local, utc = datetime.now(), datetime.now(tz=UTC)
     stamp = f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}"
     print(f"{stamp} - INFO - [{utc:%Y-%m-%d %H:%M:%S}] {message}", flush=True)
 
@@ -70,7 +70,8 @@ def train(config: dict[str, Any]) -> None:
 def main(config: DictConfig) -> None:
     runtime_env = yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text())
     ray.init(runtime_env=runtime_env)
-    ray.get(train.remote(OmegaConf.to_container(config, resolve=True)))
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    ray.get(train.remote(plain))
     info("training process successfully!")
 
 
