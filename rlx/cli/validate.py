@@ -66,8 +66,8 @@ def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
 
 
 def _findings(file: RecipeFile) -> list[dict[str, Any]]:
-    """What preflight finds without a host, once for all the arms that have it."""
-    from rlx.preflight.rules import check
+    """What preflight finds without a host, once for all the arms that have it. A waiver serves if one arm needs it."""
+    from rlx.preflight.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}
     for arm in file.arms:
@@ -77,6 +77,7 @@ def _findings(file: RecipeFile) -> list[dict[str, Any]]:
     return [
         _finding(found.id, found.severity.value, found.message, found.fix, found.where, names)
         for found, names in arms.items()
+        if not waives_nothing(found) or len(names) == len(file.arms)
     ]
 
 
