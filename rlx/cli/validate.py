@@ -89,8 +89,8 @@ def _print(row: dict[str, Any]) -> None:
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:
-        some = len(finding["arms"]) < len(row["arms"])
-        of_arm = f"arm {', '.join(finding['arms'])}: " if finding["arms"] and some else ""
+        some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
+        of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
         print(f"  {finding['id']} {finding['severity']}: {of_arm}{where}{finding['message']}")
         if finding["fix"]:
