@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.batch import SAMPLES
+from rlx.preflight.rules.batch import LOG_MICRO, MICRO, MINI, SAMPLES
 from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
@@ -80,3 +80,44 @@ def padding_and_sequence_parallelism(facts: Facts) -> Iterator[Flaw]:
     key = f"{MODEL}.use_remove_padding"
     if not facts.is_megatron and (facts.cp or 1) > 1 and not facts.is_true(key):
         yield error(f"layout.cp {facts.cp} with {facts.named(key)}", f"remove {facts.source(key)}")
+
+
+@rule(
+    "RLX117",
+    title="only the deprecated micro batch size is set",
+    why="verl 0.8 and later assert in their workers that the one with `_per_gpu` is; earlier ones divide the other",
+    fix="remove what takes `train.micro_batch_size` or `rollout.log_prob_micro_batch_size` away",
+    source="verl 0.8.0 :577 and 0.9.1 :639, workers/engine_workers.py: micro_batch_size_per_gpu is not None; "
+    "all: workers/config/actor.py, validate: ppo_mini_batch_size % ppo_micro_batch_size",
+)
+def deprecated_micro_batch(facts: Facts) -> Iterator[Flaw]:
+    if not facts.fixed_micro_batches:
+        return
+    for key in (MICRO, LOG_MICRO):
+        old = key.removesuffix("_per_gpu")
+        if facts.release >= (0, 8) and facts.setting(key) is None and facts.setting(old) is not None:
+            yield error(f"{facts.named(old)}: verl {facts.settings.version} reads {key} only", f"set {key}", old)
+    old, mini = facts.count(MICRO.removesuffix("_per_gpu")), facts.count(MINI)
+    if old and mini and mini % old:
+        key = MICRO.removesuffix("_per_gpu")
+        yield error(f"{facts.named(key)} does not divide {facts.named(MINI)}", f"set {MICRO} instead", key)
+
+
+@rule(
+    "RLX119",
+    title="the asynchronous trainer's batch is not what it updates between two syncs",
+    why="verl asserts it when the trainer starts",
+    fix="`train.batch_size` = parameter_sync_step × `train.mini_batch_size`",
+    source="verl 0.9.1 trainer/ppo/v1/trainer_separate_async.py: train_batch_size must equal parameter_sync_step * "
+    "ppo_mini_batch_size in separate async training",
+)
+def asynchronous_batch(facts: Facts) -> Iterator[Flaw]:
+    mode, key = "trainer.v1.trainer_mode", "trainer.v1.separate_async.parameter_sync_step"
+    batch, mini, updates = facts.count("data.train_batch_size"), facts.count(MINI), facts.count(key)
+    if facts.setting(mode) != "separate_async" or not facts.uses_v1 or not (batch and mini and updates):
+        return
+    if batch != updates * mini:
+        message = f"{facts.named(mode)}: {facts.named('data.train_batch_size')} is not {facts.named(key)}"
+        fits = f"train.batch_size {updates * mini}"
+        exact = f", or train.mini_batch_size {batch // updates}" if batch % updates == 0 else ""
+        yield error(f"{message} × {facts.named(MINI)}", fits + exact, facts.source(mode))
