@@ -12,9 +12,10 @@ from rlx.preflight.rules.registry import Flaw, error, rule, warning
 @rule(
     "RLX111",
     title="a sample can be longer than a dynamic micro batch",
-    why="verl asserts that the longest sequence fits, in the middle of the run",
+    why="verl asserts that the longest sequence fits: 0.8 and later as soon as a sample is that long, earlier at once",
     fix="`ppo_max_token_len_per_gpu` of at least prompt plus response tokens, divided by the sequence parallel size",
-    source="verl/utils/seqlen_balancing.py, rearrange_micro_batches: max_token_len must be greater than the sequence",
+    source="verl/utils/seqlen_balancing.py, rearrange_micro_batches: max_token_len must be greater than the sequence "
+    "length",
 )
 def dynamic_batch_holds_a_sample(facts: Facts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
@@ -22,7 +23,9 @@ def dynamic_batch_holds_a_sample(facts: Facts) -> Iterator[Flaw]:
     if not facts.fixed_micro_batches and limit and longest and cp and limit * cp < longest:
         needed = -(-longest // cp)
         message = f"{facts.named(key)} × {cp} sequence-parallel devices is less than the {longest} tokens of a sample"
-        yield error(message, f"{key} {needed} or more")
+        # Before 0.8 every sample is padded to its longest; later ones count what it really has.
+        say = error if facts.release < (0, 8) else warning
+        yield say(message, f"{key} {needed} or more", facts.source(key))
 
 
 @rule(
@@ -97,10 +100,10 @@ def deprecated_micro_batch(facts: Facts) -> Iterator[Flaw]:
         old = key.removesuffix("_per_gpu")
         if facts.release >= (0, 8) and facts.setting(key) is None and facts.setting(old) is not None:
             yield error(f"{facts.named(old)}: verl {facts.settings.version} reads {key} only", f"set {key}", old)
-    old, mini = facts.count(MICRO.removesuffix("_per_gpu")), facts.count(MINI)
-    if old and mini and mini % old:
-        key = MICRO.removesuffix("_per_gpu")
-        yield error(f"{facts.named(key)} does not divide {facts.named(MINI)}", f"set {MICRO} instead", key)
+    old, mini = MICRO.removesuffix("_per_gpu"), facts.count(MINI)
+    size = facts.count(old)
+    if size and mini and mini % size:
+        yield error(f"{facts.named(old)} does not divide {facts.named(MINI)}", f"set {MICRO} instead", old)
 
 
 @rule(
