@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,12 @@ from rlx.preflight.rules.facts import Facts
 from tests.preflight.verl_configuration import configured, resolved
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def part(path: str) -> Any:
+    """Of a package without type hints."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def reward_of(name: str) -> Any:
@@ -83,28 +90,25 @@ def trainer_with(name: str) -> Any:
 def test_verls_trainer_wants_a_metric_to_filter_by() -> None:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    with pytest.raises(ValueError, match="filter_groups.metric must be set"):
+    with pytest.raises(ValueError, match=r"filter_groups\.metric must be set"):
         PPOTrainer._resolve_filter_groups_metric(trainer_with("RLX121-breaks-metric"))
     assert PPOTrainer._resolve_filter_groups_metric(trainer_with("RLX121-passes-metric")) == "acc"
 
 
 def test_verl_never_looks_for_the_checkpoints_of_a_run_that_may_not_resume(tmp_path: Path) -> None:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
     (tmp_path / "global_step_20").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("20")
     trainer = trainer_with("RLX737-breaks-disabled")
     trainer.config.trainer.default_local_dir = str(tmp_path)
-    PPOTrainer._load_checkpoint(trainer)
+    part("verl.trainer.ppo.v1.trainer_base.PPOTrainer")._load_checkpoint(trainer)
     assert trainer.global_steps == 0
 
 
 def test_a_shared_folder_gives_a_run_the_checkpoints_of_another(tmp_path: Path) -> None:
-    from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
-
+    find_latest = part("verl.utils.checkpoint.checkpoint_manager.find_latest_ckpt_path")
     (tmp_path / "global_step_20").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("20")
-    assert find_latest_ckpt_path(str(tmp_path)) == str(tmp_path / "global_step_20")
+    assert find_latest(str(tmp_path)) == str(tmp_path / "global_step_20")
 
 
 def test_verl_loads_no_more_than_it_saved() -> None:
@@ -146,14 +150,13 @@ def test_a_group_of_one_has_no_baseline_and_equal_scores_no_advantage() -> None:
 
 @pytest.mark.parametrize(("name", "refused"), [("RLX220-breaks-sequence", True), ("RLX220-passes-sequence", False)])
 def test_verl_patches_a_model_for_sequences_that_fit_its_heads(name: str, refused: bool) -> None:
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-    from verl.models.transformers.monkey_patch import apply_monkey_patch
-
+    apply_monkey_patch = part("verl.models.transformers.monkey_patch.apply_monkey_patch")
+    config, model_of = part("transformers.Qwen2Config"), part("transformers.Qwen2ForCausalLM")
     facts = Facts.of(resolved(name))
     assert facts.architecture and facts.cp
     heads, kv_heads = facts.architecture.heads, facts.architecture.kv_heads
     sizes = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "hidden_size": 4 * heads, "vocab_size": 8}
-    model = Qwen2ForCausalLM(Qwen2Config(num_hidden_layers=1, intermediate_size=8, **sizes))
+    model = model_of(config(num_hidden_layers=1, intermediate_size=8, **sizes))
     if not refused:
         apply_monkey_patch(model, ulysses_sp_size=facts.cp)
         return
@@ -180,7 +183,9 @@ def max_lora_rank(rank: int) -> int:
 
     path = Path(verl.__file__).parent / "workers/rollout/vllm_rollout/utils.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    body = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "get_vllm_max_lora_rank"]
+    body: list[ast.stmt] = [
+        one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "get_vllm_max_lora_rank"
+    ]
     names: dict[str, Any] = {"Literal": typing.Literal, "get_args": typing.get_args}
     exec(compile(ast.Module(body, []), str(path), "exec"), names)
     found: int = names["get_vllm_max_lora_rank"](rank)
@@ -188,8 +193,7 @@ def max_lora_rank(rank: int) -> int:
 
 
 def test_verl_adapts_megatron_with_its_bridge_only() -> None:
-    from verl.workers.config.megatron_peft import get_peft_cls
-
+    get_peft_cls = part("verl.workers.config.megatron_peft.get_peft_cls")
     facts = Facts.of(resolved("RLX250-breaks-no-bridge"))
     model = SimpleNamespace(lora={"rank": facts.lora_rank})
     with pytest.raises(AssertionError, match="LoRA/PEFT only supported via Megatron-Bridge"):

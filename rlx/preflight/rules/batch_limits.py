@@ -61,14 +61,15 @@ def loss_aggregation(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX114",
     title="a validation batch of no rows",
-    why="the data loader refuses it when the trainer starts",
+    why="the data loader refuses it when the trainer starts; 0 is the whole set in verl 0.9 only",
     fix="remove `data.val_batch_size`",
-    source="verl trainer, _create_dataloader: batch_size should be a positive integer value, but got batch_size=0",
+    source="verl 0.6.1 to 0.8.0, _create_dataloader: batch_size should be a positive integer value, but got "
+    "batch_size=0; 0.9.1: val_batch_size or len(val_dataset), run with 0",
 )
 def validation_batch(facts: Facts) -> Iterator[Flaw]:
     key = "data.val_batch_size"
     size = facts.whole(key)
-    if size is not None and size < 1:
+    if size is not None and (size < 0 or (size == 0 and facts.release < (0, 9))):
         yield error(f"{facts.named(key)}: a batch has at least one row", "remove it: the whole set is one batch")
 
 
