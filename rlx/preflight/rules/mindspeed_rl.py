@@ -25,7 +25,8 @@ from rlx.preflight.rules.mindspeed_rl_facts import (
 from rlx.preflight.rules.registry import Flaw, error
 from rlx.preflight.rules.words import divisors, near, one_of
 
-_LAYERS = "actor_config.num_layer_list"
+# Somebody has said how many layers each stage has.
+_UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 
 @rule(
@@ -145,10 +146,50 @@ def shape(facts: Facts) -> Iterator[Flaw]:
     wholes = [(TP, model.heads, "attention heads")]
     wholes += [] if model.latent else [(TP, model.kv_heads, "key-value heads")]
     wholes += [(INFER_TP, model.heads, "attention heads")]
-    wholes += [(PP, model.layers, "layers")] if facts.setting(_LAYERS) is None else []
+    wholes += [(PP, model.layers, "layers")] if all(facts.setting(key) is None for key in _UNEVEN) else []
     wholes += [(EP, model.experts.count, "experts")] if model.experts else []
     for key, whole, what in wholes:
         if (size := sizes[key]) and whole % size:
             fits = f"{sizes.source(key)} {one_of(near(divisors(whole), size))}"
             message = f"{sizes.named(key)} does not divide the {whole} {what} of {model.name}"
             yield error(message, fits, sizes.source(key))
+
+
+@rule(
+    "RLX277",
+    title="MindSpeed-RL: pools of devices",
+    why="its integrated worker is all roles at once on all NPUs: pools are ignored, or refused after Ray has started",
+    fix="remove `layout.pools`",
+    source=f"{CHECKS}:33-40: reference_resource and reward_resource must be None",
+)
+def pools(facts: Facts) -> Iterator[Flaw]:
+    for name in facts.recipe.layout.pools or ():
+        yield error(f"layout.pools.{name}: the integrated worker has no pools", "remove it", "layout.pools")
+
+
+@rule(
+    "RLX278",
+    title="MindSpeed-RL: more than one node",
+    why="rlx starts a run's own Ray on one machine",
+    fix="`layout.nodes: 1`",
+    source="rlx: templates/mindspeed_rl.sh.j2",
+)
+def one_node(facts: Facts) -> Iterator[Flaw]:
+    nodes = facts.recipe.layout.nodes
+    if nodes > 1:
+        yield error(f"layout.nodes {nodes}: rlx launches MindSpeed-RL on one", "layout.nodes 1", "layout.nodes")
+
+
+@rule(
+    "RLX279",
+    title="MindSpeed-RL: a model that it cannot hand to its rollout",
+    why="it raises after both copies are loaded: Model architectures … are not supported for now",
+    fix="Qwen2, Qwen2.5, Qwen3, Qwen3-MoE, DeepSeek V2 or V3, or Llama; or verl",
+    source="MindSpeed-RL 05a90d77, workers/resharding/weight_adaptor.py, about :705-730",
+)
+def known_weights(facts: Facts) -> Iterator[Flaw]:
+    model = facts.architecture
+    # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
+    if model and model.experts and model.experts.shared_gate:
+        message = f"model.arch {model.name}: MindSpeed-RL has no weights of Qwen2MoeForCausalLM"
+        yield error(message, "another model, or backend.kind verl", "model.path")

@@ -70,16 +70,3 @@ def targets(facts: Facts) -> Iterator[Flaw]:
     if lora and lora.targets != "all-linear" and (others := [one for one in lora.targets if one not in _TARGETS]):
         fix = f"of {', '.join(_TARGETS)}"
         yield error(f"model.lora.targets {', '.join(others)}: no names of Megatron's", fix, "model.lora.targets")
-
-
-@rule(
-    "RLX288",
-    title="MindSpeed-RL: more than one node",
-    why="rlx starts a run's own Ray on one machine",
-    fix="`layout.nodes: 1`",
-    source="rlx: templates/mindspeed_rl.sh.j2",
-)
-def one_node(facts: Facts) -> Iterator[Flaw]:
-    nodes = facts.recipe.layout.nodes
-    if nodes > 1:
-        yield error(f"layout.nodes {nodes}: rlx launches MindSpeed-RL on one", "layout.nodes 1", "layout.nodes")
