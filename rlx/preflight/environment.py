@@ -40,7 +40,7 @@ def _path(found: dict[str, Any]) -> dict[str, Any]:
     counts = {key: found[key] for key in ("bytes", "rows", "weight_files") if type(found.get(key)) is int}
     columns = found.get("columns")
     named = {"columns": [str(name) for name in columns]} if isinstance(columns, list) else {}
-    marks = {key: found[key] is True for key in ("config", "tracker") if key in found}
+    marks: dict[str, bool] = {key: found[key] is True for key in ("config", "tracker") if key in found}
     return {**texts, **counts, **named, **marks}
 
 
