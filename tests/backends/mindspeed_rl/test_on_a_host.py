@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -76,4 +75,4 @@ def test_a_run_is_launched_judged_and_another_stopped(rig: Rig, tmp_path: Path) 
     client.rlx("stop", endless, timeout_s=PATIENCE_S)
     assert until(client, endless, lambda one: one["state"] != "running")["state"] == "stopped"
     assert rays(host) == []
-    assert not [name for name in os.listdir(STAND_IN) if name not in ("cli", "configs")]
+    assert {entry.name for entry in STAND_IN.iterdir()} == {"cli", "configs"}
