@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rlx.compare.config_diff import RECIPE
 from rlx.compare.findings import brief
 from rlx.plan import Finding, Severity
 
@@ -66,6 +67,8 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
 
 def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
+    if any(item.key == RECIPE for item in contrast.differences):
+        return "unknown, for want of a recipe"
     return (
         "; ".join(f"{item.key}: {brief(item.control, 100)} → {brief(item.treatment, 100)}" for item in declared)
         or "none"

@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX910, RLX718, RLX920; one function an id."""
+"""What speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
 
 from __future__ import annotations
 

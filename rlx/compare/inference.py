@@ -46,9 +46,21 @@ def _treatment(pair: Pair, step: int) -> WelchSeeds | str:
 def _two_shares(pair: Pair, step: int) -> TwoProportions | str:
     n = pair.items.n
     if n is None:
-        return f"{pair.items.source} how many items the validation set has"
+        return _without_n(pair)
     for run in pair.checkpoints:
         if not are_counts(run.series.values(), n):
             return f"the values of {run.label} are not multiples of 1/{n}: no shares of correct answers"
     control, treatment = (round(run.series[step] * n) for run in pair.checkpoints)
     return two_proportions(control, treatment, n)
+
+
+def _without_n(pair: Pair) -> str:
+    """n of one checkpoint is not taken for the other's: that one may have been validated on other items."""
+    runs = sorted(pair.checkpoints, key=lambda run: run.items.n is not None)
+    words = f"{runs[0].items.source} how many items the validation set"
+    if (n := runs[1].items.n) is None:
+        return f"{words} has"
+    return (
+        f"{words} of {runs[0].label} has, and nothing shows that it is the one of {runs[1].label} (n = {n} from "
+        f"{runs[1].items.source}); say it with rlx import --val-size, or data.val_rows in the recipe"
+    )

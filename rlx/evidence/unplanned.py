@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rlx.evidence import precision
+from rlx.evidence import grammar, precision
 from rlx.evidence.completeness import completeness, reached
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.records import conflict_charges
@@ -27,7 +27,7 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
         charges += _last_value(evidence, expectations)
-    charges += precision.charges(evidence.settings)
+    charges += (*precision.charges(evidence.settings), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far = charges[0], reached(evidence, expectations)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"

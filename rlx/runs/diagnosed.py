@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, read_log
+from rlx.evidence import Evidence, grammar, read_log
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
@@ -62,7 +62,7 @@ def diagnose_log(path: Path) -> Diagnosed:
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
     excerpt = _excerpt(LOCAL, str(path.absolute()))
-    return Diagnosed(str(path), diagnose(excerpt, None, findings=collapses(evidence)), evidence)
+    return Diagnosed(str(path), diagnose(excerpt, None, findings=_about_values(evidence)), evidence)
 
 
 def _refuse_packed(path: Path) -> None:
@@ -96,7 +96,12 @@ def _findings(row: Overview) -> Iterator[Finding]:
         # What earlier attempts logged says nothing of a start.
         so_far = Evidence() if row.state is RunState.STARTING else row.evidence
         yield from stalls(so_far, row.expectations, quiet(row.observation))
-    yield from collapses(row.evidence)
+    yield from _about_values(row.evidence)
+
+
+def _about_values(evidence: Evidence) -> Iterator[Finding]:
+    yield from collapses(evidence)
+    yield from (charge.finding for charge in grammar.charges(evidence))
 
 
 @cache
