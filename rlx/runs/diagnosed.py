@@ -14,6 +14,7 @@ from rlx.evidence import Evidence, grammar, read_log
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
+    Hit,
     collapses,
     diagnose,
     needle_pattern,
@@ -57,12 +58,27 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
         return list(pool.map(_diagnose_row, rows))
 
 
+def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
+    """Why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    # A host that did not answer a moment ago is not asked again.
+    ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(ended, pool.map(_diagnose_row, ended), strict=True)
+        return {row.ref.run_id: one.diagnosis.cause for row, one in found}
+
+
 def diagnose_log(path: Path) -> Diagnosed:
     """A log that no run knows. Raises RlxError where it cannot be read."""
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
     excerpt = _excerpt(LOCAL, str(path.absolute()))
     return Diagnosed(str(path), diagnose(excerpt, None, findings=_about_values(evidence)), evidence)
+
+
+def explains_an_end(path: Path) -> bool:
+    """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    found = diagnose_log(path).diagnosis
+    return bool(found.cause or found.symptoms or found.warnings)
 
 
 def _refuse_packed(path: Path) -> None:
