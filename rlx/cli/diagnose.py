@@ -63,7 +63,12 @@ def _is_log(name: str) -> bool:
     path = Path(name)
     if path.is_file():
         return True
-    if "/" in name or name.endswith((".log", ".txt")):
+    is_path = "/" in name or name in (".", "..")
+    if path.is_dir() and is_path:
+        raise UsageError(f"{name} is a directory", f"name the log in it, as in {path / '*.log'}")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{name} is no file", "name a log on this machine, or a run: rlx status -a")
+    if is_path or name.endswith((".log", ".txt")):
         raise UsageError(f"{name}: there is no such file", "name a log on this machine, or a run: rlx status -a")
     return False
 

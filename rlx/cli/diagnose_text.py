@@ -78,13 +78,22 @@ def without_cause(found: Diagnosed) -> Iterator[str]:
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
     elif found.diagnosis.log_bytes == 0:
-        yield "  its log is empty"
+        yield "  it has metrics, but no console log" if found.evidence.metrics else "  its log is empty"
     elif found.row is not None and found.row.state is RunState.STOPPED:
         yield "  it was stopped on request"
     elif is_unexplained(found):
-        yield "  its log does not say why it ended"
+        yield f"  {_unexplained(found)}"
     else:
         yield "  nothing in its log says that it failed"
+
+
+def _unexplained(found: Diagnosed) -> str:
+    """Of a bare log nobody knows whether it is one."""
+    if found.row is not None or found.evidence.total_steps is not None:
+        return "its log does not say why it ended"
+    if found.evidence.metrics:
+        return "it does not say how long the run was to be, nor of anything that ended it"
+    return "rlx knows no line of it: neither a step nor a failure; is it the console log of a run?"
 
 
 def is_unexplained(found: Diagnosed) -> bool:

@@ -12,6 +12,8 @@ from rlx.compare.seeds import WelchSeeds, welch_seeds
 from rlx.compare.values import Pair, Test
 from rlx.plan import Finding, Severity
 
+_SAY_N = "; --val-size of rlx import, or data.val_rows in the recipe, can"
+
 
 def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None) -> Test | str:
     """The test at the last common step, or the reason why there is none.
@@ -57,10 +59,9 @@ def _two_shares(pair: Pair, step: int) -> TwoProportions | str:
 def _without_n(pair: Pair) -> str:
     """n of one checkpoint is not taken for the other's: that one may have been validated on other items."""
     runs = sorted(pair.checkpoints, key=lambda run: run.items.n is not None)
-    words = f"{runs[0].items.source} how many items the validation set"
-    if (n := runs[1].items.n) is None:
-        return f"{words} has"
-    return (
-        f"{words} of {runs[0].label} has, and nothing shows that it is the one of {runs[1].label} (n = {n} from "
-        f"{runs[1].items.source}); say it with rlx import --val-size, or data.val_rows in the recipe"
-    )
+    unknown, other = runs
+    words, fix = f"{unknown.items.source} how many items the validation set", _SAY_N
+    if other.items.n is None:
+        return f"{words} has{fix}"
+    known = f"{other.label} (n = {other.items.n} from {other.items.source})"
+    return f"{words} of {unknown.label} has, and nothing shows that it is the one of {known}{fix}"

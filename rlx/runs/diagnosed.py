@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,12 @@ from rlx.evidence.diagnosis import (
     read_excerpt,
     stalls,
 )
+from rlx.evidence.files import read_metrics
 from rlx.hosts import transport_for
 from rlx.hosts.errors import HostError
 from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
 from rlx.resources import payload_folder
+from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.lines import split_lines
 from rlx.runs.overview import overview, quiet
 
@@ -68,9 +70,12 @@ def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
 
 
 def diagnose_log(path: Path) -> Diagnosed:
-    """A log that no run knows. Raises RlxError where it cannot be read."""
+    """A console log, or a metrics file, that no run knows. Raises RlxError where it cannot be read, or is no text."""
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
+    if not evidence.metrics:
+        refuse_no_text(path, path)
+        evidence = replace(evidence, metrics=read_metrics(path).steps)
     excerpt = _excerpt(LOCAL, str(path.absolute()))
     return Diagnosed(str(path), diagnose(excerpt, None, findings=_about_values(evidence)), evidence)
 

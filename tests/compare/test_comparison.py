@@ -177,7 +177,10 @@ def test_uncommitted_changes_are_a_difference(control_builder: Build, treated: B
     [
         ({"metric": "val-core/gsm8k/acc/mean@8"}, "not the mean@1 of a binary accuracy or reward"),
         ({"metric": "critic/score/mean"}, "not the mean@1"),
-        ({"rows": None, "planned_rows": None}, "neither the plan nor the log says how many items"),
+        (
+            {"rows": None, "planned_rows": None},
+            "neither the plan nor the log says how many items the validation set has; --val-size of rlx import",
+        ),
         ({"series": {0: 0.1, 116: 0.123456789}}, "not multiples of 1/1319"),
         ({"more_metrics": {"val-core/math/acc/mean@1": 0.5}}, "2 data sources"),
     ],
@@ -213,8 +216,8 @@ def test_n_of_one_arm_is_not_taken_for_the_others(control_builder: Build, treate
     assert contrast.test is None
     assert contrast.no_test == (
         "neither the plan nor the log says how many items the validation set of aqn has, and nothing shows that it is "
-        "the one of baseline (n = 1319 from the plan and the log); say it with rlx import --val-size, or "
-        "data.val_rows in the recipe"
+        "the one of baseline (n = 1319 from the plan and the log); --val-size of rlx import, or data.val_rows in the "
+        "recipe, can"
     )
     other_way = only(one_run_each(control_builder(**unknown), [treated(recipe=elsewhere)]))
     assert other_way.no_test.startswith("neither the plan nor the log says how many items the validation set of base")

@@ -221,3 +221,35 @@ def test_iteration_lines_say_that_their_grammar_is_unproven() -> None:
     assert "RLX724 metrics from iteration lines" in rlx("status", "-v", "msrl-a-s1").stdout
     compared = rlx("compare", "a", "b", "--metric", "base_acc_rewards/mean", code=14).stdout
     assert "RLX724 warning: metrics from iteration lines" in compared
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (bytes(range(256)) * 50, "is no text"),
+        ("step:1 - a:1\n".encode("utf-16"), "is text in UTF-16"),
+    ],
+)
+def test_what_is_no_text_is_not_shown(data: bytes, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(data)
+    done = rlx("diagnose", str(log), code=1)
+    assert f"{log} {said}" in done.stderr and "fix: " in done.stderr and done.stdout == ""
+
+
+def test_what_is_no_file_is_no_run_either(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is a directory" in rlx("diagnose", str(tmp_path), code=2).stderr
+    assert "is no file" in rlx("diagnose", str(tmp_path / "pipe"), code=2).stderr
+
+
+def test_a_log_of_another_tool_and_a_metrics_file_alone(tmp_path: Path) -> None:
+    other, metrics = tmp_path / "other.log", tmp_path / "metrics.jsonl"
+    other.write_text("{'loss': 0.5, 'epoch': 1}\n" * 9)
+    assert "rlx knows no line of it: neither a step nor a failure" in rlx("diagnose", str(other)).stdout
+    values = [{"step": step, "data": {"actor/grad_norm": float("nan") if step > 9 else 1.0}} for step in range(1, 40)]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in values))
+    said = rlx("diagnose", str(metrics)).stdout
+    assert "metrics.jsonl: step 39" in said and "RLX893" in said
+    rlx("import", str(metrics), "--name", "old")
+    assert "it has metrics, but no console log" in rlx("diagnose", "old-main-s1").stdout
