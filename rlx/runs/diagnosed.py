@@ -74,15 +74,19 @@ def diagnose_log(path: Path) -> Diagnosed:
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
     if not evidence.metrics:
-        refuse_no_text(path, path)
         evidence = replace(evidence, metrics=read_metrics(path).steps)
-    excerpt = _excerpt(LOCAL, str(path.absolute()))
-    return Diagnosed(str(path), diagnose(excerpt, None, findings=_about_values(evidence)), evidence)
+    found = diagnose(_excerpt(LOCAL, str(path.absolute())), None, findings=_about_values(evidence))
+    if not (evidence.metrics or _explains(found)):
+        refuse_no_text(path, path)
+    return Diagnosed(str(path), found, evidence)
 
 
 def explains_an_end(path: Path) -> bool:
     """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
-    found = diagnose_log(path).diagnosis
+    return _explains(diagnose_log(path).diagnosis)
+
+
+def _explains(found: Diagnosis) -> bool:
     return bool(found.cause or found.symptoms or found.warnings)
 
 
