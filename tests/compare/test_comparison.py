@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlx.compare import Comparison, other_sources
+from rlx.compare.unit import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
@@ -302,3 +303,13 @@ def test_values_after_the_last_common_step_are_named(control: JudgedRun, treated
 def test_other_data_sources_are_known(control_builder: Build) -> None:
     runs = [control_builder(more_metrics={"val-core/math/acc/mean@1": 0.3, "val-aux/gsm8k/score/mean@1": 0.5})]
     assert other_sources(runs, "val-core/gsm8k/acc/mean@1") == ["val-core/math/acc/mean@1"]
+
+
+def test_a_small_difference_shows_on_which_side_of_nothing_it_lies() -> None:
+    points = Unit(in_points=True)
+    assert (points.change(0.0242), points.change(0.0003), points.change(-0.0003)) == (
+        "+2.4 points",
+        "+0.03 points",
+        "-0.03 points",
+    )
+    assert (points.change(0.0), points.bare(0.0003), points.size(-0.0004)) == ("+0.0 points", "0.03", "0.04 points")

@@ -170,6 +170,15 @@ def test_other_seeds_and_arms_are_other_runs(tmp_path: Path) -> None:
     assert all("RLX715" not in ids(row(run)) for run in (*runs, other))
 
 
+def test_two_seeds_of_one_arm_are_no_two_arms(tmp_path: Path) -> None:
+    for seed, value in (("1", 0.5), ("2", 0.75)):
+        log = write(tmp_path / f"{seed}.log", lines(1, acc=value))
+        taken(log, "--name", "old", "--arm", "a", "--seed", seed, "--val-size", "8")
+    done = rlx("compare", "old-a-s1", "old-a-s2", code=14)
+    assert "no result: a-s1 and a-s2 are runs of one arm, a: what differs is the seed, at most" in done.stdout
+    assert "p =" not in done.stdout
+
+
 def test_once_is_enough(tmp_path: Path) -> None:
     log = write(tmp_path / "x.log", BASELINE)
     run = taken(log, "--name", "old")["run_id"]
