@@ -62,13 +62,9 @@ def _copies(paths: Sequence[Path], attempts: Path) -> list[_Part]:
         folder = attempts / f"given-{number}"
         digest = copy_log(path, folder)
         evidence, remarks = look_at(path, folder)
-        if not (_says_something(evidence) or explains_an_end(folder / "log")):
-            raise UsageError(
-                f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
-                "it is no log of a run, or one that was cut off before it said anything",
-                "name the console log of the run, or its metrics.jsonl",
-            )
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
+        if not (_says_something(evidence) or explains_an_end(folder / "log")):
+            raise _says_nothing(path)
         parts.append(_Part(path, folder, digest, first, remarks))
     return parts
 
@@ -76,6 +72,14 @@ def _copies(paths: Sequence[Path], attempts: Path) -> list[_Part]:
 def _says_something(evidence: Evidence) -> bool:
     said = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
     return any(said) or evidence.totals != Totals()
+
+
+def _says_nothing(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
+        "it is no log of a run, or one that was cut off before it said anything",
+        "name the console log of the run, or its metrics.jsonl",
+    )
 
 
 def _refuse_twice(index: Index, run_name: str, parts: Sequence[_Part]) -> None:
