@@ -19,12 +19,13 @@ _WATCH_SECONDS = 2.0
 def painter(verbose: bool) -> Callable[[Sequence[Overview]], Group]:
     """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
     from rlx.cli.status_text import tables
-    from rlx.runs.diagnosed import causes_of
 
     causes: dict[str, Hit | None] = {}
 
     def paint(rows: Sequence[Overview]) -> Group:
         if verbose:
+            from rlx.runs.diagnosed import causes_of
+
             causes.update(causes_of([row for row in rows if row.ref.run_id not in causes]))
         return tables(rows, verbose, causes)
 

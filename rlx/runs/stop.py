@@ -101,10 +101,10 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
 def _taken_in(run_id: str, source: Source) -> UsageError:
     if not source.followed:
         return UsageError(
-            "it was imported: rlx did not start it, and has only its logs; there is nothing to stop",
+            "imported, not started by rlx: there are only logs, and nothing to stop",
             f"rlx status -v {run_id} says where they came from",
         )
     return UsageError(
-        "it was adopted: rlx did not start it, knows its log and none of its processes, and stops nothing of it",
+        "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing",
         f"end it on {source.place.host} as it was started there; rlx status {run_id} then shows its end",
     )

@@ -292,7 +292,7 @@ def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> 
     writer.write(b"one\n")
     run = adopt(log)
     refused = rlx("stop", run, code=2).stderr
-    assert "was adopted: rlx did not start it, knows its log and none of its processes" in refused
+    assert "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing" in refused
     assert f"fix: end it on local as it was started there; rlx status {run} then shows its end" in refused
     assert "stopping" not in refused
     assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr

@@ -66,7 +66,10 @@ def test_a_log_without_a_recipe_is_unverified(tmp_path: Path) -> None:
     assert rlx("logs", "-f", run).stdout == rlx("logs", run).stdout
     rlx("wait", run)
     refused = rlx("stop", run, code=2).stderr
-    assert "has only its logs; there is nothing to stop" in refused and f"rlx status -v {run}" in refused
+    assert (
+        "imported, not started by rlx: there are only logs, and nothing to stop" in refused
+        and f"rlx status -v {run}" in refused
+    )
 
 
 def test_a_recipe_judges_it(tmp_path: Path) -> None:
