@@ -15,7 +15,13 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     """For an arm that was planned without noise."""
     noisy = [event for event in evidence.noise if event.is_noisy]
     if not noisy:
-        yield from _only_announced(evidence)
+        if said := _only_announced(evidence):
+            yield unverified(
+                "RLX619",
+                "this arm was planned without noise, and its log announces "
+                f"{said}, with no line that says it was added",
+                "does its recipe, or a payload left from another arm, switch AQN on?",
+            )
         return
     steps = [event.step for event in noisy if event.step is not None]
     yield invalid(
@@ -27,17 +33,21 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     )
 
 
-def _only_announced(evidence: Evidence) -> Iterator[Charge]:
-    """Somebody meant to add noise: a fork that fails to, or code that says it in words of its own."""
-    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0]
-    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
-    if sigmas or without_layers:
-        what = f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers"
+def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
+    """For a log of which no recipe says whether there was to be noise: by its own words there was."""
+    if not any(event.is_noisy for event in evidence.noise) and (said := _only_announced(evidence)):
         yield unverified(
             "RLX619",
-            f"this arm was planned without noise, and its log announces {what}, with no line that says it was added",
-            "does its recipe, or a payload left from another arm, switch AQN on?",
+            f"its log announces noise ({said}), with no line that says it was added: an arm without noise, it seems",
+            "take it in with --recipe, which says what was to be",
         )
+
+
+def _only_announced(evidence: Evidence) -> str:
+    """Which noise somebody meant to add: a fork that fails to, or code that says it in words of its own."""
+    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
+    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
+    return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""
 
 
 def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
