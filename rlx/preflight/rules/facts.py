@@ -93,8 +93,13 @@ class Facts:
 
     @cached_property
     def memory(self) -> Estimate | None:
-        """None where the model or the memory of a device is not known."""
-        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
+        """None where the model or the memory of a device is not known, or overrides split otherwise than `layout`."""
+        layout = self.recipe.layout
+        sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
+        as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
+        if self.architecture is None or (is_known(self.recipe.backend.kind) and not as_written):
+            return None
+        return estimate_of(self.recipe, self.settings, self.architecture)
 
     @cached_property
     def devices(self) -> int | None:

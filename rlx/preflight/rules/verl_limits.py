@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
+from rlx.preflight.rules.batch import BYPASS
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 from rlx.preflight.rules.words import near, one_of
@@ -44,9 +45,10 @@ def pools(facts: Facts) -> Iterator[Flaw]:
     source="templates/verl.sh.j2: RAY_ADDRESS=local",
 )
 def nodes(facts: Facts) -> Iterator[Flaw]:
-    count = facts.recipe.layout.nodes
+    count = facts.count("trainer.nnodes") or 1
     if count > 1:
-        yield error(f"layout.nodes {count}: a run's own Ray covers one node", "use one node", "layout.nodes")
+        message = f"{facts.named('trainer.nnodes')}: a run's own Ray covers one node"
+        yield error(message, "use one node", facts.source("trainer.nnodes"))
 
 
 @rule(
@@ -90,15 +92,14 @@ def megatron_precision(facts: Facts) -> Iterator[Flaw]:
     "_validate_router_replay_config",
 )
 def router_replay(facts: Facts) -> Iterator[Flaw]:
-    bypass = "algorithm.rollout_correction.bypass_mode"
     for section in ("", ".megatron", ".fsdp_config"):
         key = f"{ACTOR}{section}.router_replay.mode"
         mode = facts.setting(key)
         if mode is not None and mode not in ("disabled", "R2", "R3"):
             yield error(f"{facts.named(key)}: verl has no such mode", "disabled, R2 or R3", facts.source(key))
-        elif mode == "R2" and facts.is_true(bypass) and facts.release >= (0, 9):
-            message = f"{facts.named(key)} records routes in a pass that {facts.named(bypass)} leaves out"
-            yield error(message, f"{bypass}: false, or R3", facts.source(key))
+        elif mode == "R2" and facts.is_true(BYPASS) and facts.release >= (0, 9):
+            message = f"{facts.named(key)} records routes in a pass that {facts.named(BYPASS)} leaves out"
+            yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
 
 
 @rule(
