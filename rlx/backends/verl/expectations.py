@@ -46,7 +46,9 @@ def settings_of(overrides: tuple[Override, ...]) -> Settings:
 
 def run_length(rendering: Rendering, settings: Settings) -> Length:
     """verl drops the last, incomplete batch of an epoch. Raises UsageError for a setting that is no count of steps."""
-    rows = rendering.recipe.data.train_rows
+    rows, most = rendering.recipe.data.train_rows, settings.get("data.train_max_samples")
+    if rows is not None and type(most) is int and most > 0:
+        rows = min(rows, most)
     by_data = None
     if rows is not None:
         by_data = rows // _count(settings, "data.train_batch_size") * _count(settings, "trainer.total_epochs")

@@ -139,9 +139,57 @@ def shape(facts: Facts) -> Iterator[Flaw]:
     sizes = [("layout.tp", layout.tp, model.heads, "attention heads")]
     sizes += [] if model.latent else [("layout.tp", layout.tp, model.kv_heads, "key-value heads")]
     sizes += [("rollout.tp", facts.recipe.rollout.tp, model.heads, "attention heads")]
-    sizes += [("layout.pp", layout.pp, model.layers, "layers")]
+    sizes += [] if _uneven(facts) else [("layout.pp", layout.pp, model.layers, "layers")]
     sizes += [("layout.ep", layout.ep, model.experts.count, "experts")] if model.experts else []
     for key, size, whole, what in sizes:
         if whole % size:
             fits = one_of(near(divisors(whole), size))
             yield error(f"{key} {size} does not divide the {whole} {what} of {model.name}", f"{key} {fits}", key)
+
+
+@rule(
+    "RLX277",
+    title="MindSpeed-RL: pools for the reference model or the reward",
+    why="its integrated worker, the default, forbids them after Ray has started",
+    fix="remove those pools",
+    source=f"{CHECKS}:33-40: reference_resource and reward_resource must be None",
+)
+def integrated_pools(facts: Facts) -> Iterator[Flaw]:
+    for name in facts.recipe.layout.pools or ():
+        if name in ("ref", "reference", "reward"):
+            yield error(f"layout.pools.{name}: the integrated worker has no such pool", "remove it", "layout.pools")
+
+
+@rule(
+    "RLX278",
+    title="MindSpeed-RL: the batch cannot be dealt out to the nodes",
+    why="it refuses the configuration after Ray has started: rewards are computed node by node",
+    fix="a `train.batch_size` that the nodes divide",
+    source=f"{CHECKS}:281",
+)
+def batch_over_nodes(facts: Facts) -> Iterator[Flaw]:
+    batch, nodes = facts.recipe.train.batch_size, facts.recipe.layout.nodes
+    if batch % nodes:
+        fits = sorted({max(nodes, batch // nodes * nodes), -(-batch // nodes) * nodes})
+        message = f"train.batch_size {batch} does not divide over {nodes} nodes"
+        yield error(message, f"train.batch_size {one_of(fits)}", "train.batch_size")
+
+
+@rule(
+    "RLX279",
+    title="MindSpeed-RL: a model that it cannot hand to its rollout",
+    why="it raises after both copies are loaded: Model architectures … are not supported for now",
+    fix="Qwen2, Qwen2.5, Qwen3, Qwen3-MoE, DeepSeek V2 or V3, or Llama; or verl",
+    source="MindSpeed-RL 05a90d77, workers/resharding/weight_adaptor.py, about :705-730",
+)
+def known_weights(facts: Facts) -> Iterator[Flaw]:
+    model = facts.architecture
+    # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
+    if model and model.experts and model.experts.shared_gate:
+        message = f"model.arch {model.name}: MindSpeed-RL has no weights of Qwen2MoeForCausalLM"
+        yield error(message, "another model, or backend.kind verl", "model.path")
+
+
+def _uneven(facts: Facts) -> bool:
+    """Somebody has said how many layers each stage has."""
+    return any("num_layer_list" in key or "noop_layers" in key for key in facts.recipe.overrides)
