@@ -17,14 +17,18 @@
 #   denied   none: this user may not read it, or not look into it: it may be a folder
 #   later    none: the SECONDS are over
 #
-# The last frame is `MARK end`. The answer is compressed where there is a gzip.
+# The last frame is `MARK end`. An answer with data is compressed where there is a gzip.
+#
+# As a rule nothing is new, on many hosts at once: that is told with as few processes as can be.
 set -u
 export LC_ALL=C
 
-for tool in awk cat cksum grep head stat tail tr wc xargs; do
+for tool in awk cksum grep head stat tail tr wc xargs; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
 root=$1 mark=$2 needles=$3 line_bytes=$4
+NEWLINE='
+'
 # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
 case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 
@@ -40,6 +44,17 @@ list() {
     for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done
 }
 
+# `<inode> <bytes> <path>` of those that there are. 126: more than one command can be told.
+look() {
+    files=$(list)
+    set -f
+    IFS=$NEWLINE
+    # shellcheck disable=SC2086 # one word a file
+    set -- $files
+    stat -c '%i %s %n' "$@"
+    [ $? -ne 126 ] || printf '%s\0' "$@" | xargs -0 stat -c '%i %s %n'
+} 2>/dev/null
+
 # A folder that may not be looked into hides files that evidence needs: without a word it would speak against the run.
 tell_closed_folders() {
     for id in $ids; do
@@ -52,10 +67,9 @@ tell_closed_folders() {
     done
 }
 
-# From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
+# From what the copy has, then what there is (`listed`): what to send. Inodes may exceed the numbers of awk.
 # shellcheck disable=SC2016 # awk's own variables
 CHOOSE='
-!listed && $0 == "" { listed = 1; next }
 { path = substr($0, length($1) + length($2) + 3); now = $1 "" }
 !listed { inode[path] = now; bytes[path] = $2 + 0; next }
 path ~ /\/state\/exit$/ { ended[substr(path, 1, length(path) - 11)] = 1 }
@@ -140,15 +154,16 @@ send() {
     esac
 }
 
-mirror() {
-    read -r ids
-    if cd "$root/runs" 2>/dev/null; then
-        tell_closed_folders
-        { cat && echo && list | tr '\n' '\000' | xargs -0 stat -c '%i %s %n' 2>/dev/null; } |
-            awk -v "log_bytes=$1" -v "file_bytes=$2" \
-                "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" |
-            while read -r how inode from to left over path; do send; done
-    fi
+choose() {
+    {
+        look | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
+            "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" /dev/fd/3 listed=1 -
+    } 3<&0
+}
+
+tell() {
+    tell_closed_folders
+    [ -z "$chosen" ] || printf '%s\n' "$chosen" | while read -r how inode from to left over path; do send; done
     printf '%s\n' "$mark end"
 }
 
@@ -156,5 +171,8 @@ log_bytes=$5 file_bytes=$6
 clock
 until_s=$((NOW + $7))
 answer() {
-    if command -v gzip >/dev/null; then mirror "$log_bytes" "$file_bytes" | gzip -1; else mirror "$log_bytes" "$file_bytes"; fi
+    read -r ids
+    cd "$root/runs" 2>/dev/null || ids=
+    chosen=$(choose)
+    if [ -n "$chosen" ] && command -v gzip >/dev/null; then tell | gzip -1; else tell; fi
 }

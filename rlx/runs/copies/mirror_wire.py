@@ -14,7 +14,7 @@ from rlx.evidence import MAX_LINE_BYTES, NEEDLES
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.errors import reading_answer
 from rlx.hosts.parts import Part, run_part
-from rlx.plan import Cmd, Place
+from rlx.plan import Place
 from rlx.resources import payload_folder
 
 NAME = "mirror.sh"
@@ -75,7 +75,7 @@ def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]],
     mark = secrets.token_hex(16)
     needles = "\n".join(needle.decode() for needle in NEEDLES)
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    return Request(mark, Part(Cmd("sh", "-s", "--", root, mark, needles, *limits), _stdin(mark, ids, known)))
+    return Request(mark, Part(_asking(mark, ids, known), (root, mark, needles, *limits)))
 
 
 def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:
@@ -88,7 +88,7 @@ def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:
     return frames
 
 
-def _stdin(mark: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
+def _asking(mark: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
     files = [f"{inode} {size} {path}" for path, (inode, size) in known.items()]
     lines = [f"answer <<'{mark}'", " ".join(ids), *files, mark, ""]
     return _script() + "\n".join(lines).encode(errors="surrogateescape")
