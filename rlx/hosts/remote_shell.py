@@ -39,8 +39,8 @@ _TRIES = 2
 _PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
 
 # The feeder, left of the pipe, is told to go after an ordinary end, for what a command deliberately leaves behind is to
-# stay. It is no background process: the first process of many a container waits for none, and would keep a zombie of each.
-# Only /proc says the pid of a part of a pipe. What the shell says of its death comes after the mark.
+# stay. This shell waits for it: the first process of many a container never does, and would keep a zombie of each. Only
+# /proc says the pid of a part of a pipe. What the shell says of its death comes after the mark.
 _SCRIPT = """
 mark={mark}
 echo $mark

@@ -3,8 +3,8 @@
 #
 #   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES SECONDS
 #
-# It comes on stdin, followed by a call of `answer` with a here-document: the run ids on one line, then a line
-# `<inode> <bytes> <path>` for each file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
+# It comes on stdin, followed by `answer IDS KNOWN`: the run ids, a line each, and a line `<inode> <bytes> <path>` for each
+# file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
 #
 # The answer is frames, each `MARK <how> <inode> <from> <to> <left> <sum> <sum> <path>` and then data. MARK is a random
 # word, so nothing that a file does while it is read can shift where a frame ends. <left> bytes wait for another call.
@@ -19,16 +19,18 @@
 #
 # The last frame is `MARK end`. An answer with data is compressed where there is a gzip.
 #
-# As a rule nothing is new, on many hosts at once: that is told with as few processes as can be.
+# As a rule nothing is new, on many hosts at once: that is told with as few processes as can be. Then KNOWN is what `look`
+# finds, if it is in the same order; in another one it takes longer to find out.
 set -u
 export LC_ALL=C
 
 for tool in awk cksum grep head stat tail tr wc xargs; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
-root=$1 mark=$2 needles=$3 line_bytes=$4
+root=$1 mark=$2 needles=$3 line_bytes=$4 log_bytes=$5 file_bytes=$6
 NEWLINE='
 '
+IFS=$NEWLINE
 # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
 case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 
@@ -48,7 +50,6 @@ list() {
 look() {
     files=$(list)
     set -f
-    IFS=$NEWLINE
     # shellcheck disable=SC2086 # one word a file
     set -- $files
     stat -c '%i %s %n' "$@"
@@ -67,10 +68,11 @@ tell_closed_folders() {
     done
 }
 
-# From what the copy has, then what there is (`listed`): what to send. Inodes may exceed the numbers of awk.
+# From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
 # shellcheck disable=SC2016 # awk's own variables
 CHOOSE='
 { path = substr($0, length($1) + length($2) + 3); now = $1 "" }
+!listed && $0 == "" { listed = 1; next }
 !listed { inode[path] = now; bytes[path] = $2 + 0; next }
 path ~ /\/state\/exit$/ { ended[substr(path, 1, length(path) - 11)] = 1 }
 inode[path] == now && bytes[path] == $2 + 0 { next }
@@ -155,24 +157,21 @@ send() {
 }
 
 choose() {
-    {
-        look | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
-            "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" /dev/fd/3 listed=1 -
-    } 3<&0
+    printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
+        "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
 }
 
 tell() {
     tell_closed_folders
-    [ -z "$chosen" ] || printf '%s\n' "$chosen" | while read -r how inode from to left over path; do send; done
+    [ "$found" = "$known" ] || choose | while IFS=' ' read -r how inode from to left over path; do send; done
     printf '%s\n' "$mark end"
 }
 
-log_bytes=$5 file_bytes=$6
 clock
 until_s=$((NOW + $7))
 answer() {
-    read -r ids
+    ids=$1 known=$2
     cd "$root/runs" 2>/dev/null || ids=
-    chosen=$(choose)
-    if [ -n "$chosen" ] && command -v gzip >/dev/null; then tell | gzip -1; else tell; fi
+    found=$(look)
+    if [ "$found" != "$known" ] && command -v gzip >/dev/null; then tell | gzip -1; else tell; fi
 }

@@ -24,6 +24,7 @@ class Life(StrEnum):
 
 
 _LAST_EPOCH = 1e11
+_CLOCK = "/proc/self/"
 _NO_ANSWER = frozenset({"unknown", "paused"})
 
 
@@ -87,9 +88,7 @@ def parse_report(text: str) -> dict[str, Facts]:
     files: dict[tuple[str, str], _File] = {}
     for line in text.splitlines():
         kind, *words = line.split()
-        if kind == "now":
-            now = epoch_of(words[0])
-        elif kind == "container":
+        if kind == "container":
             containers[words[0]] = words[1]
         elif kind == "marked":
             members.update(mark.removeprefix("RLX_RUN=") for word in words for mark in word.split("\0"))
@@ -98,6 +97,7 @@ def parse_report(text: str) -> dict[str, Facts]:
         elif kind == "file":
             path, size, time = words
             files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
+            now = epoch_of(time) if path == _CLOCK else now
     if now is None:
         raise ValueError("it is empty")
     for run_id, values in runs.items():

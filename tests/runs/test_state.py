@@ -103,7 +103,7 @@ def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> Non
 def test_a_host_that_cannot_start_programs_says_nothing_about_runs(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory may not suffice for another program. A shell says 126 of one that cannot start, 137 of one that is killed."""
+    """Memory may not suffice for another program. A shell says 126 of one that cannot start, 137 of a killed one."""
     (ref,) = start(toy_plan("true"))
     ended(ref)
     put_program(tmp_path, "stat", f"exit {code}")

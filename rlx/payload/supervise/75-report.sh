@@ -1,26 +1,27 @@
 # ---- report --------------------------------------------------------------------------------------------------------
-# First line: `now <epoch>`. For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
+# For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
 # `marked` and the mark of each process that has one, each followed by a NUL byte. Then a line a run that exists:
-# `run <id> <key>=<value>…`, and later a line a file of it: `file <id>/<path> <bytes> <time>`.
+# `run <id> <key>=<value>…`, and later a line a file of it: `file <id>/<path> <bytes> <time>`. The host's clock is the time of
+# the file /proc/self/.
 #
 # Every process that this starts is felt: whoever looks at many hosts pays for it on each. So there are few.
 
 report() {
     choose_runs "$@"
     DOCKER_S=$REPORT_DOCKER_S
-    printf 'now %s\n' "$(date +%s)"
     report_containers
     printf 'marked '
     tell_marks
     printf '\n'
-    cd "$root/runs" 2>/dev/null || return 0
-    set --
+    cd "$root/runs" 2>/dev/null || RUNS=
+    # What looks at it has just begun: its folder in /proc is from now.
+    set -- /proc/self/
     for id in $RUNS; do
         [ -d "$id" ] || continue
         report_run "$root/runs/$id" "$id"
         here=$id/attempts/${ATTEMPT##*/}
         set -- "$@" "$id/manifest.json" "$id/stop" "$here/log" "$here/metrics.jsonl" "$here/state/started"
-        [ $# -lt 1000 ] || { report_files "$@" && set --; }
+        [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"
 }
@@ -28,7 +29,6 @@ report() {
 # Some are not there (1); anything else is a host that is out of processes or memory, and without this a run that has
 # started would look as if it never had.
 report_files() {
-    [ $# -gt 0 ] || return 0
     stat -c 'file %n %s %Y' "$@" 2>/dev/null
     case $? in 0 | 1) ;; *) fail "cannot look at the files of the runs" ;; esac
 }
@@ -57,8 +57,12 @@ choose_runs() {
 
 # One pass over the process table for all runs: the mark of each marked process, and a NUL byte.
 tell_marks() {
-    # shellcheck disable=SC2062,SC2086 # these are files, not a pattern; one word a run
-    printf 'RLX_RUN=%s\n' $RUNS | grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null
+    marks=
+    for id in $RUNS; do marks="${marks}RLX_RUN=$id$NEWLINE"; done
+    # shellcheck disable=SC2062 # these are files, not a pattern
+    grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null <<END
+${marks%"$NEWLINE"}
+END
 }
 
 # Two docker commands for all runs of a container, and the containers at the same time.
