@@ -19,6 +19,11 @@ class Part:
     arguments: tuple[str, ...] = ()
 
 
+def slim(script: str) -> bytes:
+    """A script that means the same without comments and indentation: half of it is for people, and need not travel."""
+    return re.sub(r"^[ \t]*(#.*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
+
+
 def run_part(transport: Transport, part: Part, timeout_s: float) -> Completed:
     """Raises HostError."""
     return transport.run(Cmd("sh", "-s", "--", *part.arguments), stdin=part.script, timeout_s=timeout_s)

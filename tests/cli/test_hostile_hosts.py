@@ -31,9 +31,9 @@ case "$1 $2" in
         answer "$4"
         ;;
     "-s ")
-        cat >{folder}/asked
-        part=$(sed -n "s/^printf '%s %s.n' \\([0-9a-f]*\\) .code.*/\\1/p" {folder}/asked | head -n 1)
-        grep -a '^set -- ' {folder}/asked | while read -r _ _ _ mark _; do
+        asked=$(cat)
+        part=$(printf '%s\\n' "$asked" | sed -n "s/^printf '%s %s.n' \\([0-9a-f]*\\) .code.*/\\1/p" | head -n 1)
+        printf '%s\\n' "$asked" | grep -a '^set -- ' | while read -r _ _ _ mark _; do
             answer "$mark"
             echo "$part 0"
             echo "$part 0" >&2

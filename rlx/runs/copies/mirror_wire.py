@@ -13,7 +13,7 @@ from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, NEEDLES
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.errors import reading_answer
-from rlx.hosts.parts import Part, run_part
+from rlx.hosts.parts import Part, run_part, slim
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -113,7 +113,7 @@ def _as_listed(places: Mapping[str, int], path: str) -> tuple[int, int, int, byt
 
 @cache
 def _script() -> bytes:
-    return (payload_folder() / NAME).read_bytes()
+    return slim((payload_folder() / NAME).read_text(encoding="utf-8"))
 
 
 def _unpacked(answer: bytes) -> bytes:
