@@ -28,7 +28,8 @@ class Column(NamedTuple):
         return Column(self.steps[:end], self.values[:end])
 
     def has_same_steps(self, other: Column) -> bool:
-        return len(self.steps) == len(other.steps) and bytes(self.steps) == bytes(other.steps)
+        same_length = len(self.steps) == len(other.steps)
+        return same_length and (self.steps is other.steps or bytes(self.steps) == bytes(other.steps))
 
     def equals(self, other: Column) -> bool:
         """To the last bit: also where both have NaN."""
@@ -36,15 +37,15 @@ class Column(NamedTuple):
 
 
 # Views, so that they are never added to.
-_NO_COLUMN = Column(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
+NO_COLUMN = Column(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
 
 
 class MetricTable(Mapping[int, Mapping[str, float]]):
     """step -> metric -> value, steps ascending; of a metric, `series` is fast and a row is not."""
 
-    def __init__(self, steps: Steps | None = None, columns: dict[str, Column] | None = None) -> None:
+    def __init__(self, steps: Steps | None = None, columns: Mapping[str, Column] | None = None) -> None:
         self.steps: Steps = array("q") if steps is None else steps
-        self.columns: dict[str, Column] = {} if columns is None else columns
+        self.columns: Mapping[str, Column] = {} if columns is None else columns
 
     def series(self, key: str) -> dict[int, float]:
         """step -> value of one metric."""
@@ -66,10 +67,11 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
                 series.append(value)
 
     def _growing(self, key: str) -> tuple[array[int], array[float]]:
-        steps, values = self.columns.get(key, _NO_COLUMN)
+        steps, values = self.columns.get(key, NO_COLUMN)
         if isinstance(steps, array) and isinstance(values, array):
             return steps, values
         grown = array("q", steps), array("d", values)
+        self.columns = self.columns if isinstance(self.columns, dict) else dict(self.columns)
         self.columns[sys.intern(key)] = Column(*grown)
         return grown
 
