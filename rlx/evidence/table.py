@@ -98,6 +98,20 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
                 both = sorted((self.series(key) | other.series(key)).items())
                 yield key, Column(array("q", (step for step, _ in both)), array("d", (value for _, value in both)))
 
+    def forms(self) -> list[tuple[str, ...]]:
+        """The names in the line of each step, in the order of the columns."""
+        groups: dict[bytes, int] = {}
+        held = dict.fromkeys(self.steps, 0)
+        names: list[tuple[str, int]] = []
+        for key, column in self.columns.items():
+            steps = bytes(column.steps)
+            if steps not in groups:
+                groups[steps] = 1 << len(groups)
+                held |= {step: held[step] | groups[steps] for step in column.steps}
+            names.append((key, groups[steps]))
+        kinds = {kind: tuple(key for key, group in names if group & kind) for kind in set(held.values())}
+        return [kinds[kind] for kind in held.values()]
+
     def __iter__(self) -> Iterator[int]:
         return iter(self.steps)
 
