@@ -107,7 +107,10 @@ def _after_more(folder: Path, arms: Sequence[str], log: Path, step: int) -> Cost
 def _rlx(folder: Path, *words: str) -> Cost:
     """Raises CalledProcessError with what it said where it fails."""
     places = {"RLX_HOME": folder / "home", "RLX_ROOT": folder / "root", "RLX_CONFIG": folder / "config"}
-    environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY), **{name: str(path) for name, path in places.items()}}
+    # Compiled as an installed rlx is.
+    places |= {"PYTHONPYCACHEPREFIX": folder / "compiled", "PYTHONPATH": _REPOSITORY}
+    environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command, began = [sys.executable, "-m", "rlx", *words], time.monotonic()
     with (folder / "said").open("w+") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=environment, cwd=folder)
