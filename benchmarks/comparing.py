@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-_REPOSITORY = Path(__file__).parent.parent
-sys.path.insert(0, str(_REPOSITORY))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.long_runs import ITEMS, write_console, write_run
 from benchmarks.rows import HEAD, Row, memory
 
+_REPOSITORY = Path(__file__).parent.parent
 _MB = 10**6
 _OUTCOMES = (0, 11, 14)
 """Exit codes of a comparison that was printed."""

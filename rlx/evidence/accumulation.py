@@ -88,9 +88,7 @@ def _stays_while_sigma_falls(
         )
 
 
-def _larger(
-    values: Mapping[int, float], weak: Sequence[int], strong: Sequence[int], clean: Sequence[int]
-) -> float:
+def _larger(values: Mapping[int, float], weak: Sequence[int], strong: Sequence[int], clean: Sequence[int]) -> float:
     """The p-value of weak against strong or clean, whichever is larger."""
     return max(p_larger([values[step] for step in weak], [values[step] for step in each]) for each in (strong, clean))
 

@@ -11,8 +11,9 @@ from typing import Protocol, TypeVar
 
 from rlx.errors import RlxError
 from rlx.evidence.console import ConsoleParser
+from rlx.evidence.digest import digest_of
 from rlx.evidence.files import read_answers, read_events, read_metrics
-from rlx.evidence.kept import Shelf, digest_of, keep, kept
+from rlx.evidence.kept import Shelf, keep, kept
 from rlx.evidence.saved import States, parse_file
 from rlx.evidence.table import MetricTable
 from rlx.evidence.timeline import Timeline, contradictions
@@ -98,8 +99,8 @@ def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
         parser = _parse(folder / "log", number, states, finished=finished)
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    metrics, events = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished), read_events(folder / "events")
-    return _merge(number, parser, metrics, events, read_answers(folder / "validation"))
+    metrics = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished)
+    return _merge(number, parser, metrics, read_events(folder / "events"), read_answers(folder / "validation"))
 
 
 def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rlx.evidence.kept import digest_of_files
+from rlx.evidence.digest import digest_of_files
 from rlx.evidence.printed_config import read_printed_config
 from rlx.runs.parsed import ParsedFiles
 

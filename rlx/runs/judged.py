@@ -147,7 +147,7 @@ def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
 def _verdict(
     plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: Evidence | None = None
 ) -> Verdict:
-    """Of evidence that was kept, the verdict is kept, too: the same evidence held against the same plan is judged once."""
+    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
     if not evidence.digest or (control is not None and not control.digest):
         return _judged(plan, evidence, state, control)
     promised, added = (plan.has_recipe, plan.arm, plan.expectations), (evidence.missing, evidence.conflicts)
