@@ -23,8 +23,8 @@ _BODIES = 200
 _STAMP = "20261120-120000"
 
 
-def write_run(root: Path, arm: str, number: int, steps: int) -> Path:
-    """A run that is over, the control where `number` is 0; returns its console log."""
+def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True) -> Path:
+    """A run, the control where `number` is 0; returns its console log. `ended`: it recorded its end."""
     plan = _plan(arm, number, steps, str(root))
     ref = RunRef(f"{plan.run_name}-{_STAMP}-abcd", f"{_STAMP}-abcdef", "many", arm, 1, LOCAL, str(root), time.time())
     attempt = ref.run_dir / "attempts" / "1"
@@ -36,7 +36,8 @@ def write_run(root: Path, arm: str, number: int, steps: int) -> Path:
     if plan.expectations.noise:
         _write_events(attempt / "events", plan.expectations.noise, steps)
     (attempt / "state" / "started").touch()
-    (attempt / "state" / "exit").write_text(f"0 leader {time.time():.0f} 100\n")
+    if ended:
+        (attempt / "state" / "exit").write_text(f"0 leader {time.time():.0f} 100\n")
     return attempt / "log"
 
 

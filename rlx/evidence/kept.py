@@ -83,9 +83,9 @@ def _unpacked(view: memoryview, digest: str, again: Again) -> Evidence | None:
     if document["of"] != digest:
         return None
     body, plain, progress = Body(view[end:], document["parts"]), document["evidence"], document["evidence"]["progress"]
-    columns, (noise, count) = Columns(document["columns"], body, again), document["noise"]
+    steps, (noise, count) = body.part(document["steps"]).cast("q"), document["noise"]
     return Evidence(
-        metrics=MetricTable(body.part(document["steps"]).cast("q"), columns),
+        metrics=MetricTable(steps, Columns(document["columns"], steps[-1] if steps else 0, body, again)),
         noise=Events(noise, count, body, again),
         totals=Totals(*plain["totals"]),
         progress=Progress(*progress) if progress else None,

@@ -57,8 +57,9 @@ class Body:
 class Columns(Mapping[str, Column]):
     """The columns by name, each read when somebody asks for it."""
 
-    def __init__(self, places: Mapping[str, Sequence[int]], body: Body, again: Again) -> None:
-        self._places, self._body, self._again = places, body, again
+    def __init__(self, places: Mapping[str, Sequence[int]], last: int, body: Body, again: Again) -> None:
+        """`last`: the last step of the table, which may have grown when it is read again."""
+        self._places, self._last, self._body, self._again = places, last, body, again
         self._known: dict[str, Column] = {}
 
     def __getitem__(self, key: str) -> Column:
@@ -72,7 +73,8 @@ class Columns(Mapping[str, Column]):
             return Column(self._body.part(steps).cast("q"), self._body.part(values).cast("d"))
         except ValueError:
             fresh = self._again().metrics
-            return fresh.columns.get(key, NO_COLUMN) if isinstance(fresh, MetricTable) else NO_COLUMN
+            found = fresh.columns.get(key, NO_COLUMN) if isinstance(fresh, MetricTable) else NO_COLUMN
+            return found.until(self._last)
 
     def __contains__(self, key: object) -> bool:
         return key in self._places

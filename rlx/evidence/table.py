@@ -40,12 +40,38 @@ class Column(NamedTuple):
 NO_COLUMN = Column(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
 
 
+class _Rows:
+    """Steps that all have the same metrics."""
+
+    def __init__(self, names: tuple[str, ...] = ()) -> None:
+        self.names = names
+        self.steps, self.values = array("q"), array("d")
+
+    def fit(self, step: int, values: Mapping[str, float]) -> bool:
+        return bool(self.steps) and self.steps[-1] < step and tuple(values) == self.names
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        self.steps.append(step)
+        self.values.extend(values.values())
+
+
 class MetricTable(Mapping[int, Mapping[str, float]]):
     """step -> metric -> value, steps ascending; of a metric, `series` is fast and a row is not."""
 
     def __init__(self, steps: Steps | None = None, columns: Mapping[str, Column] | None = None) -> None:
-        self.steps: Steps = array("q") if steps is None else steps
-        self.columns: Mapping[str, Column] = {} if columns is None else columns
+        self._steps: Steps = array("q") if steps is None else steps
+        self._columns: Mapping[str, Column] = {} if columns is None else columns
+        self._rows_to_come = _Rows()
+
+    @property
+    def steps(self) -> Steps:
+        self._take_rows()
+        return self._steps
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        self._take_rows()
+        return self._columns
 
     def series(self, key: str) -> dict[int, float]:
         """step -> value of one metric."""
@@ -54,25 +80,40 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
         """Add to the last step, or as a later one."""
-        if not self.steps or self.steps[-1] < step:
-            steps = self.steps if isinstance(self.steps, array) else array("q", self.steps)
-            steps.append(step)
-            self.steps = steps
-        for key, value in values.items():
+        if self._rows_to_come.fit(step, values):
+            self._rows_to_come.add(step, values)
+        elif not self.steps or self.steps[-1] < step:
+            self._rows_to_come = _Rows(tuple(values))
+            self._rows_to_come.add(step, values)
+        else:
+            for key, value in values.items():
+                known, series = self._growing(key)
+                if known and known[-1] == step:
+                    series[-1] = value
+                else:
+                    known.append(step)
+                    series.append(value)
+
+    def _take_rows(self) -> None:
+        """Rows of the same metrics come one after the other: taken together they cost a tenth."""
+        rows = self._rows_to_come
+        if not rows.steps:
+            return
+        self._rows_to_come = _Rows()
+        self._steps = self._steps if isinstance(self._steps, array) else array("q", self._steps)
+        self._steps.extend(rows.steps)
+        for place, key in enumerate(rows.names):
             known, series = self._growing(key)
-            if known and known[-1] == step:
-                series[-1] = value
-            else:
-                known.append(step)
-                series.append(value)
+            known.extend(rows.steps)
+            series.extend(rows.values[place :: len(rows.names)])
 
     def _growing(self, key: str) -> tuple[array[int], array[float]]:
         steps, values = self.columns.get(key, NO_COLUMN)
         if isinstance(steps, array) and isinstance(values, array):
             return steps, values
         grown = array("q", steps), array("d", values)
-        self.columns = self.columns if isinstance(self.columns, dict) else dict(self.columns)
-        self.columns[sys.intern(key)] = Column(*grown)
+        self._columns = self._columns if isinstance(self._columns, dict) else dict(self._columns)
+        self._columns[sys.intern(key)] = Column(*grown)
         return grown
 
     def until(self, step: int) -> MetricTable:
