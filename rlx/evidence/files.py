@@ -58,10 +58,10 @@ class MetricsParser:
             self.timeline.add(step, {key: float(value) for key, value in _numbers(data)})
 
 
-def read_metrics(path: Path, attempt: int = 1, states: States | None = None) -> Timeline:
+def read_metrics(path: Path, attempt: int = 1, states: States | None = None, *, grows: bool = True) -> Timeline:
     """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
     try:
-        parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states)
+        parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states, grows=grows)
     except OSError:
         parser = MetricsParser(path.name, attempt)
     parser.finish()

@@ -15,6 +15,7 @@ from rlx.runs.adopted.room import run_dirs, take_in
 from rlx.runs.adopted.source import Source, read_source, write_source
 from rlx.runs.diagnosed import explains_an_end
 from rlx.runs.index import Index
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.run import RunRef
 
 
@@ -47,7 +48,7 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
     paths, remarks = [Path(log).absolute() for log in logs], list[str]()
 
     def copy(folder: Path) -> None:
-        parts = _copies(paths, folder / "attempts")
+        parts = _copies(paths, folder / "attempts", ParsedFiles(index.home))
         _refuse_twice(index, plan.run_name, parts)
         remarks.extend(_arrange(parts))
         write_source(folder, Source(LOCAL, *_columns(parts)))
@@ -56,12 +57,12 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
     return Imported(take_in(index, plan, LOCAL, copy), tuple(remarks))
 
 
-def _copies(paths: Sequence[Path], attempts: Path) -> list[_Part]:
+def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[_Part]:
     parts: list[_Part] = []
     for number, path in enumerate(paths, start=1):
         folder = attempts / f"given-{number}"
         digest = copy_log(path, folder)
-        evidence, remarks = look_at(path, folder)
+        evidence, remarks = look_at(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
         if not (_says_something(evidence) or explains_an_end(folder / "log")):
             raise _says_nothing(path)

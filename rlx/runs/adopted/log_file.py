@@ -15,6 +15,7 @@ from typing import BinaryIO
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
 from rlx.runs.duration import duration
+from rlx.runs.parsed import ParsedFiles
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -87,9 +88,9 @@ def _holds_metrics(head: bytes) -> bool:
     return isinstance(first, dict) and {"step", "data"} <= first.keys()
 
 
-def look_at(path: Path, folder: Path) -> tuple[Evidence, list[str]]:
+def look_at(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
     """What the copy in `folder` shows, and what a person should know of it. Raises RlxError if `path` is no text."""
-    evidence = read_evidence([folder])
+    evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
     if shows_nothing:
         refuse_no_text(path, folder / "log")
