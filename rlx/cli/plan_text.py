@@ -69,8 +69,11 @@ def _environment(plan: LaunchPlan) -> Iterator[str]:
 def _expectations(expected: Expectations) -> Iterator[str]:
     total = expected.total_steps
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
-    yield _validations(expected)
-    yield f"{_items(expected)}; metric {expected.metric}"
+    if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
+        yield _validations(expected)
+        yield f"{_items(expected)}; metric {expected.metric}"
+    else:
+        yield f"no validation; metric {expected.metric}"
     yield from _noise(expected.noise)
     if not expected.reports_probability_gap:
         yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"

@@ -57,7 +57,7 @@ def _table(rows: Sequence[Overview]) -> Any:
             progress_cell(row),
             f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
             duration(row.seconds_left) if row.seconds_left is not None else "–",
-            f"{row.validation[1]:.4f} @{row.validation[0]}" if row.validation else "–",
+            _value_cell(row),
             Text(row.verdict.noise),
             Text(verdict, style=_VERDICT_STYLE[verdict]),
         )
@@ -69,6 +69,17 @@ def progress_cell(row: Overview) -> str:
     if row.observation.queued_behind and not row.steps_done:
         return f"behind {row.observation.queued_behind}"
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
+
+
+def _value_cell(row: Overview) -> str:
+    """The metric at its last step; of a run that never validates, a value of its training."""
+    from rlx.evidence.metrics import VALIDATION_PREFIXES
+
+    if row.validation is None:
+        return "–"
+    step, value = row.validation
+    validated = not row.metric or row.metric.startswith(VALIDATION_PREFIXES)
+    return f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
 
 
 def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:

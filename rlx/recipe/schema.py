@@ -154,7 +154,7 @@ class Kl(Section):
 
 
 class Algorithm(Section):
-    kind: Literal["grpo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
+    kind: Literal["grpo", "dapo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
     kl: Kl | None = Field(None, description="null: no KL term and no reference model")
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.keys import KeyTable
 from rlx.backends.verl.noise import payload_settings
 from rlx.backends.verl.overrides import Rendering, chosen, cpu
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.backends.verl.script import Quoted, Script, program, render
+from rlx.backends.verl.script import Script, program, render
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, Expectations, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder

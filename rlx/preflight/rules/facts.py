@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rlx.backends import is_known, load_backend
-from rlx.backends.effective import EffectiveSettings
+from rlx.backends import load_backend
 from rlx.errors import UsageError
 from rlx.preflight.architecture_config import architecture_from_text, known_architecture
 from rlx.preflight.architectures import Architecture, architecture_of
 from rlx.preflight.memory import Estimate, estimate_of
 
 if TYPE_CHECKING:
+    from rlx.backends.effective import EffectiveSettings
     from rlx.plan import FoundTree
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
@@ -37,10 +37,7 @@ class Facts:
     @classmethod
     def of(cls, resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
         """Raises UsageError where nobody knows what the back-end's settings are."""
-        kind, version = resolved.recipe.backend.kind, resolved.recipe.backend.version
-        if is_known(kind):
-            return cls(resolved, load_backend(kind).settings(resolved, found), found)
-        return cls(resolved, EffectiveSettings(version, {}, {}, {}), found)
+        return cls(resolved, load_backend(resolved.recipe.backend.kind).settings(resolved, found), found)
 
     @property
     def recipe(self) -> Recipe:

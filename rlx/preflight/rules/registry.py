@@ -31,7 +31,9 @@ _MODULES = (
     "lora",
     "nla",
     "mindspeed_rl",
+    "mindspeed_rl_settings",
     "mindspeed_rl_reward",
+    "mindspeed_rl_limits",
     "memory",
 )
 
