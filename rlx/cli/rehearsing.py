@@ -1,0 +1,227 @@
+"""Carries out a rehearsal: its model and data are made, its plan is launched like any other, and its evidence read."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.cli.output import narrate
+from rlx.errors import RlxError
+from rlx.plan import LaunchPlan, PlannedFile, Severity
+
+if TYPE_CHECKING:
+    from rlx.evidence.rehearsed import Rehearsed
+    from rlx.preflight.rehearsal import Rehearsal
+    from rlx.preflight.rehearsal.model import TinyModel
+    from rlx.recipe import ResolvedRecipe
+    from rlx.runs import Index, RunRef
+
+VERL = "0.9.1"
+_PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
+_FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
+_GRACE_S = 5.0
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`folder` is where the run still lies; None: it passed, and was removed. `seconds`: from its launch to its end."""
+
+    rehearsal: Rehearsal
+    result: Rehearsed
+    seconds: float
+    folder: Path | None
+
+    def answer(self) -> dict[str, Any]:
+        """For --json."""
+        made = self.rehearsal
+        return {
+            "recipe": made.resolved.recipe.name,
+            "arm": made.resolved.arm,
+            "passed": self.result.passed,
+            "seconds": round(self.seconds, 1),
+            "factor": made.factor,
+            "model": {"type": made.model.model_type, "config": made.model.config},
+            "changes": made.changes,
+            "checks": self.result.checks,
+            "not_rehearsed": made.untold,
+            "findings": self.result.findings,
+            "folder": str(self.folder) if self.folder else None,
+        }
+
+
+def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool) -> Done:
+    """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
+    _refuse_invalid(resolved)
+    _require_verl()
+    folder = _new_folder()
+    try:
+        done = _run(resolved, folder, limit_s)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if done.result.passed and not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+        return replace(done, folder=None)
+    return done
+
+
+def _refuse_invalid(resolved: ResolvedRecipe) -> None:
+    from rlx.cli.planning import finding_text, refusal_code
+    from rlx.preflight.rules import check
+
+    errors = [finding for finding in check(resolved) if finding.severity is Severity.ERROR]
+    if errors:
+        text = "\n".join(finding_text(finding) for finding in errors)
+        raise RlxError(text, "correct it first, or waive it: rlx validate", refusal_code(errors))
+
+
+def _require_verl() -> None:
+    """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs."""
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    try:
+        version = importlib.metadata.version("verl")
+    except importlib.metadata.PackageNotFoundError:
+        missing.append("verl")
+        version = VERL
+    if missing:
+        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", _FIX)
+    if version != VERL:
+        raise RlxError(f"a rehearsal needs verl {VERL}, and {sys.executable} has {version}", _FIX)
+
+
+def _new_folder() -> Path:
+    from rlx.cli.home import rlx_home
+
+    parent = rlx_home() / "rehearsals"
+    folder = parent / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder.mkdir(parents=True, mode=0o700)
+    return folder
+
+
+def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float) -> Done:
+    from rlx.runs import Index, launch
+
+    rehearsal = _prepared(resolved, folder)
+    plan = _plan(rehearsal, folder)
+    secrets = {name: os.environ[name] for name in plan.secret_names}
+    begin = time.monotonic()
+    (ref,) = launch([plan], secrets, folder / "home").runs
+    index = Index(folder / "home")
+    with _stopped_at_the_end(ref):
+        _await_end(index, ref, begin + limit_s)
+        seconds = time.monotonic() - begin
+    return Done(rehearsal, _judged(index, ref), seconds, folder)
+
+
+def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
+    """The rehearsal with its rows written and its model made."""
+    from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
+
+    model = tiny_model_of(resolved)
+    places = Places(str(_model_folder(model)), str(folder / "data"))
+    secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
+    rehearsal = rehearsal_of(resolved, places, secrets)
+    (folder / "data").mkdir()
+    write(rehearsal.rows["train"], Path(places.train))
+    write(rehearsal.rows["val"], Path(places.val))
+    return rehearsal
+
+
+def _model_folder(model: TinyModel) -> Path:
+    """The model, from the cache if it was made before by the same program."""
+    from rlx.cli.home import rlx_home
+    from rlx.resources import payload_folder
+
+    order = json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
+    programs = [payload_folder() / name for name in ("tiny_model.py", "tiny_addition.py")]
+    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in programs)]
+    folder = rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    if not folder.exists():
+        narrate(f"making a {model.shown} (once, seconds)")
+        beside = folder.with_name(f".{folder.name}-{os.getpid()}")
+        command = [sys.executable, str(programs[0]), str(beside), order]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            shutil.rmtree(beside, ignore_errors=True)
+            said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
+            raise RlxError(f"the tiny model could not be made: {said[-1]}", _FIX)
+        _keep(beside, folder)
+    return folder
+
+
+def _keep(beside: Path, folder: Path) -> None:
+    try:
+        beside.rename(folder)
+    except OSError:  # Another rehearsal was faster; what it made is the same.
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
+    from rlx.backends import load_backend
+    from rlx.hosts import local_site
+
+    # Leases of its own: a rehearsal waits for nobody, and nobody for it.
+    caches = {"HF_DATASETS_CACHE": str(folder / "datasets")}
+    site = replace(local_site(), root=str(folder), leases=str(folder / "leases"), container=None, env=caches)
+    plan = load_backend("verl").plan(rehearsal.resolved, site)
+    files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
+    return replace(plan, files=(*plan.files, *files))
+
+
+@contextmanager
+def _stopped_at_the_end(ref: RunRef) -> Iterator[None]:
+    """Nothing of the run is left, whatever happens; of one that has ended there is nothing to stop."""
+    from rlx.runs import stop
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        narrate("\nstopping the rehearsal")
+        raise
+    finally:
+        stop(ref, _GRACE_S)
+
+
+def _await_end(index: Index, ref: RunRef, deadline: float) -> None:
+    """Tells each step, and what it waits for before the first one."""
+    from rlx.runs import observe
+    from rlx.runs.overview import overview
+
+    told = ""
+    while time.monotonic() < deadline:
+        (row,) = overview(index, [ref])
+        now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else "verl and Ray start"
+        if now != told:
+            narrate(f"{time.strftime('%H:%M:%S')}  {now}")
+            told = now
+        if observe(index, [ref])[ref.run_id].state.is_terminal:
+            return
+        time.sleep(_POLL_SECONDS)
+    narrate("rlx: the time is up")
+
+
+def _judged(index: Index, ref: RunRef) -> Rehearsed:
+    from rlx.evidence.rehearsed import rehearsed
+    from rlx.evidence.rewards import read_reward_calls
+    from rlx.runs import RunPaths
+    from rlx.runs.diagnosed import diagnose_runs
+    from rlx.runs.judged import judge_runs
+
+    (run,) = judge_runs(index, [ref])
+    (diagnosed,) = diagnose_runs(index, [ref])
+    rewards = read_reward_calls(RunPaths(ref.run_dir).latest)
+    expected = run.plan.expectations
+    return rehearsed(run.evidence, expected, run.verdict, run.state, rewards, diagnosed.diagnosis.cause)
