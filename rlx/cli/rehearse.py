@@ -13,7 +13,7 @@ def rehearse(
     recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
     arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
-    timeout: Annotated[str, typer.Option(help="Give up after this long (90s, 10m).")] = "10m",
+    timeout: Annotated[str, typer.Option(help="Give up after this long (90s, 10m).")] = "15m",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the run's folder even if everything passed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
@@ -23,14 +23,17 @@ def rehearse(
     same class, and a smaller batch. Says what was changed, what passed, and what a CPU cannot tell. Exit 5 if it fails.
     """
     from rlx.cli.logs import parse_age
-    from rlx.cli.output import print_json, print_text
+    from rlx.cli.output import narrate, print_json, print_text
     from rlx.cli.rehearse_text import text_lines
     from rlx.cli.rehearsing import rehearsed_run
     from rlx.recipe import load_recipe
 
     limit_s = parse_age(timeout)
     file = load_recipe(recipe, sets or ())
-    resolved = file.resolve(arm or file.control or file.arms[0])
+    chosen = arm or file.control or file.arms[0]
+    resolved = file.resolve(chosen)
+    if others := [name for name in file.arms if name != chosen]:
+        narrate(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
     done = rehearsed_run(resolved, limit_s, keep)
     if as_json:
         print_json(done.answer())

@@ -118,11 +118,11 @@ def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float) -> Done:
     plan = _plan(rehearsal, folder)
     secrets = {name: os.environ[name] for name in plan.secret_names}
     begin = time.monotonic()
-    (ref,) = launch([plan], secrets, folder / "home").runs
-    index = Index(folder / "home")
-    with _stopped_at_the_end(ref):
+    with _stopped_at_the_end(folder):
+        (ref,) = launch([plan], secrets, folder / "home").runs
+        index = Index(folder / "home")
         _await_end(index, ref, begin + limit_s)
-        seconds = time.monotonic() - begin
+    seconds = time.monotonic() - begin
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
@@ -182,9 +182,9 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
 
 
 @contextmanager
-def _stopped_at_the_end(ref: RunRef) -> Iterator[None]:
+def _stopped_at_the_end(folder: Path) -> Iterator[None]:
     """Nothing of the run is left, whatever happens; of one that has ended there is nothing to stop."""
-    from rlx.runs import stop
+    from rlx.runs import Index, stop
 
     try:
         yield
@@ -192,25 +192,26 @@ def _stopped_at_the_end(ref: RunRef) -> Iterator[None]:
         narrate("\nstopping the rehearsal")
         raise
     finally:
-        stop(ref, _GRACE_S)
+        # A new index lists the user's other runs on this machine, too.
+        for ref in Index(folder / "home").runs():
+            if ref.root == str(folder):
+                stop(ref, _GRACE_S)
 
 
 def _await_end(index: Index, ref: RunRef, deadline: float) -> None:
-    """Tells each step, and what it waits for before the first one."""
-    from rlx.runs import observe
+    """Returns at the deadline (monotonic), too. Tells each step."""
     from rlx.runs.overview import overview
 
     told = ""
     while time.monotonic() < deadline:
         (row,) = overview(index, [ref])
+        if row.state.is_terminal:
+            return
         now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else "verl and Ray start"
         if now != told:
             narrate(f"{time.strftime('%H:%M:%S')}  {now}")
             told = now
-        if observe(index, [ref])[ref.run_id].state.is_terminal:
-            return
         time.sleep(_POLL_SECONDS)
-    narrate("rlx: the time is up")
 
 
 def _judged(index: Index, ref: RunRef) -> Rehearsed:

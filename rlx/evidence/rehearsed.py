@@ -106,8 +106,11 @@ def _update(evidence: Evidence) -> Check:
     if not any(values.values()):
         return Check("actor update", None)
     lost = [f"{key} at step {step}" for key in _ACTOR for step in steps if not _finite(values[key].get(step))]
-    norms = ", ".join(f"{values[_ACTOR[0]].get(step, math.nan):.2g}" for step in steps)
-    return Check("actor update", not lost, f"not finite: {', '.join(lost)}" if lost else f"gradient norms {norms}")
+    if lost:
+        return Check("actor update", False, f"not finite: {', '.join(lost)}")
+    norms = [values[_ACTOR[0]][step] for step in steps]
+    remark = "" if any(norms) else ": the answers to a prompt scored alike, so there was nothing to learn"
+    return Check("actor update", True, f"gradient norms {', '.join(f'{norm:.2g}' for norm in norms)}{remark}")
 
 
 def _validation(evidence: Evidence, expected: Expectations) -> Check:
@@ -161,11 +164,7 @@ def _findings(
         message = f"the reward was not finite for {rewards.not_finite} of {rewards.count} answers"
         yield _error("RLX561", message, "return a finite number for any answer")
     if state is not RunState.FINISHED:
-        reached = [check.name for check in checks if check.passed]
-        message = f"the rehearsal ended after: {', '.join(reached) or 'nothing'} ({state})"
-        if cause:
-            message = f"{message}; {cause.id} {cause.name}: {cause.exception or cause.text}"
-        yield _error("RLX560", message, cause.fix if cause else "nothing in its log is known to rlx: read it")
+        yield _unfinished(checks, state, cause)
     elif not rewards.count:
         yield _error("RLX562", "the reward function was never called", "does verl take the reward from elsewhere?")
     for check in checks:
@@ -173,6 +172,19 @@ def _findings(
             yield _error("RLX563", f"{check.name}: {check.detail}", "read the log of the rehearsal")
     if verdict.status is VerdictStatus.INVALID:
         yield from (one for one in verdict.findings if one.severity is Severity.ERROR)
+
+
+def _unfinished(checks: Sequence[Check], state: RunState, cause: Hit | None) -> Finding:
+    reached = (
+        f"after {', '.join(check.name for check in checks if check.passed)}" if checks[0].passed else "at its start"
+    )
+    if state is RunState.STOPPED:
+        message = f"the time was up; the rehearsal was {reached}"
+        return _error("RLX564", message, "look into its log for what it waits for, or give it longer: --timeout 30m")
+    if cause is None:
+        return _error("RLX560", f"the rehearsal {state} {reached}", "nothing in its log is known to rlx: read it")
+    why = f"{cause.id} {cause.name}: {cause.exception or cause.text}"
+    return _error("RLX560", f"the rehearsal {state} {reached}: {why}", cause.fix)
 
 
 def _error(id: str, message: str, fix: str) -> Finding:

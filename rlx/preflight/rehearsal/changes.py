@@ -49,13 +49,13 @@ def data(
 
 def batches(recipe: Recipe, whole: Batch, batch: Batch, factor: int) -> Iterator[Change]:
     divided = f"divided by {factor}"
-    pieces = f"as many passes as before over a device's samples of {batch.devices} devices, as far as they divide"
+    pieces = "as many passes over a device's samples as before, as far as they divide"
     yield Change("train.batch_size", whole.batch, batch.batch, divided)
     yield Change("train.mini_batch_size", whole.mini, batch.mini, divided)
     yield Change("train.micro_batch_size", whole.micro, batch.micro, pieces)
     yield Change("rollout.log_prob_micro_batch_size", whole.log_prob, batch.log_prob, pieces)
     was = recipe.train
-    yield Change("train.steps", was.steps, STEPS, "one step without and one with what the first one taught")
+    yield Change("train.steps", was.steps, STEPS, "the second one generates with what the first one taught")
     yield Change("train.epochs", was.epochs, 1, "the steps count")
     yield Change("train.save_every", was.save_every, STEPS if was.save_every else None, "one checkpoint, at the end")
     yield Change("eval.every", recipe.eval.every, STEPS if recipe.eval.every else None, "a validation at the end")

@@ -104,6 +104,8 @@ class _Maker:
 
     def _untold(self, reward: Reward, said: Iterable[Change | Untold]) -> Iterator[Untold]:
         yield from topics.untold(self.resolved.recipe)
+        if Facts.of(self.resolved).architecture is None:
+            yield Untold(f"the architecture of {self.resolved.recipe.model.path}", "not known here: name model.arch")
         yield from fork_keys_untold(self.resolved)
         yield from reward.untold
         yield from (one for one in said if isinstance(one, Untold))

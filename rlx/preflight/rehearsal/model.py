@@ -17,6 +17,8 @@ _LEAST_WIDTH = 64
 _EXPERTS = 8
 # A byte is a token, so prompts are longer than those of the real tokenizer.
 _POSITIONS = 8192
+# Five times the usual one: at 0.02 so small a model takes all tokens for equally likely, whatever its weights are.
+_SPREAD = 0.1
 _CHATS = {"llama": "llama", "deepseek_v2": "deepseek", "deepseek_v3": "deepseek"}
 
 
@@ -55,6 +57,7 @@ def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:
         "num_key_value_heads": kv_heads,
         "max_position_embeddings": _POSITIONS,
         "tie_word_embeddings": shape.tied,
+        "initializer_range": _SPREAD,
     }
     if shape.latent:
         config |= _latent(shape.latent, head_dim)
