@@ -130,36 +130,48 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
     from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
 
-    model = tiny_model_of(resolved)
-    places = Places(str(_model_folder(model)), str(folder / "data"))
+    model = _order(tiny_model_of(resolved))
+    places = Places(str(_cached(model)), str(folder / "data"))
     secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
     rehearsal = rehearsal_of(resolved, places, secrets)
     (folder / "data").mkdir()
     write(rehearsal.rows["train"], Path(places.train))
     write(rehearsal.rows["val"], Path(places.val))
+    if not _cached(model).exists():
+        narrate(f"making a {rehearsal.model.shown} (once, seconds)")
+        _make(model, _cached(model))
     return rehearsal
 
 
-def _model_folder(model: TinyModel) -> Path:
-    """The model, from the cache if it was made before by the same program."""
+def _order(model: TinyModel) -> str:
+    return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
+
+
+def _cached(order: str) -> Path:
+    """Where the model lies that was made of this order by these programs."""
     from rlx.cli.home import rlx_home
+
+    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in _programs())]
+    return rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _programs() -> tuple[Path, Path]:
+    """What makes a tiny model, and what that imports."""
     from rlx.resources import payload_folder
 
-    order = json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
-    programs = [payload_folder() / name for name in ("tiny_model.py", "tiny_addition.py")]
-    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in programs)]
-    folder = rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-    if not folder.exists():
-        narrate(f"making a {model.shown} (once, seconds)")
-        beside = folder.with_name(f".{folder.name}-{os.getpid()}")
-        command = [sys.executable, str(programs[0]), str(beside), order]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-        if made.returncode:
-            shutil.rmtree(beside, ignore_errors=True)
-            said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
-            raise RlxError(f"the tiny model could not be made: {said[-1]}", _FIX)
-        _keep(beside, folder)
-    return folder
+    return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"
+
+
+def _make(order: str, folder: Path) -> None:
+    beside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    made = subprocess.run(
+        [sys.executable, str(_programs()[0]), str(beside), order], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        shutil.rmtree(beside, ignore_errors=True)
+        said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
+        raise RlxError(f"the tiny model could not be made: {said[-1]}", _FIX)
+    _keep(beside, folder)
 
 
 def _keep(beside: Path, folder: Path) -> None:
