@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli import tiny_models
 from rlx.cli.output import narrate
 from rlx.errors import RlxError
 from rlx.plan import LaunchPlan, PlannedFile, Severity
@@ -24,13 +22,10 @@ from rlx.plan import LaunchPlan, PlannedFile, Severity
 if TYPE_CHECKING:
     from rlx.evidence.rehearsed import Rehearsed
     from rlx.preflight.rehearsal import Rehearsal
-    from rlx.preflight.rehearsal.model import TinyModel
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
-VERL = "0.9.1"
 _PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
-_FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
 _GRACE_S = 5.0
 _POLL_SECONDS = 1.0
 
@@ -95,11 +90,13 @@ def _require_verl() -> None:
         version = importlib.metadata.version("verl")
     except importlib.metadata.PackageNotFoundError:
         missing.append("verl")
-        version = VERL
+        version = tiny_models.VERL
     if missing:
-        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", _FIX)
-    if version != VERL:
-        raise RlxError(f"a rehearsal needs verl {VERL}, and {sys.executable} has {version}", _FIX)
+        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", tiny_models.FIX)
+    if version != tiny_models.VERL:
+        raise RlxError(
+            f"a rehearsal needs verl {tiny_models.VERL}, and {sys.executable} has {version}", tiny_models.FIX
+        )
 
 
 def _new_folder() -> Path:
@@ -130,64 +127,27 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
     from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
 
-    model = _order(tiny_model_of(resolved))
-    places = Places(str(_cached(model)), str(folder / "data"))
+    order = tiny_models.order(tiny_model_of(resolved))
+    places = Places(str(tiny_models.folder_of(order)), str(folder / "data"))
     secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
     rehearsal = rehearsal_of(resolved, places, secrets)
     (folder / "data").mkdir()
     write(rehearsal.rows["train"], Path(places.train))
     write(rehearsal.rows["val"], Path(places.val))
-    if not _cached(model).exists():
+    if not Path(places.model).exists():
         narrate(f"making a {rehearsal.model.shown} (once, seconds)")
-        _make(model, _cached(model))
+        tiny_models.make(order, Path(places.model))
     return rehearsal
-
-
-def _order(model: TinyModel) -> str:
-    return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
-
-
-def _cached(order: str) -> Path:
-    """Where the model lies that was made of this order by these programs."""
-    from rlx.cli.home import rlx_home
-
-    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in _programs())]
-    return rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _programs() -> tuple[Path, Path]:
-    """What makes a tiny model, and what that imports."""
-    from rlx.resources import payload_folder
-
-    return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"
-
-
-def _make(order: str, folder: Path) -> None:
-    beside = folder.with_name(f".{folder.name}-{os.getpid()}")
-    made = subprocess.run(
-        [sys.executable, str(_programs()[0]), str(beside), order], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        shutil.rmtree(beside, ignore_errors=True)
-        said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
-        raise RlxError(f"the tiny model could not be made: {said[-1]}", _FIX)
-    _keep(beside, folder)
-
-
-def _keep(beside: Path, folder: Path) -> None:
-    try:
-        beside.rename(folder)
-    except OSError:  # Another rehearsal was faster; what it made is the same.
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     from rlx.backends import load_backend
     from rlx.hosts import local_site
 
-    # Leases of its own: a rehearsal waits for nobody, and nobody for it.
-    caches = {"HF_DATASETS_CACHE": str(folder / "datasets")}
-    site = replace(local_site(), root=str(folder), leases=str(folder / "leases"), container=None, env=caches)
+    here = local_site()
+    env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
+    # Leases of its own: a rehearsal waits for nobody, and nobody for it. It needs no network, so no proxy's secrets.
+    site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
     plan = load_backend("verl").plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
     return replace(plan, files=(*plan.files, *files))
