@@ -18,7 +18,7 @@ def text_lines(done: Done) -> Iterator[str]:
     outcome = "passed" if result.passed else "FAILED"
     yield f"{recipe.name}, arm {made.resolved.arm}: the rehearsal {outcome} in {done.seconds:.0f} s"
     yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}"
-    yield "what passed"
+    yield "what it showed"
     yield from _table([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
     for finding in result.findings:
         yield f"{finding.severity} {finding.id} {finding.message}"
@@ -26,8 +26,9 @@ def text_lines(done: Done) -> Iterator[str]:
     yield "what was changed"
     rows = [(change.key, _short(change.recipe), _short(change.rehearsed), change.why) for change in made.changes]
     yield from _table([("key", "recipe", "rehearsed", "why"), *rows])
-    yield "what was not rehearsed"
-    yield from _table([(untold.what, untold.why) for untold in made.untold])
+    if made.untold:
+        yield "what was not rehearsed"
+        yield from _table([(untold.what, untold.why) for untold in made.untold])
     if done.folder:
         yield f"kept: {done.folder}"
 
