@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ def load_checked(model: Any, state: dict[str, torch.Tensor]) -> None:
 
     An unknown name would otherwise leave a random weight in the rollout, such as LoRA adapters that were not merged.
     """
-    missing, unexpected = model.load_state_dict(with_fused_experts(state), strict=False)
+    missing, unexpected = model.load_state_dict(with_fused_experts(state, model.state_dict()), strict=False)
     model.tie_weights()
     tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
     if lost := sorted({*missing} - tied):
@@ -24,15 +25,16 @@ def load_checked(model: Any, state: dict[str, torch.Tensor]) -> None:
         raise ValueError(f"the rollout has no place for {sorted(unexpected)[:3]} ({len(unexpected)} weights in all)")
 
 
-def with_fused_experts(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The weights with those of single experts stacked, as transformers 5 keeps them.
+def with_fused_experts(state: dict[str, torch.Tensor], places: Container[str]) -> dict[str, torch.Tensor]:
+    """The weights with those of single experts stacked, where the model keeps them so: `places` are its own names.
 
     `experts.gate_up_proj` is (experts, 2 × width, hidden), `experts.down_proj` (experts, hidden, width): the reverse
     of verl 0.9.1, workers/engine/fsdp/utils.py, unfuse_moe_params. Raises ValueError where an expert lacks a part.
     """
     fused, blocks = {}, dict[str, dict[tuple[str, int], torch.Tensor]]()
     for name, weight in state.items():
-        if match := _EXPERT.fullmatch(name):
+        match = _EXPERT.fullmatch(name)
+        if match and f"{match['block']}.gate_up_proj" in places:
             blocks.setdefault(match["block"], {})[match["part"], int(match["number"])] = weight
         else:
             fused[name] = weight

@@ -86,7 +86,7 @@ def test_an_expert_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
     state = {f"{block}.{number}.{part}_proj.weight": torch.zeros(2, 2) for number in (0, 1) for part in ("gate", "up")}
     state |= {f"{block}.0.down_proj.weight": torch.zeros(2, 2)}
     with pytest.raises(ValueError, match=r"lacks model\.layers\.0\.mlp\.experts\.1\.down_proj"):
-        with_fused_experts(state)
+        with_fused_experts(state, {f"{block}.gate_up_proj"})
 
 
 def test_adapters_that_were_not_merged_are_refused(tmp_path: Path) -> None:
