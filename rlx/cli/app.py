@@ -10,6 +10,7 @@ import typer
 from rlx import __version__
 from rlx.cli import (
     adopt,
+    aqn,
     attach,
     compare,
     data,
@@ -97,6 +98,7 @@ for command in _COMMANDS:
     # Python keeps the word `import` for itself.
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(hosts.hosts)
+app.add_typer(aqn.aqn)
 
 
 def run() -> None:

@@ -6,6 +6,20 @@ Source: NVlabs/QeRL trl_trainer/noise_scheduler.py (commit e8c6e797), re-run aga
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Steps `first` … `last` of one sigma."""
+
+    first: int
+    last: int
+    sigma: float
+
+    @property
+    def steps(self) -> int:
+        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,15 @@ class NoiseSchedule:
     def sigma(self, step: int) -> float:
         """Sigma at a step counted from 1; steps outside the plan carry none."""
         return self.sigmas[step - 1] if 1 <= step <= len(self.sigmas) else 0.0
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The steps in stretches of one sigma: the stages, as far as they are told apart by it."""
+        ends: list[Span] = []
+        for sigma, group in groupby(self.sigmas):
+            first = ends[-1].last + 1 if ends else 1
+            ends.append(Span(first, first + len(list(group)) - 1, sigma))
+        return tuple(ends)
 
 
 def stage_sigmas(
