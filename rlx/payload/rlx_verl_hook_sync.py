@@ -1,7 +1,7 @@
 """verl 0.7.1 to 0.9.1 with vLLM: the noise around the weight sync, told by the trainer.
 
-The order in verl, of each step s: generate, train, sync (`CheckpointEngineManager.update_weights(s)`), validate. So what
-is synced at the end of step s generates step s + 1. In the worker a sync starts from clean weights: full weights
+The order in verl, of each step s: generate, train, sync (`CheckpointEngineManager.update_weights(s)`), validate. So
+what is synced at the end of step s generates step s + 1. In the worker a sync starts from clean weights: full weights
 overwrite them (hook A), LoRA adapters or a quantised base leave them as they are (hook B).
 """
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.checks import check, rendering_of
+from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.keys import KeyTable
 from rlx.backends.verl.noise import NOISE, payload_settings
-from rlx.backends.verl.overrides import Rendering, chosen, cpu
+from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Quoted, Script, program, render
 from rlx.errors import UsageError
@@ -47,7 +47,6 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         recipe=resolved.document,
         device_kind=recipe.layout.device,
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
-        findings=check(resolved, found),
     )
 
 
@@ -68,6 +67,7 @@ def question_script(resolved: ResolvedRecipe, site: Site, question: str, argumen
 def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
+    env = {**site.env, **cpu.environment(rendering), **recipe.env}
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
@@ -76,7 +76,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         data_files=(recipe.data.train, recipe.data.val),
-        env={**site.env, **cpu.environment(rendering), **recipe.env},
+        env=env | noise.environment(rendering, env),
         path_prefix=site.path_prefix,
         setup=site.setup,
     )
@@ -102,6 +102,8 @@ def _payload_names(rendering: Rendering) -> Iterator[str]:
     yield "provenance.py"
     if recipe.aqn and recipe.aqn.provider == "payload":
         yield from _modules(NOISE)
+    if noise.is_hooked(rendering):
+        yield from _modules(noise.HOOK)
     if recipe.rollout.engine == "cpu":
         yield from _modules(cpu.PLUGIN)
 
