@@ -128,7 +128,7 @@ def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
         return None
     if not (_is_count(step) and _is_count(layers) and _is_number(sigma)):
         return None
-    replica, std = document.get("replica"), document.get("effective_std")
+    replica, std, asked = (document.get(key) for key in ("replica", "effective_std", "asked_std"))
     return NoiseEvent(
         step=step,
         sigma=float(sigma),
@@ -139,6 +139,7 @@ def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
         effective_std=float(std) if _is_number(std) else None,
         source=source,
         replica=_count(replica) or 0,
+        asked_std=float(asked) if _is_number(asked) and asked > 0 else None,
     )
 
 

@@ -21,7 +21,8 @@ class NoiseEvent:
     phase "validation" the step being validated, 0 before training; None where a log line does not say.
     `sigma`: standard deviation of the noise; 0.0 for clean weights, NaN where a log line does not say.
     `changed` of `elements` differed after rounding to the weights' dtype, by `effective_std` in the root mean square;
-    None where the source does not count. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
+    None where the source does not count. `asked_std`: what that would be without rounding, where layers have factors
+    on sigma; None: sigma. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
     `found`: what the log says of the weights just before: "clean", or "noisy" where they could not be restored; ""
     where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
     place of several, so that others like it are not in the log.
@@ -40,6 +41,7 @@ class NoiseEvent:
     found: str = ""
     per_layer: bool = False
     folded: bool = False
+    asked_std: float | None = None
 
     @property
     def is_noisy(self) -> bool:

@@ -108,6 +108,19 @@ def test_only_a_printed_sigma_may_lack_digits(source: str, status: str) -> None:
     assert verdict(replace(evidence, noise=noise), replace(EXPECTED, noise=small))[0] == status
 
 
+@pytest.mark.parametrize(("factor", "status"), [(0.1, "valid"), (None, "unverified")])
+def test_factors_of_layers_are_no_loss_by_rounding(factor: float | None, status: str) -> None:
+    """A tenth of sigma arrived: as the factors of the layers ask for, or because the rest was rounded away."""
+    evidence = healthy()
+    noise = tuple(
+        replace(event, elements=9, changed=9, effective_std=event.sigma / 10, asked_std=factor and event.sigma * factor)
+        if event.sigma
+        else event
+        for event in evidence.noise
+    )
+    assert verdict(replace(evidence, noise=noise))[0] == status
+
+
 def test_a_second_sync_of_one_step_must_fit_too() -> None:
     evidence = healthy()
     again = NoiseEvent(12, 0.05, 5)
