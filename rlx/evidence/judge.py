@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlx.evidence import accumulation, applied, fork, gap, precision, survival
+from rlx.evidence import accumulation, applied, fork, gap, grammar, precision, survival
 from rlx.evidence.applied import Application, application
 from rlx.evidence.completeness import completeness, reached
 from rlx.evidence.metrics import VALIDATION_PREFIXES, core_metric, validated_steps
@@ -51,7 +51,8 @@ def judge(
         if found.effective:  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
         seen = _cell(found)
-    charges = [*about_noise, *precision.charges(evidence.settings), *completeness(evidence, expectations, state)]
+    about_values = (*precision.charges(evidence.settings), *grammar.charges(evidence))
+    charges = [*about_noise, *about_values, *completeness(evidence, expectations, state)]
     charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is VerdictStatus.VALID:

@@ -61,7 +61,8 @@ def prefill(facts: Facts) -> Iterator[Flaw]:
 def model_context(facts: Facts) -> Iterator[Flaw]:
     shape, limit = facts.architecture, facts.count(LENGTH)
     most = shape.max_positions if shape else None
-    if not most:
+    # rlx's own rollout goes on behind the last position, as transformers does.
+    if not most or facts.setting(f"{ROLLOUT}.name") == "cpu":
         return
     if limit and limit > most and facts.release >= (0, 7):
         message = f"{facts.named(LENGTH)} is more than the {most} positions of the model"

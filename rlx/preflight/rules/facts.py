@@ -83,20 +83,34 @@ class Facts:
         """The NLA fork's own entry point, which never calls verl's validate_config."""
         return "nla" in (self.recipe.backend.entrypoint or "")
 
-    @cached_property
+    @property
     def architecture(self) -> Architecture | None:
         """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
+        return self._shape[0]
+
+    @property
+    def architecture_problem(self) -> str:
+        """Why the config.json that was found does not count; "" if it does, or there is none."""
+        return self._shape[1]
+
+    @cached_property
+    def _shape(self) -> tuple[Architecture | None, str]:
         try:
             if self.found and self.found.model:
-                return architecture_from_text(self.found.model, f"config.json on {self.found.where}")
-            return known_architecture(self.recipe)
-        except UsageError:
-            return architecture_of(self.recipe)
+                return architecture_from_text(self.found.model, f"config.json on {self.found.where}"), ""
+            return known_architecture(self.recipe), ""
+        except UsageError as problem:
+            return architecture_of(self.recipe), problem.message
 
     @cached_property
     def memory(self) -> Estimate | None:
-        """None where the model or the memory of a device is not known."""
-        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
+        """None where the model or the memory of a device is not known, or overrides split otherwise than `layout`."""
+        layout = self.recipe.layout
+        sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
+        as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
+        if self.architecture is None or (is_known(self.recipe.backend.kind) and not as_written):
+            return None
+        return estimate_of(self.recipe, self.settings, self.architecture)
 
     @cached_property
     def devices(self) -> int | None:

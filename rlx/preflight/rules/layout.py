@@ -51,7 +51,8 @@ def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
     stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
     tp = facts.count(ROLLOUT_TP)
     size = product(tp, replicas, stages)
-    if facts.devices and tp and size and facts.devices % size:
+    has_its_own = facts.setting("trainer.v1.trainer_mode") == "separate_async"
+    if facts.devices and tp and size and facts.devices % size and not has_its_own:
         made_of = f" × {replicas * stages}" if replicas * stages > 1 else ""
         message = f"{facts.named(ROLLOUT_TP)}{made_of} does not divide the {facts.devices} devices"
         fits = [tp for tp in divisors(facts.devices) if facts.devices % (tp * replicas * stages) == 0]

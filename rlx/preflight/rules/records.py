@@ -44,7 +44,7 @@ def online_logger(facts: Facts) -> Iterator[Flaw]:
     source="verl/utils/tracking.py:53",
 )
 def no_logger(facts: Facts) -> Iterator[Flaw]:
-    if LOGGER in facts.settings.written and not facts.setting(LOGGER):
+    if LOGGER in facts.settings.written and not isinstance(facts.setting(LOGGER), str | list | tuple):
         yield error(f"{facts.named(LOGGER)}: verl wants a list", f"remove {facts.source(LOGGER)}")
 
 

@@ -55,7 +55,8 @@ def reward_function(facts: Facts) -> Iterator[Flaw]:
 def reward_signature(facts: Facts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
-    if function is None:
+    # What a decorator makes of the signature nobody can read here.
+    if function is None or function.decorator_list:
         return
     arguments, passed = function.args, [*_PASSED, *_kwargs(facts)]
     named = [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
@@ -78,7 +79,11 @@ def reward_signature(facts: Facts) -> Iterator[Flaw]:
 def reward_returns(facts: Facts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
-    if function and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
+    if (
+        function
+        and not function.decorator_list
+        and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function))
+    ):
         yield warning(
             f"reward.function {function.name} has no return with a value", "return the score", "reward.function"
         )

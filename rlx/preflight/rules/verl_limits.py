@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
+from rlx.preflight.rules.batch import BYPASS
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 from rlx.preflight.rules.words import near, one_of
@@ -44,9 +45,10 @@ def pools(facts: Facts) -> Iterator[Flaw]:
     source="templates/verl.sh.j2: RAY_ADDRESS=local",
 )
 def nodes(facts: Facts) -> Iterator[Flaw]:
-    count = facts.recipe.layout.nodes
+    count = facts.count("trainer.nnodes") or 1
     if count > 1:
-        yield error(f"layout.nodes {count}: a run's own Ray covers one node", "use one node", "layout.nodes")
+        message = f"{facts.named('trainer.nnodes')}: a run's own Ray covers one node"
+        yield error(message, "use one node", facts.source("trainer.nnodes"))
 
 
 @rule(
@@ -90,15 +92,14 @@ def megatron_precision(facts: Facts) -> Iterator[Flaw]:
     "_validate_router_replay_config",
 )
 def router_replay(facts: Facts) -> Iterator[Flaw]:
-    bypass = "algorithm.rollout_correction.bypass_mode"
     for section in ("", ".megatron", ".fsdp_config"):
         key = f"{ACTOR}{section}.router_replay.mode"
         mode = facts.setting(key)
         if mode is not None and mode not in ("disabled", "R2", "R3"):
             yield error(f"{facts.named(key)}: verl has no such mode", "disabled, R2 or R3", facts.source(key))
-        elif mode == "R2" and facts.is_true(bypass) and facts.release >= (0, 9):
-            message = f"{facts.named(key)} records routes in a pass that {facts.named(bypass)} leaves out"
-            yield error(message, f"{bypass}: false, or R3", facts.source(key))
+        elif mode == "R2" and facts.is_true(BYPASS) and facts.release >= (0, 9):
+            message = f"{facts.named(key)} records routes in a pass that {facts.named(BYPASS)} leaves out"
+            yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
 
 
 @rule(
@@ -119,13 +120,27 @@ def cpu_rollout(facts: Facts) -> Iterator[Flaw]:
     title="rlx brings no noise for this rollout engine",
     why="the arm would train without noise",
     fix="`aqn.provider: builtin` with a fork that has it",
-    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout only",
+    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout, and hooked into verl's for vLLM (rlx_verl_hook.py)",
 )
 def noise_provider(facts: Facts) -> Iterator[Flaw]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
-    if aqn and aqn.provider == "payload" and engine != "cpu":
+    if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
         message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
         yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
+
+
+@rule(
+    "RLX642",
+    title="the rollout splits weights that are to take noise",
+    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
+    fix="`rollout.tp: 1`, or norms only",
+    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
+)
+def split_weights(facts: Facts) -> Iterator[Flaw]:
+    aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
+    if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
+        message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
+        yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
 @rule(
