@@ -20,5 +20,10 @@ def templates_folder() -> Path:
     return _shared_folder("templates")
 
 
+def findings_page() -> Path:
+    """The table of all findings."""
+    return _shared_folder("docs") / "verdicts.md"
+
+
 def payload_folder() -> Path:
     return _PACKAGE / "payload"

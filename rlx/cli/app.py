@@ -15,11 +15,14 @@ from rlx.cli import (
     data,
     diagnose,
     doctor,
+    explain,
     hosts,
     import_,
     init,
     launch,
+    layouts,
     logs,
+    migrate,
     plan,
     pull,
     recipes,
@@ -76,9 +79,11 @@ _COMMANDS = (
     recipes.recipes,
     show.show,
     validate.validate,
+    explain.explain,
     schema.schema,
-    data.data,
+    migrate.migrate,
     plan.plan,
+    layouts.layouts,
     doctor.doctor,
     launch.launch,
     adopt.adopt,
@@ -96,6 +101,7 @@ _COMMANDS = (
 for command in _COMMANDS:
     # Python keeps the word `import` for itself.
     app.command(command.__name__.rstrip("_"))(command)
+app.add_typer(data.data)
 app.add_typer(hosts.hosts)
 
 

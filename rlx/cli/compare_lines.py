@@ -49,10 +49,10 @@ def _verdict_lines(verdict: Verdict, whose: str = "") -> Iterator[str]:
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
-    """Errors and warnings with their fixes; of a finding whose message was said already, the fix alone, and once."""
+    """Errors and warnings with their fixes, and what was waived; of what was said already, the fix alone, and once."""
     alone: set[str] = set()
     for finding in findings:
-        if finding.severity is Severity.NOTE:
+        if finding.severity is Severity.NOTE and not finding.waived:
             continue
         if finding.message not in said:
             yield f"  {finding.id} {finding.severity.value}: {finding.message}"

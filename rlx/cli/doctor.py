@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from rlx.plan import Finding, Site
-    from rlx.preflight import Examined
+    from rlx.preflight.examined import Examined
 
 
 def doctor(
@@ -28,7 +28,7 @@ def doctor(
     from rlx.cli.output import narrate, print_json, print_text
     from rlx.errors import ExitCode
     from rlx.hosts import site_of
-    from rlx.preflight import findings_of, has_errors
+    from rlx.preflight.doctor import findings_of, has_errors
 
     site = site_of(host or "local", container)
     where = f"{site.host}, container {site.container}" if site.container else site.host
@@ -46,7 +46,8 @@ def doctor(
 def _examine(site: Site, recipe: str | None) -> Examined:
     from rlx.hosts import transport_for
     from rlx.plan import Place
-    from rlx.preflight import Wanted, examine, wanted_by
+    from rlx.preflight.doctor import examine
+    from rlx.preflight.wanted import Wanted, wanted_by
     from rlx.recipe import load_recipe
 
     wanted = wanted_by(load_recipe(recipe)) if recipe else Wanted()

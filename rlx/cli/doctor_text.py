@@ -9,7 +9,7 @@ from rlx.cli.terminal_text import printable_lines
 from rlx.plan import Finding
 
 if TYPE_CHECKING:
-    from rlx.preflight import Clock, Examined
+    from rlx.preflight.examined import Clock, Examined
     from rlx.preflight.probe import Facts, Side
 
 _GIB_IN_KIB = 1024**2

@@ -80,7 +80,7 @@ def _connect(site: Site) -> None:
 
 def _look(site: Site, connected: Background[None]) -> _Looked:
     from rlx.hosts import transport_for
-    from rlx.preflight import quick
+    from rlx.preflight.before_launch import quick
 
     connected.result()
     examined, findings, warnings = quick(transport_for(replace(site.place, inside=None)), site)

@@ -33,6 +33,7 @@ def launch(
         str | None, typer.Option(help="NAME=VALUE lines; they go before the caller's environment.")
     ] = None,
     plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {_MANY_RUNS}.")] = False,
@@ -46,9 +47,9 @@ def launch(
     from rlx.cli.plan import print_plans
 
     if plan is None:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices))
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), strict)
     else:
-        plans = _read(plan, recipe, arm, seed, set_, host, container, devices)
+        plans = _read(plan, strict, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
         print_plans(plans, as_json)
         return
@@ -64,7 +65,7 @@ def launch(
 
 
 def _planned(
-    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
+    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
 ) -> Sequence[LaunchPlan]:
     from rlx.cli.host_check import HostCheck
 
@@ -76,20 +77,20 @@ def _planned(
     import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, check=check))
+    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, check=check), strict)
     check.tell()
     narrate_warnings(plans)
     return plans
 
 
-def _read(plan: str, *others: object) -> Sequence[LaunchPlan]:
+def _read(plan: str, strict: bool, *others: object) -> Sequence[LaunchPlan]:
     from rlx.cli.host_check import check_again
     from rlx.cli.planning import narrate_warnings, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
-    plans = read_plans(plan)
+    plans = read_plans(plan, strict)
     check_again(plans)
     narrate_warnings(plans)
     return plans

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
-from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlx.plan import LaunchPlan
@@ -22,23 +21,24 @@ def plan(
     host: HostOption = None,
     container: ContainerOption = None,
     devices: DevicesOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
 ) -> None:
     """Show what would run, and what it promises.
 
-    For each run: command, files, environment, expectations and findings.
-    Nothing is started or written. Exit code 2 if a finding is an error: rlx launch would refuse the recipe.
+    For each run: command, files, environment, expectations, memory and findings.
+    Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
     from rlx.cli.output import narrate
-    from rlx.cli.planning import draft_plans, errors_of
+    from rlx.cli.planning import draft_plans, fatal_of, refusal_code
 
     target = chosen_target(host, container, devices)
     plans = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
     print_plans(plans, as_json, files)
-    if any(errors_of(one) for one in plans):
+    if fatal := [finding for one in plans for finding in fatal_of(one, strict)]:
         narrate("rlx: this cannot be launched; see the findings")
-        raise typer.Exit(ExitCode.USAGE)
+        raise typer.Exit(refusal_code(fatal))
 
 
 def print_plans(plans: Sequence[LaunchPlan], as_json: bool, files: bool = False) -> None:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
+from rlx.cli.memory_text import memory_lines
 from rlx.cli.planning import finding_text
 from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Site
 
@@ -13,12 +14,13 @@ _SHOWN_STEPS = 12
 
 
 def plan_text(plan: LaunchPlan, with_files: bool) -> str:
-    """One run: title, command, files, environment, expectations, findings; then the files if wanted."""
+    """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
     sections = {
         "command": _command(plan.command),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
         "expectations": _expectations(plan.expectations),
+        **({"memory": memory} if (memory := list(memory_lines(plan))) else {}),
         "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.output import narrate
-from rlx.errors import UsageError
+from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ def draft_plans(
 
 def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
     from rlx.backends import load_backend
+    from rlx.preflight.rules import check
 
-    return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
+    plan = load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree)
+    return target.placed(replace(plan, findings=check(resolved, tree)))
 
 
 def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostCheck | None) -> list[FoundTree | None]:
@@ -72,7 +74,7 @@ def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostC
     return [trees.find(look) for look in looks]
 
 
-def read_plans(path: str) -> list[LaunchPlan]:
+def read_plans(path: str, strict: bool = False) -> list[LaunchPlan]:
     """Plans that `rlx plan --json` wrote; `-` is standard input. Raises UsageError."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
@@ -80,16 +82,31 @@ def read_plans(path: str) -> list[LaunchPlan]:
     except (OSError, ValueError, RecursionError) as problem:
         raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
     return launchable(
-        [from_jsonable(LaunchPlan, plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]
+        [from_jsonable(LaunchPlan, plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))],
+        strict,
     )
 
 
-def launchable(plans: list[LaunchPlan]) -> list[LaunchPlan]:
-    """The plans, if none of them has an error. Raises UsageError with all of the errors otherwise."""
-    errors = dict.fromkeys(finding for plan in plans for finding in errors_of(plan))
-    if errors:
-        raise UsageError("\n".join(finding_text(finding) for finding in errors), "rlx plan RECIPE shows the whole plan")
+def launchable(plans: list[LaunchPlan], strict: bool = False) -> list[LaunchPlan]:
+    """The plans, if nothing speaks against them.
+
+    Raises UsageError with all that does, or RlxError (exit 5) if the recipe is sound by itself and would only fail.
+    """
+    fatal = dict.fromkeys(finding for plan in plans for finding in fatal_of(plan, strict))
+    if fatal:
+        text, hint = "\n".join(finding_text(finding) for finding in fatal), "rlx plan RECIPE shows the whole plan"
+        if refusal_code(tuple(fatal)) is ExitCode.USAGE:
+            raise UsageError(text, hint)
+        raise RlxError(text, hint, ExitCode.PREFLIGHT_FAILED)
     return plans
+
+
+def refusal_code(findings: Sequence[Finding]) -> ExitCode:
+    """5 if all of them are about what would fail, 2 if one is about the recipe itself."""
+    from rlx.preflight.rules import find_rule
+
+    only_rules = all(find_rule(finding.id) for finding in findings)
+    return ExitCode.PREFLIGHT_FAILED if only_rules else ExitCode.USAGE
 
 
 def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
@@ -99,8 +116,10 @@ def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
             narrate(f"rlx: {finding_text(finding)}")
 
 
-def errors_of(plan: LaunchPlan) -> tuple[Finding, ...]:
-    return tuple(finding for finding in plan.findings if finding.severity is Severity.ERROR)
+def fatal_of(plan: LaunchPlan, strict: bool = False) -> tuple[Finding, ...]:
+    """The findings that keep a plan from being launched: errors, and with `strict` warnings."""
+    fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    return tuple(finding for finding in plan.findings if finding.severity in fatal)
 
 
 def finding_text(finding: Finding) -> str:

@@ -23,7 +23,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
-    """Check recipes: schema, arms, the back-end's keys.
+    """Check recipes: schema, arms, the back-end's keys, and the rules (rlx explain ID).
 
     Every arm of every recipe is checked, and everything that is wrong is told at once. Exit 2 if one is invalid.
     """
@@ -48,7 +48,7 @@ def _row(recipe: str, sets: Sequence[str], strict: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"path": recipe, "name": None, "arms": (), "findings": []}
     try:
         file = load_recipe(recipe, sets)
-        row.update(name=file.name, arms=file.arms, findings=_backend_findings(file))
+        row.update(name=file.name, arms=file.arms, findings=_findings(file))
     except UsageError as error:
         row["findings"] = list(_schema_findings(error))
     fatal = {"error", "warning"} if strict else {"error"}
@@ -65,18 +65,19 @@ def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
         yield _finding(problem.id, "error", str(problem), "", str(problem.place), ())
 
 
-def _backend_findings(file: RecipeFile) -> list[dict[str, Any]]:
-    """What the back-end finds, once for all the arms that have it."""
-    from rlx.backends import load_backend
+def _findings(file: RecipeFile) -> list[dict[str, Any]]:
+    """What preflight finds without a host, once for all the arms that have it. A waiver serves if one arm needs it."""
+    from rlx.preflight.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}
     for arm in file.arms:
         resolved = file.resolve(arm)
-        for finding in load_backend(resolved.recipe.backend.kind).check(resolved):
+        for finding in check(resolved):
             arms.setdefault(finding, []).append(arm)
     return [
         _finding(found.id, found.severity.value, found.message, found.fix, found.where, names)
         for found, names in arms.items()
+        if not waives_nothing(found) or len(names) == len(file.arms)
     ]
 
 
@@ -88,8 +89,8 @@ def _print(row: dict[str, Any]) -> None:
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:
-        some = len(finding["arms"]) < len(row["arms"])
-        of_arm = f"arm {', '.join(finding['arms'])}: " if finding["arms"] and some else ""
+        some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
+        of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
         print(f"  {finding['id']} {finding['severity']}: {of_arm}{where}{finding['message']}")
         if finding["fix"]:

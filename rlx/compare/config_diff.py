@@ -8,8 +8,8 @@ from typing import Any
 
 from rlx.compare.areas import Area, area_of
 
-# Labels: they name a run and change nothing in it.
-COSMETIC = frozenset({"version", "name", "extends", "arms", "control"})
+# Labels and reasons: they change nothing in the run.
+COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive"})
 RECIPE = "recipe"
 """The key of the one difference that there is where a run was taken in without a recipe: what differs is not known."""
 

@@ -45,7 +45,7 @@ def find_tree(site: Site, look: Look, cache: Path) -> FoundTree:
         answer = _parse(completed)
         if not answer["entrypoint"]:
             return replace(found, missing=_missing_code(answer, look), version=str(answer["version"]))
-        found = replace(found, version=str(answer["version"]))
+        found = replace(found, version=str(answer["version"]), model=str(answer["model"]))
         return replace(found, folder=_folder(site, look, answer, cache))
     except _Unreadable as problem:
         return replace(found, problem=str(problem))
@@ -82,7 +82,7 @@ def _missing_code(answer: Mapping[str, Any], look: Look) -> str:
 def _parse(completed: Completed) -> Mapping[str, Any]:
     try:
         answer = json.loads(_payload(completed))
-        return {name: answer[name] for name in ("package", "version", "entrypoint", "files", "digest")}
+        return {name: answer[name] for name in ("package", "version", "entrypoint", "model", "files", "digest")}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _Unreadable("it did not say which back-end it has") from None
 

@@ -1,11 +1,12 @@
 """Tells which back-end a run would import here, or packs its configuration files. Imports nothing of it.
 
-    python - look PACKAGE FOLDER ENTRYPOINT   a line of JSON behind a mark
-    python - pack PACKAGE FOLDER ENTRYPOINT   a gzipped tar of FOLDER's YAML files behind a mark
+    python - look PACKAGE FOLDER ENTRYPOINT MODEL   a line of JSON behind a mark
+    python - pack PACKAGE FOLDER ENTRYPOINT MODEL   a gzipped tar of FOLDER's YAML files behind a mark
 
-FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py. Travels on stdin and starts where the run
-would, with whatever Python that has (3.8 or later, nothing but the standard library). Writes to stdout only. The mark
-tells the answer from what the interpreter's own start may print.
+FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
+config.json goes along. Travels on stdin and starts where the run would, with whatever Python that has (3.8 or later,
+nothing but the standard library). Writes to stdout only. The mark tells the answer from what the interpreter's own
+start may print.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from typing import Any
 MARK = b"rlx-tree\n"
 MOST_FILES = 2000
 MOST_BYTES = 8 * 1024**2
+MOST_MODEL_BYTES = 64 * 1024
 
 
-def main(task: str, package: str, folder: str, entrypoint: str) -> None:
+def main(task: str, package: str, folder: str, entrypoint: str, model: str) -> None:
     if entrypoint.endswith(".py"):
         # Python puts the folder of a script first, not the working directory.
         sys.path[0] = str(Path(entrypoint).resolve().parent)
     places = locations(package)
     files = yaml_files([place / folder for place in places])
-    answer = pack(files) if task == "pack" else json.dumps(look(package, entrypoint, places, files)).encode()
+    if task == "pack":
+        answer = pack(files)
+    else:
+        answer = json.dumps({**look(package, entrypoint, places, files), "model": model_config(model)}).encode()
     sys.stdout.buffer.write(MARK + answer)
 
 
@@ -44,6 +49,15 @@ def look(package: str, entrypoint: str, places: list[Path], files: dict[str, Pat
         "files": len(files),
         "digest": None if too_large else digest({name: content(path) for name, path in files.items()}),
     }
+
+
+def model_config(model: str) -> str:
+    """The text of the model's config.json; "" if there is none that can be read."""
+    try:
+        with (Path(model).expanduser() / "config.json").open("rb") as file:
+            return file.read(MOST_MODEL_BYTES).decode()
+    except (OSError, ValueError, RuntimeError):
+        return ""
 
 
 def locations(package: str) -> list[Path]:

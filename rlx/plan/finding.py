@@ -18,7 +18,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement: `message` says what is wrong and where, with the numbers; `fix` says what to do."""
+    """One statement: `message` says what is wrong and where, with the numbers; `fix` says what to do.
+
+    `waived`: why the recipe accepts it; such a finding is a note.
+    """
 
     id: str
     severity: Severity
@@ -26,3 +29,4 @@ class Finding:
     fix: str = ""
     where: str = ""
     step: int | None = None
+    waived: str = ""

@@ -29,7 +29,8 @@ class FoundTree:
     """The back-end as one look found it. `where` is what people call the place: a host, or a container of it.
 
     `folder` is a local copy of its configuration files; None if they cannot be had, and `problem` says why. `missing`
-    is what a run would fail at once for. `version` is "" where the back-end does not say.
+    is what a run would fail at once for. `version` is "" where the back-end does not say. `model` is the text of the
+    model's config.json, "" without one.
     """
 
     where: str
@@ -37,3 +38,4 @@ class FoundTree:
     folder: Path | None = None
     missing: str = ""
     problem: str = ""
+    model: str = ""

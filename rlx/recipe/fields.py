@@ -61,6 +61,12 @@ def _check_override_key(key: str) -> str:
     return key
 
 
+def _check_finding_id(id: str) -> str:
+    if not re.fullmatch(r"RLX\d{3}", id):
+        raise refuse(f"{id!r} is no id of a finding, such as RLX104")
+    return id
+
+
 def _auto_or_patterns(word: str) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if value != word and not (isinstance(value, list | tuple) and value):
@@ -83,6 +89,9 @@ HostPath = Annotated[str, AfterValidator(_check_host_path), WithJsonSchema({"typ
 Variable = Annotated[str, AfterValidator(_check_variable)]
 PublicVariable = Annotated[str, AfterValidator(_check_public_variable)]
 OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
+FindingId = Annotated[
+    str, AfterValidator(_check_finding_id), WithJsonSchema({"type": "string", "pattern": r"^RLX\d{3}$"})
+]
 TopK = Annotated[int, AfterValidator(_check_top_k)]
 # YAML has lists; the models are immutable. Only the container is converted, its items stay strict.
 Texts = Annotated[tuple[Text, ...], Strict(False)]

@@ -13,7 +13,7 @@ from rlx.recipe.yaml_tree import parse
 _DEPTH_LIMIT = 10
 
 
-def read_chain(path: Path | str) -> tuple[Node, list[Problem]]:
+def read_chain(path: Path | str | Source) -> tuple[Node, list[Problem]]:
     """The merged tree of a recipe file and everything that it extends, and the problems of all of them.
 
     Raises UsageError for a file that cannot be read, a cycle, or more than ten files.
@@ -21,10 +21,10 @@ def read_chain(path: Path | str) -> tuple[Node, list[Problem]]:
     chain: list[Node] = []
     problems: list[Problem] = []
     seen: list[Path] = []
-    following: Path | str | None = path
+    following: Path | str | Source | None = path
     while following is not None:
-        source = read_source(following)
-        if str(following) != STDIN:
+        source = following if isinstance(following, Source) else read_source(following)
+        if not isinstance(following, Source) and str(following) != STDIN:
             seen.append(Path(following).resolve())
         tree, found = parse(source)
         problems += found

@@ -17,7 +17,7 @@ from rlx.recipe.origins import origins_of
 from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Place, Problem, RecipeError
 from rlx.recipe.schema import Recipe
 from rlx.recipe.sets import read_sets
-from rlx.recipe.source import STDIN
+from rlx.recipe.source import STDIN, Source
 from rlx.recipe.tree import Node, changed, in_arm, merge, plain, settled
 from rlx.recipe.wording import explain_all
 
@@ -74,13 +74,13 @@ class RecipeFile:
         return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document)
 
 
-def load_recipe(path: Path | str, sets: Sequence[str] = ()) -> RecipeFile:
-    """Load a recipe file, a recipe that comes with rlx by its name, or standard input (`-`), with `--set` options.
+def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFile:
+    """Load a recipe file, one that comes with rlx by its name, standard input (`-`) or a text, with `--set` options.
 
     Options beat the arms. Raises UsageError; where the content is at fault it is a RecipeError with every problem of
     the file and of all its arms.
     """
-    path = find_recipe(path)
+    path = path if isinstance(path, Source) else find_recipe(path)
     written, problems = read_chain(path)
     options = read_sets(sets, written.children["arms"].children if "arms" in written.children else ())
     file = merge(written, options)
@@ -95,7 +95,9 @@ def load_recipe(path: Path | str, sets: Sequence[str] = ()) -> RecipeFile:
     if problems:
         raise RecipeError(_once_a_place(problems))
     trees = trees or {ONLY_ARM: base}
-    return RecipeFile(_validated(base).name, str(path), tuple(trees), control, trees, base)
+    return RecipeFile(
+        _validated(base).name, path.name if isinstance(path, Source) else str(path), tuple(trees), control, trees, base
+    )
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ def _origin(path: Sequence[str], value: Any, tree: Node, folder: Path) -> str:
 
 
 def _short(place: Place, folder: Path) -> str:
-    # Options and standard input are no files: they have no folder to be relative to.
-    is_path = place.line and Path(place.file).parent != Path()
-    where = str(Place(os.path.relpath(place.file, folder) if is_path else place.file, place.line))
+    where = str(Place(_relative(place.file, folder) if place.line else place.file, place.line))
     return f"arm {place.arm}, {where}" if place.arm else where
+
+
+@lru_cache(maxsize=64)
+def _relative(file: str, folder: Path) -> str:
+    """Standard input is no file: it has no folder to be relative to. Every value of a recipe asks the same."""
+    return os.path.relpath(file, folder) if Path(file).parent != Path() else file

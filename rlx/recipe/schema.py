@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from rlx.recipe.fields import (
+    FindingId,
     HostPath,
     LoraTargets,
     Name,
@@ -247,6 +248,7 @@ class Recipe(Section):
     env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
     secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
     seed: int = Field(1, ge=0, le=2**31 - 1)
+    waive: dict[FindingId, Text] = Field({}, description="Id of a finding -> why it is accepted; results show both")
     overrides: dict[OverrideKey, JsonValue] = Field({}, description="Keys of the back-end, passed on verbatim")
 
     @model_validator(mode="after")

@@ -28,17 +28,18 @@ def read_sets(sets: Sequence[str], arms: Iterable[str]) -> Node:
         key, equals, text = option.partition("=")
         if not equals or not all(key.split(".")):
             raise UsageError(f"{OPTION} {option}: is not KEY=VALUE", "write for example --set train.lr=1e-6")
-        path = _split(key, names)
+        path = split_key(key, names)
         if path[0] == "extends":
             raise UsageError(f"{OPTION} {option}: extends belongs into the file", "extend the other recipe there")
         tree = _assigned(tree, path, _value(key, path, text, place))
     return rooted(tree, Path.cwd())
 
 
-def _split(key: str, arms: Sequence[str]) -> tuple[str, ...]:
+def split_key(key: str, arms: Sequence[str]) -> tuple[str, ...]:
+    """The path that a dotted key means; some names have dots of their own."""
     for arm in arms:
         if key.startswith(f"arms.{arm}."):
-            return ("arms", arm, *_split(key.removeprefix(f"arms.{arm}."), ()))
+            return ("arms", arm, *split_key(key.removeprefix(f"arms.{arm}."), ()))
     first, _, rest = key.partition(".")
     return (first, rest) if first in _DOTTED_BELOW and rest else tuple(key.split("."))
 

@@ -148,7 +148,7 @@ def _verdict(
 ) -> Verdict:
     if not plan.has_recipe:
         return judge_unplanned(evidence, plan.expectations, state)
-    return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=control_gap)
+    return _with_waived(judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=control_gap), plan)
 
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
@@ -188,6 +188,12 @@ def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
     return replace(run, provenance=provenance, evidence=evidence, verdict=_verdict(run.plan, evidence, run.state))
+
+
+def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
+    """What the recipe took on itself before the launch belongs to what is said of the result."""
+    taken = tuple(finding for finding in plan.findings if finding.waived)
+    return replace(verdict, findings=(*verdict.findings, *taken))
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

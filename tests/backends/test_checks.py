@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from rlx.backends import load_backend
-from rlx.backends.verl import check
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity, Site
+from rlx.preflight.rules import check as preflight
+from rlx.recipe import ResolvedRecipe
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree, resolved
+
+# What the recipes of these tests do on purpose: no word on FRACTAL_NZ, the noise of the forks, few steps.
+EXPECTED = {"RLX450", "RLX620", "RLX621", "RLX627", "RLX733"}
+
+
+def check(resolved: ResolvedRecipe) -> tuple[Finding, ...]:
+    return tuple(finding for finding in preflight(resolved) if finding.id not in EXPECTED)
 
 
 def found(recipe: MakeRecipe, *changes: dict[str, Any]) -> dict[str, Finding]:

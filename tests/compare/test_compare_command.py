@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, UsageError
+from rlx.plan import Finding, Severity
 from tests.cli.support import rlx
 from tests.compare.conftest import Said
-from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
+from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT, write_run
 
 RunsOf = Callable[..., None]
 
@@ -44,6 +46,25 @@ def test_invalid_arm_is_struck_through_in_every_format(runs_of: RunsOf, say: Sai
     assert (answer["control"]["struck"], answer["treatments"][0]["struck"]) == (False, True)
     assert answer["contrasts"][0]["test"] is None
     assert "RLX601" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
+
+
+def test_what_was_waived_before_the_launch_is_said(say: Said) -> None:
+    taken = Finding("RLX104", Severity.NOTE, "waived (a patched fork): micro batches", waived="a patched fork")
+    other = Finding("RLX620", Severity.NOTE, "only a note")
+    for builder in (CONTROL, TREATMENT):
+        plan = replace(builder.plan(), findings=(taken, other), recipe={**builder.plan().recipe, "waive": {}})
+        write_run(plan, builder.series, None)
+    code, text = say("baseline", "fast")
+    assert code is ExitCode.OK
+    assert text.count("RLX104 note: waived (a patched fork): micro batches") == 2
+    assert "RLX620" not in text
+    answer = json.loads(say("baseline", "fast", as_json=True)[1])
+    assert answer["control"]["verdict"]["findings"][-1]["waived"] == "a patched fork"
+
+
+def test_a_waiver_is_no_difference_of_the_runs(runs_of: RunsOf, say: Said) -> None:
+    runs_of(CONTROL, replace(TREATMENT, recipe={**TREATMENT.recipe, "waive": {"RLX104": "a patched fork"}}))
+    assert "waive" not in say("baseline", "fast")[1]
 
 
 def test_terminal_with_styles_crosses_out(runs_of: RunsOf, say: Said, monkeypatch: pytest.MonkeyPatch) -> None:

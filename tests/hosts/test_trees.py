@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
+from rlx.backends import load_backend
 from rlx.hosts import find_tree, local_site
 from rlx.hosts.trees import latest_tree
 from rlx.payload import config_tree
 from rlx.plan import FoundTree, Look
+from rlx.preflight.rules import check
+from rlx.recipe import load_recipe
 from tests.backends.conftest import BASE, INSTALLED, merge
 from tests.backends.conftest import config_tree as released
 
@@ -31,6 +34,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 0) -> tuple[dict[
     for change in changes:
         merge(document, change)
     recipe = folder / "recipe.yaml"
+    document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -46,7 +50,7 @@ def fork(tmp_path: Path) -> Path:
     config = tmp_path / "checkout/verl/trainer/config"
     shutil.copytree(released(INSTALLED), config)
     trainer = yaml.safe_load((config / "ppo_trainer.yaml").read_text())
-    trainer["trainer"]["noise_injection"] = {"enabled": False, "sigma_start": 0.01, "layer_types": ["rmsnorm"]}
+    trainer["trainer"]["noise_injection"] = {"log_changes": False, "layer_types": ["rmsnorm"]}
     (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(trainer, sort_keys=False))
     for name in ("verl/__init__.py", "verl/trainer/__init__.py"):
         (tmp_path / "checkout" / name).write_text("raise SystemExit('imported')\n")
@@ -90,19 +94,19 @@ def test_a_key_that_the_installed_verl_lacks_is_refused(tmp_path: Path) -> None:
 
 
 def test_keys_of_a_fork_pass_and_others_do_not(tmp_path: Path, fork: Path) -> None:
-    mine = {"overrides": {"trainer.noise_injection.enabled": True}}
+    mine = {"overrides": {"trainer.noise_injection.log_changes": True}}
     assert launch(tmp_path, in_fork(fork), mine)[0] == {}
-    _, complaint = launch(tmp_path, in_fork(fork), {"overrides": {"trainer.noise_injection.sgima": 1}}, code=2)
+    _, complaint = launch(tmp_path, in_fork(fork), {"overrides": {"trainer.noise_injection.log_chagnes": 1}}, code=2)
     assert "RLX010" in complaint
-    assert "trainer.noise_injection.sigma_start" in complaint
+    assert "trainer.noise_injection.log_changes" in complaint
     assert "RLX010" in launch(tmp_path, PLAIN, mine, code=2)[1]
 
 
 def test_what_changed_since_the_last_launch_counts(tmp_path: Path, fork: Path) -> None:
-    mine = {"overrides": {"trainer.noise_injection.sigma_start": 0.02}}
+    mine = {"overrides": {"trainer.noise_injection.log_changes": True}}
     assert launch(tmp_path, in_fork(fork), mine)[0] == {}
     shutil.copy(released(INSTALLED) / "ppo_trainer.yaml", fork / "verl/trainer/config/ppo_trainer.yaml")
-    assert "trainer.noise_injection.sigma_start" in launch(tmp_path, in_fork(fork), mine, code=2)[1]
+    assert "trainer.noise_injection.log_changes" in launch(tmp_path, in_fork(fork), mine, code=2)[1]
 
 
 def test_the_latest_tree_is_the_one_that_was_looked_at_last(tmp_path: Path) -> None:
@@ -119,15 +123,17 @@ def test_the_latest_tree_is_the_one_that_was_looked_at_last(tmp_path: Path) -> N
 @pytest.mark.parametrize("entrypoint", ["verl.trainer.nla_main", "verl/trainer/nla_main.py"])
 def test_a_fork_may_start_elsewhere(entrypoint: str, tmp_path: Path, fork: Path) -> None:
     # A script's own folder comes first in Python's path, so that verl is then the installed one.
-    findings, _ = launch(tmp_path, in_fork(fork, entrypoint=entrypoint))
-    assert set(findings) <= {"RLX402"}
+    # The NLA fork counts samples in a mini batch: 128 prompts of 5.
+    mine = {"overrides": {"actor_rollout_ref.actor.ppo_mini_batch_size": 640}}
+    findings, _ = launch(tmp_path, in_fork(fork, entrypoint=entrypoint), mine)
+    assert set(findings) <= {"RLX402", "RLX013"}
 
 
 def test_a_configuration_of_its_own_has_keys_of_its_own(tmp_path: Path, fork: Path) -> None:
     path = fork / "verl/trainer/config/runs/small/rl.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("# @package _global_\ndefaults: [/ppo_trainer, _self_]\nnla: {injection: {mode: add}}\n")
-    own = {"overrides": {"nla.injection.mode": "replace", "trainer.noise_injection.enabled": True}}
+    own = {"overrides": {"nla.injection.mode": "replace", "trainer.noise_injection.log_changes": True}}
     assert launch(tmp_path, in_fork(fork, config_name="runs/small/rl"), own)[0] == {}
     assert "nla.injection.mode" in launch(tmp_path, in_fork(fork), own, code=2)[1]
 
@@ -254,7 +260,7 @@ def looked(folder: Path, answer: str, packed: bytes = b"") -> FoundTree:
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_archive_is_refused(case: str, tmp_path: Path) -> None:
-    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": "0" * 64}
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "model": "", "files": 1, "digest": "0" * 64}
     found = looked(tmp_path, "rlx-tree\n" + json.dumps(answer), config_tree.MARK + HOSTILE[case])
     assert found.folder is None
     assert found.problem
@@ -275,7 +281,7 @@ def test_a_senseless_answer_is_no_tree(answer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("digest", ["../../x", None, 5, "A" * 64, ["0"]])
 def test_a_senseless_digest_names_no_folder(digest: Any, tmp_path: Path) -> None:
-    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "files": 1, "digest": digest}
+    answer = {"package": "/verl", "version": "0.9.1", "entrypoint": True, "model": "", "files": 1, "digest": digest}
     assert looked(tmp_path, "rlx-tree\n" + json.dumps(answer)).problem
 
 
@@ -290,3 +296,31 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     document.mkdir()
     complaint = launch(document, PLAIN, code=1)[1]
     assert "check that the folder is writable" in complaint
+
+
+def test_the_models_own_shape_counts_where_it_is(tmp_path: Path) -> None:
+    """A folder called like one model with the config.json of another."""
+    model = tmp_path / "Qwen2.5-0.5B"
+    model.mkdir()
+    large = {
+        "model_type": "qwen2",
+        "hidden_size": 8192,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "intermediate_size": 29568,
+        "vocab_size": 152064,
+    }
+    (model / "config.json").write_text(json.dumps(large), encoding="utf-8")
+    looked = find_tree(local_site(), look_at(model), tmp_path / "trees")
+    assert json.loads(looked.model) == large
+    recipe = load_recipe("starter", ["model.path=/data/Qwen2.5-0.5B", "model.arch=null"]).resolve("baseline")
+    assert "RLX300" in {finding.id for finding in check(recipe, FoundTree("there", model=looked.model))}
+    assert "RLX300" not in {finding.id for finding in check(recipe, FoundTree("there"))}
+    (model / "config.json").write_bytes(b"\xff" * 100)
+    assert find_tree(local_site(), look_at(model), tmp_path / "trees").model == ""
+
+
+def look_at(model: Path) -> Look:
+    resolved = load_recipe("tiny-cpu", [f"model.path={model}"]).resolve("baseline")
+    return load_backend("verl").look(resolved, local_site())

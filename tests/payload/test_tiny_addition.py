@@ -16,8 +16,8 @@ parquet = pytest.importorskip("pyarrow.parquet")
 import make_folder  # noqa: E402
 import tiny_addition  # noqa: E402
 
-from rlx.cli.data import data  # noqa: E402
-from rlx.errors import RlxError, UsageError  # noqa: E402
+from rlx.cli.data.tiny_cpu import tiny_cpu  # noqa: E402
+from rlx.errors import RlxError  # noqa: E402
 from rlx.resources import payload_folder, recipes_folder  # noqa: E402
 
 MAKER = payload_folder() / "tiny_addition.py"
@@ -26,7 +26,7 @@ MAKER = payload_folder() / "tiny_addition.py"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache") / "tiny-cpu"
-    data("tiny-cpu", to=str(folder))
+    tiny_cpu(to=str(folder))
     return folder
 
 
@@ -98,7 +98,7 @@ class TestContent:
 class TestCommand:
     def test_what_is_complete_is_left_alone(self, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
         before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
-        data("tiny-cpu", to=str(made))
+        tiny_cpu(to=str(made))
         assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
         assert capsys.readouterr().out == f"{made}\n"
 
@@ -119,18 +119,14 @@ class TestCommand:
     def test_a_folder_that_rlx_did_not_make_is_not_replaced(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.txt").write_text("years of work")
         with pytest.raises(RlxError, match="did not make"):
-            data("tiny-cpu", to=str(tmp_path), force=True)
+            tiny_cpu(to=str(tmp_path), force=True)
         assert (tmp_path / "thesis.txt").read_text() == "years of work"
-
-    def test_an_unknown_name(self) -> None:
-        with pytest.raises(UsageError, match="gsm9k"):
-            data("gsm9k")
 
     def test_missing_packages_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         bare = tmp_path / "bare"
         venv.create(bare)
         monkeypatch.setattr(sys, "executable", str(bare / "bin/python"))
         with pytest.raises(RlxError, match="transformers") as caught:
-            data("tiny-cpu", to=str(tmp_path / "new"))
+            tiny_cpu(to=str(tmp_path / "new"))
         assert "rlx[verl-cpu]" in caught.value.hint
         assert not (tmp_path / "new").exists()

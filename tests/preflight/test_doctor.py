@@ -11,7 +11,8 @@ import pytest
 
 from rlx.hosts import LocalTransport
 from rlx.plan import Site
-from rlx.preflight import examine, quick
+from rlx.preflight.before_launch import quick
+from rlx.preflight.doctor import examine
 from tests.cli.support import rlx
 from tests.rig.rig import Rig
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rlx.cli.doctor_text import doctor_text
 from rlx.plan import Finding, Place, Severity, Site
-from rlx.preflight import Wanted, examine, findings_of, has_errors
-from rlx.preflight.wanted import DataFile
+from rlx.preflight.doctor import examine, findings_of, has_errors
+from rlx.preflight.wanted import DataFile, Wanted
 from tests.preflight.recorded import MACHINE, RecordedHost, recorded
 from tests.preflight.test_cases import FOLDERS, PROBES
 

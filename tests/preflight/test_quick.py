@@ -13,7 +13,7 @@ import pytest
 from rlx.hosts import LocalTransport, local_site, locate
 from rlx.hosts.errors import ContainerGone
 from rlx.plan import Site
-from rlx.preflight import quick
+from rlx.preflight.before_launch import quick
 from tests.engine import Engine
 
 

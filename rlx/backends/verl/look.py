@@ -15,14 +15,17 @@ _FOLDER = "trainer/config"
 
 
 def look(resolved: ResolvedRecipe, site: Site) -> Look:
-    """The same place, environment and interpreter as the run's. Asks for nothing that takes verl to be imported."""
+    """The same place, environment and interpreter as the run's. Asks for nothing that takes verl to be imported.
+
+    On the same way it brings the model's config.json.
+    """
     from rlx.backends.verl.planner import ENTRYPOINT, question_script
 
     backend = resolved.recipe.backend
     entrypoint = backend.entrypoint or ENTRYPOINT
     ask = (payload_folder() / "config_tree.py").read_text(encoding="utf-8")
     return Look(
-        script=question_script(resolved, site, ask, (_PACKAGE, _FOLDER, entrypoint)),
+        script=question_script(resolved, site, ask, (_PACKAGE, _FOLDER, entrypoint, resolved.recipe.model.path)),
         package=_PACKAGE,
         entrypoint=entrypoint,
         python=backend.python,

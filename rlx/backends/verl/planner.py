@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.checks import check, rendering_of
+from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.keys import KeyTable
 from rlx.backends.verl.noise import payload_settings
@@ -47,7 +47,6 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         recipe=resolved.document,
         device_kind=recipe.layout.device,
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
-        findings=check(resolved, found),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -76,6 +77,16 @@ class Rendering:
     def added(self, key: str, value: object, source: str, verbatim: bool = False) -> Override:
         """A setting that verl reads, but that some or all versions do not list in their configuration."""
         return Override(key, value, source, "" if key in self.table else "+", verbatim)
+
+    def unless_idle(self, key: str, value: object, source: str, idle: object) -> Iterator[Override]:
+        """A setting that this version or fork need not know where `value` asks for nothing: forks lack some keys."""
+        if value != idle or key in self.table:
+            yield Override(key, value, source)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether anything is held against a reference model; verl starts none otherwise."""
+        return self.recipe.algorithm.kl is not None
 
 
 def host_path(path: str, source: str) -> str:

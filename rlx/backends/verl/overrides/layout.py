@@ -50,8 +50,9 @@ def _engine(rendering: Rendering) -> Iterator[Override]:
 def _megatron_splits(rendering: Rendering) -> Iterator[Override]:
     for field, key in MEGATRON_SPLITS.items():
         size = getattr(rendering.recipe.layout, field)
-        yield Override(f"{rendering.actor_engine}.{key}", size, f"layout.{field}")
-        yield Override(f"{rendering.ref_engine}.{key}", size, f"layout.{field}")
+        yield from rendering.unless_idle(f"{rendering.actor_engine}.{key}", size, f"layout.{field}", 1)
+        idle = 1 if rendering.has_reference else size
+        yield from rendering.unless_idle(f"{rendering.ref_engine}.{key}", size, f"layout.{field}", idle)
 
 
 def _without_compiler(rendering: Rendering) -> Iterator[Override]:

@@ -20,7 +20,8 @@ def _precision(rendering: Rendering) -> Iterator[Override]:
     dtype = rendering.recipe.model.dtype
     yield Override("actor_rollout_ref.rollout.dtype", dtype, "model.dtype")
     for engine in (rendering.actor_engine, rendering.ref_engine):
-        yield Override(f"{engine}.dtype", dtype, "model.dtype")
+        # What every engine of verl computes in unless told.
+        yield from rendering.unless_idle(f"{engine}.dtype", dtype, "model.dtype", "bfloat16")
         if dtype != "bfloat16" and not rendering.is_megatron:
             # From 0.8 on the FSDP engine computes in bfloat16 whatever `dtype` says, unless this is set.
             mixed = {"param_dtype": _SHORT_DTYPE[dtype], "reduce_dtype": "fp32", "buffer_dtype": "fp32"}

@@ -25,7 +25,8 @@ _FIELDS = {
 def overrides(rendering: Rendering) -> Iterator[Override]:
     rollout = rendering.recipe.rollout
     for field, key in _FIELDS.items():
-        yield Override(f"actor_rollout_ref.rollout.{key}", getattr(rollout, field), f"rollout.{field}")
+        value, idle = getattr(rollout, field), 1 if field == "ep" else None
+        yield from rendering.unless_idle(f"actor_rollout_ref.rollout.{key}", value, f"rollout.{field}", idle)
     if rollout.ep > rollout.tp:
         # verl asserts ep == tp * data_parallel_size.
         yield Override("actor_rollout_ref.rollout.data_parallel_size", rollout.ep // rollout.tp, "rollout.ep")

@@ -1,4 +1,4 @@
-"""`rlx data`: make the small data sets and models that the shipped recipes name, where they are to be used."""
+"""`rlx data tiny-cpu`: the tiny model and its data, made where they are to be used."""
 
 from __future__ import annotations
 
@@ -7,54 +7,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.cli.site import ContainerOption, HostOption
-from rlx.errors import RlxError, UsageError
+from rlx.errors import RlxError
 
 if TYPE_CHECKING:
     from rlx.hosts import Completed
     from rlx.plan import Site
 
 TINY_CPU_FOLDER = "~/.cache/rlx/tiny-cpu"
-MAKERS = {"tiny-cpu": "tiny_addition.py"}
+MAKER = "tiny_addition.py"
 PACKAGES = ("torch", "transformers", "pyarrow")
 _TIMEOUT_S = 600
 
 
-def data(
-    name: Annotated[str, typer.Argument(help="What to make: tiny-cpu.")],
+def tiny_cpu(
     host: HostOption = None,
     container: ContainerOption = None,
     to: Annotated[str, typer.Option(help="The folder to write; the recipe names the default.")] = TINY_CPU_FOLDER,
     force: Annotated[bool, typer.Option("--force", help="Make it again even if it is complete.")] = False,
 ) -> None:
-    """Make the model and data of a shipped recipe.
+    """Make the tiny model and its data.
 
     They are made where the training will read them: here, on the host, or in its container. Prints the folder. What is
     complete already is left alone.
     """
+    from rlx.cli.data.there import data_site, refuse_relative
     from rlx.cli.output import narrate
-    from rlx.hosts import site_of
+    from rlx.hosts.sent_python import place_text
 
-    if name not in MAKERS:
-        raise UsageError(f"unknown data set {name!r}", f"known: {', '.join(MAKERS)}")
-    site = site_of(host or "local", container)
-    if not _is_here(site) and not to.startswith(("/", "~/")):
-        raise UsageError(f"--to {to} is not a full path on {site.host}", "begin it with / or ~/")
-    where = f"{site.host}, container {site.container}" if site.container else site.host
+    site = data_site(host, container)
+    refuse_relative(site, "--to", to)
+    where = place_text(site)
     narrate(f"{where}: making {to} (seconds)")
-    answer = _made(site, MAKERS[name], to, force, where)
+    answer = _made(site, to, force, where)
     if not answer["made"]:
         narrate(f"{answer['folder']} is complete")
     print(answer["folder"])
 
 
-def _is_here(site: Site) -> bool:
-    return site.place.is_local and not site.container
-
-
-def _made(site: Site, maker: str, to: str, force: bool, where: str) -> dict[str, Any]:
+def _made(site: Site, to: str, force: bool, where: str) -> dict[str, Any]:
     import json
 
-    completed = _run(site, maker, [to, *PACKAGES, *(["--force"] if force else [])])
+    completed = _run(site, [to, *PACKAGES, *(["--force"] if force else [])])
     try:
         answer: dict[str, Any] = json.loads(completed.out)
     except ValueError:
@@ -65,19 +58,20 @@ def _made(site: Site, maker: str, to: str, force: bool, where: str) -> dict[str,
     return answer
 
 
-def _run(site: Site, maker: str, arguments: list[str]) -> Completed:
+def _run(site: Site, arguments: list[str]) -> Completed:
     """The program rides in an argument, and what it is to run on stdin: nothing else is written."""
     import sys
     from dataclasses import replace
 
     from rlx.hosts import transport_for
+    from rlx.hosts.sent_python import is_here
     from rlx.plan import Cmd
     from rlx.resources import payload_folder
 
     program = (payload_folder() / "make_folder.py").read_text(encoding="utf-8")
     place = replace(site.place, inside=site.container) if site.container else site.place
-    command = Cmd(sys.executable if _is_here(site) else "python3", "-c", program, *arguments)
-    return transport_for(place).run(command, stdin=(payload_folder() / maker).read_bytes(), timeout_s=_TIMEOUT_S)
+    command = Cmd(sys.executable if is_here(site) else "python3", "-c", program, *arguments)
+    return transport_for(place).run(command, stdin=(payload_folder() / MAKER).read_bytes(), timeout_s=_TIMEOUT_S)
 
 
 def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError:

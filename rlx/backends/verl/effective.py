@@ -1,0 +1,37 @@
+"""What verl will really be configured with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.backends.effective import EffectiveSettings
+from rlx.backends.verl.checks import rendering_of
+from rlx.backends.verl.overrides import chosen
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree
+    from rlx.recipe import ResolvedRecipe
+
+
+def settings(resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
+    """The key table's defaults with the command line over them. Raises UsageError if there is no table."""
+    rendering = rendering_of(resolved, found)
+    written: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    removed: set[str] = set()
+    for override in chosen(rendering):
+        if override.prefix == "~":
+            removed.add(override.key)
+            continue
+        for key, value in _leaves(override.key, override.value):
+            written[key], sources[key] = value, override.source
+    return EffectiveSettings(rendering.version, rendering.table.defaults, written, sources, frozenset(removed))
+
+
+def _leaves(key: str, value: object) -> Iterator[tuple[str, object]]:
+    """A map sets the keys below; it also counts as a value itself."""
+    yield key, value
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner)

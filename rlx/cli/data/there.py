@@ -1,0 +1,46 @@
+"""Where data is made or looked at: on this machine, on a host, or in its container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError, UsageError
+
+if TYPE_CHECKING:
+    from rlx.plan import Site
+
+
+def data_site(host: str | None, container: str | None) -> Site:
+    """The named place; data belongs to this machine unless one is named."""
+    from rlx.hosts import site_of
+
+    return site_of(host or "local", container)
+
+
+def refuse_relative(site: Site, option: str, path: str) -> None:
+    """Elsewhere nobody knows what a relative path starts from."""
+    from rlx.hosts.sent_python import is_here
+
+    if not is_here(site) and not path.startswith(("/", "~/")):
+        raise UsageError(f"{option} {path} is not a full path on {site.host}", "begin it with / or ~/")
+
+
+def packages_error(where: str, detail: str) -> RlxError:
+    return RlxError(
+        f"{where}: parquet files need {detail}",
+        "here: pip install 'rlx[data]'; elsewhere name the container that has it: --container NAME",
+    )
+
+
+def refusal(answer: dict[str, Any], where: str) -> RlxError:
+    """What a payload module answers that could not do its work."""
+    if answer["problem"] == "packages":
+        return packages_error(where, answer["detail"])
+    return RlxError(f"{where}: {answer['detail']}", _HINTS.get(answer["problem"], "correct the path"))
+
+
+_HINTS = {
+    "differs": "nothing was written; name another folder with --to, or replace it with --force",
+    "failed": "choose a folder that can be written to and has room, with --to",
+    "unreadable": "fetch the file again; `git lfs` pointers and interrupted downloads look like this",
+}

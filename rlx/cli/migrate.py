@@ -1,0 +1,61 @@
+"""rlx migrate: a recipe for another training engine, as a change of its file that one can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlx.errors import ExitCode, RlxError, UsageError
+
+
+def migrate(
+    recipe: Annotated[str, typer.Argument(help="Recipe file, or name of a bundled recipe.")],
+    engine: Annotated[Literal["megatron"], typer.Option(help="The engine to migrate to.")],
+    tp: Annotated[
+        int | None, typer.Option(min=1, help="Tensor parallel size. Default: 4, or 2 or 1 if that fits better.")
+    ] = None,
+    pp: Annotated[int, typer.Option(min=1, help="Pipeline parallel size.")] = 1,
+    ep: Annotated[int, typer.Option(min=1, help="Expert parallel size.")] = 1,
+    micro_batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Samples a device and pass. Default: half of before.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further change of the file.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="NEW.yaml", help="Write the new recipe there.")] = None,
+) -> None:
+    """Show what an FSDP recipe becomes with Megatron, as a diff.
+
+    Comments and order stay. The result is checked as by `rlx validate`: exit 2 if it is invalid, and nothing is
+    written then. Without --tp it is the largest tensor parallel size about which there is least to be said.
+    """
+    from rlx.backends.verl.migrate import Sizes
+    from rlx.cli.migration import migrated
+    from rlx.cli.output import narrate, print_text
+    from rlx.cli.planning import finding_text
+    from rlx.plan import Severity
+
+    del engine  # there is one
+    if write is not None and write.exists():
+        raise UsageError(f"{write}: exists already, nothing was written", "name another file, or move this one")
+    result = migrated(recipe, Sizes(tp, pp, ep, micro_batch_size), sets or (), write)
+    print_text(result.diff.removesuffix("\n"))
+    for remark in (*result.advice, *map(finding_text, result.findings)):
+        narrate(f"rlx: {remark}")
+    if result.count(Severity.ERROR):
+        raise typer.Exit(ExitCode.USAGE)
+    if write is not None:
+        _write(write, result.text)
+
+
+def _write(path: Path, text: str) -> None:
+    from rlx.cli.output import narrate
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise RlxError(f"{path}: cannot be written: {problem.strerror}", "name another file") from None
+    narrate(f"rlx: wrote {path}")

@@ -1,0 +1,149 @@
+"""The text of a recipe for another engine: changed in place, checked as a recipe, and compared with the old one."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, splits, to_megatron
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.recipe import RecipeFile
+    from rlx.recipe.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The new text, the unified diff from the old one, and what is to be said about the result."""
+
+    text: str
+    diff: str
+    advice: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:
+    """The recipe for Megatron as it would stand in `target`, by default in its old place.
+
+    Without `sizes.tp` it is the first of the guide's tensor parallel sizes about which there is least to be said.
+    Raises UsageError for a recipe that cannot be read, or is not to be migrated.
+    """
+    from rlx.recipe.bundled import find_recipe
+    from rlx.recipe.load import load_recipe
+    from rlx.recipe.source import read_source
+
+    source = read_source(find_recipe(recipe))
+    file = load_recipe(recipe)
+    document = file.resolve(file.control or file.arms[0]).document
+    values = _set_values(sets, file.arms)
+    _refuse_old_start(document["backend"], values)
+    results = [
+        _result(source, {**_all_changes(file, document, one), **values}, tuple(advice(document)), target)
+        for one in splits(document, sizes)
+    ]
+    return min(results, key=lambda result: (result.count(Severity.ERROR), result.count(Severity.WARNING)))
+
+
+def _result(source: Source, changes: Mapping[Keys, object], said: tuple[str, ...], target: Path | None) -> Migrated:
+    from rlx.recipe.source import Source
+
+    text = source.text
+    for keys, value in changes.items():
+        text = _changed(text, keys, value)
+    if target is not None:
+        text = _moved(text, source.folder, target)
+    new = Source(str(target or source.name), target.parent if target else source.folder, text)
+    old, changed = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
+    diff = "".join(difflib.unified_diff(old, changed, source.name, new.name))
+    return Migrated(text, diff, said, _findings(new))
+
+
+def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, object]) -> None:
+    """A file of the fork's from which a run starts is one for FSDP, whatever stands in the recipe."""
+    if (name := backend["config_name"]) and ("backend", "config_name") not in values:
+        raise UsageError(
+            f"backend.config_name {name}: starts from a configuration for {backend['engine']}",
+            "name the fork's for Megatron, and its keys: --set backend.config_name=… --set backend.key_source=…",
+        )
+
+
+def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
+    """Of the recipe itself, and of the overrides that arms add."""
+    by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}
+    added = {key for own in by_arm.values() for key in own}
+    shared = {key: value for key, value in document["overrides"].items() if key not in added}
+    changes = to_megatron({**document, "overrides": shared}, sizes)
+    for arm, own in by_arm.items():
+        changes |= {("arms", arm, *keys): value for keys, value in override_changes(own)}
+    return changes
+
+
+def _own_overrides(file: RecipeFile, arm: str) -> dict[str, object]:
+    resolved = file.resolve(arm)
+    overrides = resolved.document["overrides"]
+    return {key: value for key, value in overrides.items() if f"overrides.{key}" in resolved.treatment}
+
+
+def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
+    """Unlike those of other commands these become text of the file, so a relative path starts from there."""
+    from rlx.recipe.problems import Place
+    from rlx.recipe.sets import split_key
+    from rlx.recipe.tree import plain
+    from rlx.recipe.yaml_tree import parse_value
+
+    values: dict[Keys, object] = {}
+    for option in sets:
+        key, equals, text = option.partition("=")
+        if not equals or not all(key.split(".")) or not text:
+            raise UsageError(f"--set {option}: is not KEY=VALUE", "write for example --set layout.ep=2")
+        values[split_key(key, arms)] = plain(parse_value(text, Place("--set"), key))
+    return values
+
+
+def _changed(text: str, keys: Keys, value: object) -> str:
+    """What is to go, but stands in a file that this one extends, is taken back by a null."""
+    from rlx.recipe.edit import with_value, without_key
+
+    if value is not REMOVED:
+        return with_value(text, keys, value)
+    try:
+        return without_key(text, keys)
+    except KeyError:
+        return with_value(text, keys, None)
+
+
+def _moved(text: str, folder: Path, target: Path) -> str:
+    """Under its own name, as `rlx init` names a recipe, with the files that it names reached from its new folder."""
+    from rlx.recipe.edit import value_at, with_value
+    from rlx.recipe.fields import NAME_PATTERN
+    from rlx.recipe.local_paths import LOCAL_PATHS
+
+    if re.fullmatch(NAME_PATTERN, target.stem):
+        text = with_value(text, ("name",), target.stem)
+    for path in (("extends",), *LOCAL_PATHS):
+        keys = tuple(map(str, path))
+        named = value_at(text, keys)
+        if named is not None and not named.startswith(("/", "~")):
+            text = with_value(text, keys, os.path.relpath(folder / named, target.parent))
+    return text
+
+
+def _findings(source: Source) -> tuple[Finding, ...]:
+    from rlx.preflight.rules import check
+    from rlx.recipe.load import load_recipe
+
+    try:
+        file = load_recipe(source)
+    except UsageError as problem:
+        return (Finding("RLX002", Severity.ERROR, problem.message, problem.hint),)
+    return tuple(dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm))))

@@ -1,0 +1,47 @@
+"""Runs modules of the payload by the Python of a host or container: they ride on stdin, nothing is written for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError
+from rlx.plan import Cmd
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.plan import Site
+
+
+def is_here(site: Site) -> bool:
+    return site.place.is_local and not site.container
+
+
+def place_text(site: Site) -> str:
+    return f"{site.host}, container {site.container}" if site.container else site.host
+
+
+def run_sent(site: Site, modules: Sequence[str], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """What `main(order)` of the last of the modules answers; the others are those that it imports, in order.
+
+    Raises HostError for a host that cannot be asked, RlxError where there is no Python, or it fails.
+    """
+    from rlx.hosts import transport_for
+
+    sent = {"modules": [(name, _text(name)) for name in modules], "order": order}
+    place = replace(site.place, inside=site.container) if site.container else site.place
+    command = Cmd(sys.executable if is_here(site) else "python3", "-c", _text("run_sent"))
+    completed = transport_for(place).run(command, stdin=json.dumps(sent).encode(), timeout_s=timeout_s)
+    try:
+        answer: dict[str, Any] = json.loads(completed.out)
+    except ValueError:
+        said = completed.err.decode(errors="replace").strip().splitlines() or [f"exit {completed.code}"]
+        raise RlxError(f"{place_text(site)}: {said[-1]}", "is python3 there? rlx doctor tells") from None
+    return answer
+
+
+def _text(module: str) -> str:
+    return (payload_folder() / f"{module}.py").read_text(encoding="utf-8")

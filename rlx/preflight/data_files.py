@@ -1,0 +1,155 @@
+"""Do the data files fit the recipe? They are looked at where they lie, in one round trip.
+
+Source of what verl needs: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/reward_score, 0.6 to 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.plan import Site
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+MODULES = ("data_rows", "examine_data")
+_TIMEOUT_S = 600
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedReward:
+    """A reward that verl picks by the data: for which `data_source`, and the ground truths that an answer can meet."""
+
+    source: str
+    truth: str
+
+
+NAMED_REWARDS = {"gsm8k": NamedReward("openai/gsm8k", r"-?[0-9.]+")}
+
+
+def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
+    """What is there. Raises HostError, UsageError for a reward file that cannot be read, RlxError without pyarrow."""
+    from rlx.hosts.sent_python import place_text, run_sent
+
+    answer = run_sent(site, MODULES, _order(resolved.recipe), _TIMEOUT_S)
+    if "problem" in answer:
+        raise RlxError(
+            f"{place_text(site)}: reading parquet files needs {answer['detail']}",
+            "here: pip install 'rlx[data]'; elsewhere name the container that has it: --container NAME",
+        )
+    return answer
+
+
+def _order(recipe: Recipe) -> dict[str, Any]:
+    named = NAMED_REWARDS.get(recipe.reward) if isinstance(recipe.reward, str) else None
+    return {
+        "files": {"train": recipe.data.train, "val": recipe.data.val},
+        "prompt_key": recipe.data.prompt_key,
+        "model": recipe.model.path,
+        "max_prompt_tokens": recipe.data.max_prompt_tokens,
+        "truth": named.truth if named else "",
+        "reward": _reward_function(recipe),
+    }
+
+
+def _reward_function(recipe: Recipe) -> dict[str, Any] | None:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = recipe.reward
+    if not isinstance(reward, FunctionReward):
+        return None
+    try:
+        text = Path(reward.path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        raise RlxError(f"{reward.path}: cannot be read: {problem}", "check reward.path") from None
+    return {"text": text, "path": reward.path, "function": reward.function, "kwargs": reward.kwargs}
+
+
+def data_findings(recipe: Recipe, facts: Facts) -> tuple[Finding, ...]:
+    """What the facts mean for the recipe, errors first."""
+    found = [finding for role in ("train", "val") for finding in _of_file(recipe, role, facts["files"][role])]
+    found += _of_both(recipe, facts)
+    return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
+    if "unreadable" in file:
+        yield _error("RLX016", f"data.{role}: {file['unreadable']}", "correct the path, or make the file: rlx data")
+        return
+    if file["broken"]["count"]:
+        message = f"data.{role}: {_rows_text(file['broken'], file['rows'])} no object with columns"
+        yield _error("RLX016", message, "make the file again, or remove these lines")
+    yield from _row_count(recipe, role, file)
+    if recipe.data.prompt_key not in file["columns"]:
+        columns = ", ".join(file["columns"]) or "none"
+        message = f"data.{role}: has no column {recipe.data.prompt_key}, only {columns}"
+        yield _error("RLX018", message, "name it in data.prompt_key, or convert the file: rlx data gsm8k")
+    elif file["prompts"]["count"]:
+        message = f"data.{role}: {_rows_text(file['prompts'], file['rows'])} no chat for {recipe.data.prompt_key}"
+        yield _error("RLX019", message, "verl needs [{role: user, content: text}]: rlx data gsm8k writes it")
+    yield from _grading(recipe, role, file)
+
+
+def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
+    key, promised = f"data.{role}_rows", getattr(recipe.data, f"{role}_rows")
+    long = file["long"]["count"] if file["long"] else 0
+    used = file["rows"] - long
+    if promised not in (None, used, file["rows"]):
+        message = f"{key} {promised:,}: the file has {file['rows']:,} rows"
+        yield _error("RLX017", message, f"write {key}: {used}, or name the right file")
+    elif promised is None:
+        fix = f"write {key}: {used}, so that the log can be held against it"
+        yield Finding("RLX017", Severity.NOTE, f"data.{role}: has {file['rows']:,} rows", fix)
+    if long and promised != used:
+        limit = recipe.data.max_prompt_tokens
+        message = f"data.{role}: {_rows_text(file['long'], file['rows'])} over {limit} tokens long; verl drops them"
+        fix = f"raise data.max_prompt_tokens to {file['long']['longest']}, or write {key}: {used}"
+        yield Finding("RLX022", Severity.WARNING, message, fix)
+
+
+def _grading(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
+    named = NAMED_REWARDS.get(recipe.reward) if isinstance(recipe.reward, str) else None
+    others = [f"{name} ({count:,} rows)" for name, count in file["sources"].items() if named and name != named.source]
+    if file["truths"]["count"]:
+        message = f"data.{role}: {_rows_text(file['truths'], file['rows'])} no answer that can be graded"
+        fix = "verl's reward reads reward_model: {style: rule, ground_truth: text}: rlx data gsm8k writes it"
+        yield _error("RLX020", message, fix)
+    if named and others:
+        message = (
+            f"data.{role}: data_source {', '.join(others)}, but verl picks reward {recipe.reward} by {named.source}"
+        )
+        yield _error("RLX021", message, f"write data_source {named.source}, or give reward: {{path, function}}")
+    if file["reward"]:
+        yield _error("RLX021", f"data.{role}: the reward function fails: {file['reward']}", "correct the function")
+
+
+def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
+    if isinstance(recipe.reward, str) and recipe.reward not in NAMED_REWARDS:
+        message = f"reward {recipe.reward}: rlx does not know which ground truths it can grade"
+        yield Finding("RLX023", Severity.NOTE, message)
+    if facts["not_measured"]:
+        message = f"prompt lengths were not measured: {facts['not_measured']}"
+        yield Finding("RLX023", Severity.NOTE, message, "ask where the model lies: --host, --container")
+    if facts["overlap"]:
+        rows = facts["files"]["val"]["rows"]
+        message = f"{facts['overlap']:,} of {rows:,} validation questions are training questions, too"
+        yield Finding("RLX024", Severity.WARNING, message, "validate on rows that the run does not train on")
+
+
+def _rows_text(bad: Facts, rows: int) -> str:
+    """`3 of 7,473 rows (row 5: text instead of messages; …):`."""
+    first = "; ".join(f"row {one['row']}: {one['what']}" for one in bad["first"])
+    more = "; …" if bad["count"] > len(bad["first"]) else ""
+    return f"{bad['count']:,} of {rows:,} rows ({first}{more}):"
+
+
+def _error(name: str, message: str, fix: str) -> Finding:
+    return Finding(name, Severity.ERROR, message, fix)

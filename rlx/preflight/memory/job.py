@@ -1,0 +1,113 @@
+"""What the memory of a run depends on, as numbers. No recipe here: `rlx layouts` varies these directly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rlx.preflight.architectures import Architecture
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Devices that train, and how the model is split over them; `etp` splits each expert's matrices."""
+
+    devices: int
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sizes divide the devices; a layout rule says which does not."""
+        return self.devices % (self.tp * self.pp * self.cp) == 0 and self.devices % (self.etp * self.ep * self.pp) == 0
+
+    @property
+    def data(self) -> int:
+        """Data parallel size."""
+        return self.devices // (self.tp * self.pp * self.cp)
+
+    @property
+    def dense_copies(self) -> int:
+        """Devices that hold the same dense parameters, over which the optimiser's states are spread."""
+        return self.data * self.cp
+
+    @property
+    def expert_copies(self) -> int:
+        return self.devices // (self.etp * self.ep * self.pp)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The inference engine: `sequence` and `batch` in tokens (`max_model_len`, `max_num_batched_tokens`).
+
+    `sleeps`: weights and KV cache leave the device while the model trains. `colocated`: on the training's devices.
+    """
+
+    tp: int
+    ep: int
+    fraction: float
+    sequence: int
+    batch: int
+    sequences: int
+    dtype_bytes: int = 2
+    sleeps: bool = True
+    colocated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """What leaves the device while it is not needed."""
+
+    weights: bool = False
+    gradients: bool = False
+    optimizer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """`size`: GiB as it is sold and as npu-smi shows it; `capacity`: GiB that torch can have of it.
+
+    `assumed`: nobody asked the host.
+    """
+
+    size: float
+    capacity: float
+    assumed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run. `update_tokens` and `log_prob_tokens`: tokens of a device's micro batch, at the longest.
+
+    `shard_bytes`: bytes a parameter of FSDP's shards; Megatron keeps 16-bit weights and 32-bit masters whatever it
+    says. `fsdp_size`: devices that share one copy of the shards. `lora_targets`: None for all linear layers.
+    """
+
+    shape: Architecture
+    engine: Literal["fsdp", "fsdp2", "megatron"]
+    split: Split
+    rollout: Rollout
+    device: Device
+    update_tokens: int
+    log_prob_tokens: int
+    shard_bytes: int = 4
+    fsdp_size: int = 1
+    recompute: bool = True
+    sequence_parallel: bool = True
+    distributed_optimizer: bool = True
+    fused_logits: bool = False
+    reference: bool = True
+    critic: bool = False
+    lora_rank: int | None = None
+    lora_targets: tuple[str, ...] | None = None
+    offload: Offload = Offload()
+    reference_offload: bool = False
+
+    @property
+    def is_megatron(self) -> bool:
+        return self.engine == "megatron"

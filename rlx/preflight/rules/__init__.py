@@ -1,0 +1,57 @@
+"""What arithmetic, key tables and known faults tell about a recipe before anything starts. No look at a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.backends import is_known, load_backend
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Rule, all_rules
+from rlx.preflight.rules.waive import waived, waives_nothing
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree
+    from rlx.recipe import ResolvedRecipe
+
+
+def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+    """Every finding about one arm, errors first: of its back-end, and of the rules. Never raises for a recipe.
+
+    `found`: what a look at the host told of the back-end there; None if nobody looked.
+    """
+    findings = [*_backend_findings(resolved, found), *_rule_findings(resolved, found)]
+    findings = list(waived(resolved, findings))
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def find_rule(id: str) -> Rule | None:
+    return next((rule for rule in all_rules() if rule.id == id), None)
+
+
+def _backend_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
+    kind = resolved.recipe.backend.kind
+    if is_known(kind):
+        yield from load_backend(kind).check(resolved, found)
+    else:
+        message = (
+            f"backend.kind: rlx has no back-end {kind} yet; it holds the recipe's own values against the rules only"
+        )
+        yield Finding("RLX405", Severity.NOTE, message, "", resolved.origins.get("backend.kind", ""))
+
+
+def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
+    try:
+        facts = Facts.of(resolved, found)
+    except UsageError:
+        return  # The back-end has said so already, and nothing is known of its settings.
+    for rule in all_rules():
+        if rule.backend == resolved.recipe.backend.kind:
+            for flaw in rule.check(facts):
+                where = resolved.origins.get(flaw.key, "")
+                yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, where)
+
+
+__all__ = ["check", "find_rule", "waives_nothing"]

@@ -1,0 +1,184 @@
+"""Batch arithmetic of verl: what its workers assert before, and minutes after, the start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ACTOR, REF, ROLLOUT, Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.words import divisors, near, one_of
+
+BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
+MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in (ROLLOUT, REF))
+
+
+@rule(
+    "RLX103",
+    title="the samples of a step cannot be dealt out evenly to the devices",
+    why="verl refuses the configuration at the start",
+    fix="a `train.batch_size` for which batch_size × n is a multiple of the devices",
+    source="verl 0.6.1 to 0.9.1, verl/utils/config.py, validate_config: real_train_batch_size % minimal_bsz",
+)
+def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
+    micro = facts.count(MICRO) if facts.is_megatron else 1
+    workers = facts.data_parallel if facts.is_megatron else facts.devices
+    batch, n = facts.count(BATCH), facts.count(SAMPLES)
+    if not (facts.fixed_micro_batches and facts.samples and workers and micro and batch and n):
+        return
+    least = workers * micro
+    if facts.samples % least:
+        step = least // math.gcd(least, n)
+        fits = sorted({max(step, batch // step * step), -(-batch // step) * step})
+        message = f"{facts.named(BATCH)} × {facts.named(SAMPLES)} = {facts.samples} samples are no multiple of {least}"
+        made_of = f"{workers} data-parallel groups × {facts.named(MICRO)}" if facts.is_megatron else f"{least} devices"
+        yield error(f"{message} ({made_of})", f"train.batch_size {one_of(fits)}", facts.source(BATCH))
+
+
+@rule(
+    "RLX104",
+    title="the micro batch does not divide a device's share of a mini batch",
+    why="the actor's first update, or its start, ends in an assertion, minutes after the start",
+    fix="a `train.micro_batch_size` that divides mini_batch_size × n / data-parallel size",
+    source="verl 0.6.1/0.7.1 fsdp_workers.py: ppo_mini_batch_size % ppo_micro_batch_size_per_gpu; "
+    "0.8.0/0.9.1 workers/engine/utils.py: data size must be divisible by … micro_batch_size_per_gpu",
+)
+def micro_batch(facts: Facts) -> Iterator[Flaw]:
+    micro, share = facts.count(MICRO), _share(facts, facts.mini_samples)
+    # Megatron's workers before 0.8 only cut the mini batch into pieces.
+    asserts = facts.release >= (0, 8) or not facts.is_megatron
+    if facts.fixed_micro_batches and asserts and micro and share and share % micro:
+        yield _indivisible(facts, MICRO, micro, share, "a device has of each mini batch")
+
+
+@rule(
+    "RLX105",
+    title="a mini batch cannot be dealt out evenly to the data-parallel groups",
+    why="verl 0.8 and later end in an assertion; earlier ones round down, so that a mini batch is smaller than written",
+    fix="a `train.mini_batch_size` for which mini_batch_size × n is a multiple of the data-parallel size",
+    source="verl 0.9.1 workers/engine_workers.py, train_mini_batch; 0.6.1 fsdp_workers.py: ppo_mini_batch_size //=",
+)
+def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
+    groups, mini, n = facts.data_parallel, facts.count(MINI), facts.count(SAMPLES)
+    if not (groups and mini and n and facts.mini_samples) or facts.mini_samples % groups == 0:
+        return
+    step = groups // math.gcd(groups, n)
+    fits = sorted({max(step, mini // step * step), -(-mini // step) * step})
+    message = f"{facts.named(MINI)} × {facts.named(SAMPLES)} = {facts.mini_samples} samples"
+    fix = f"train.mini_batch_size {one_of(fits)}"
+    if facts.release >= (0, 8) or facts.mini_samples < groups:
+        yield error(f"{message} are no multiple of the {groups} data-parallel groups", fix, facts.source(MINI))
+    else:
+        left = facts.mini_samples // groups * groups
+        yield warning(f"{message}: verl {facts.settings.version} makes {left} of them ({groups} groups)", fix)
+
+
+@rule(
+    "RLX106",
+    title="the mini batch is larger than the batch",
+    why="verl refuses the configuration at the start",
+    fix="a `train.mini_batch_size` of at most `train.batch_size`",
+    source="verl/workers/config/actor.py, validate: train_batch_size must be >= actor.ppo_mini_batch_size",
+)
+def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
+    batch, mini = facts.count(BATCH), facts.count(MINI)
+    if facts.fixed_micro_batches and not facts.is_nla and batch and mini and mini > batch:
+        message = f"{facts.named(MINI)} is larger than {facts.named(BATCH)}"
+        yield error(message, f"train.mini_batch_size {one_of(near(divisors(batch), mini))}", facts.source(MINI))
+
+
+@rule(
+    "RLX107",
+    title="the log-probability micro batch does not divide a device's samples",
+    why="verl 0.8 and later end in an assertion in the first step, after the first validation",
+    fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
+    source="verl 0.8.0/0.9.1 workers/engine/utils.py, prepare_micro_batches; seen in 0.9.1 on a CPU",
+)
+def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
+    micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
+    dynamic = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
+    if facts.release >= (0, 8) and not dynamic and micro and share and share % micro:
+        yield _indivisible(facts, LOG_MICRO, micro, share, "a device has of each step")
+
+
+@rule(
+    "RLX108",
+    title="the reference's log-probability micro batch does not divide a device's samples",
+    why="as RLX107, in the pass of the reference policy",
+    fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
+    source="as RLX107",
+)
+def reference_micro_batch(facts: Facts) -> Iterator[Flaw]:
+    micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
+    dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
+    # Where one recipe key feeds both passes, RLX107 has said it.
+    counts = facts.release >= (0, 8) and not dynamic and facts.source(REF_MICRO) != facts.source(LOG_MICRO)
+    if _has_reference(facts) and counts and micro and share and share % micro:
+        yield _indivisible(facts, REF_MICRO, micro, share, "a device has of each step")
+
+
+@rule(
+    "RLX109",
+    title="micro batch sizes are given twice, or not at all",
+    why="verl refuses the configuration at the start",
+    fix="remove the override of the deprecated key without `_per_gpu`",
+    source="verl/utils/config.py, check_mutually_exclusive; verl/workers/config/actor.py, __post_init__",
+)
+def one_micro_batch_key(facts: Facts) -> Iterator[Flaw]:
+    keys = [(MICRO, facts.fixed_micro_batches), (LOG_MICRO, facts.fixed_micro_batches)]
+    keys.append((REF_MICRO, facts.fixed_micro_batches and _has_reference(facts)))
+    for key, counts in keys:
+        old = key.removesuffix("_per_gpu")
+        values = [facts.setting(key), facts.setting(old)]
+        if counts and None not in values:
+            yield error(f"both {facts.named(old)} and {facts.named(key)} are set", f"remove {facts.source(old)}")
+        elif counts and values == [None, None]:
+            yield error(f"neither {key} nor {old} is set", f"remove {facts.source(key)}")
+
+
+@rule(
+    "RLX110",
+    title="the mini batch does not divide the batch",
+    why="verl 0.8 ends in an assertion, 0.9 fills up with padding, earlier ones make the last update a smaller one",
+    fix="a `train.mini_batch_size` that divides `train.batch_size`",
+    source="verl 0.8.0 utils/tensordict_utils.py, make_iterator; 0.9.1 trainer/ppo/v1/trainer_base.py, "
+    "_get_required_batch_multiple; 0.6.1 workers/actor/dp_actor.py: data.split(ppo_mini_batch_size)",
+)
+def mini_batches_in_batch(facts: Facts) -> Iterator[Flaw]:
+    batch, mini = facts.count(BATCH), facts.count(MINI)
+    if not batch or not mini or mini > batch or batch % mini == 0:
+        return
+    message = f"{facts.named(MINI)} does not divide {facts.named(BATCH)}"
+    fix = f"train.mini_batch_size {one_of(near(divisors(batch), mini))}"
+    if facts.release == (0, 8) or (facts.is_megatron and facts.release < (0, 9)):
+        yield error(message, fix, facts.source(MINI))
+    elif facts.release >= (0, 9):
+        filled = -(-batch // mini) * mini
+        yield warning(f"{message}: verl fills the step up to {filled} prompts with padding", fix, facts.source(MINI))
+    else:
+        yield warning(f"{message}: the last update of a step has {batch % mini} prompts", fix, facts.source(MINI))
+
+
+def _share(facts: Facts, samples: int | None) -> int | None:
+    """Samples of one data-parallel group; None where they do not divide, which is another rule's."""
+    groups = facts.data_parallel
+    return samples // groups if samples and groups and samples % groups == 0 else None
+
+
+def _padded_samples(facts: Facts) -> int | None:
+    """verl 0.9 fills a step up to whole mini batches."""
+    if facts.release < (0, 9) or not facts.samples or not facts.mini_samples or not facts.data_parallel:
+        return facts.samples
+    multiple = math.lcm(facts.data_parallel, facts.mini_samples)
+    return -(-facts.samples // multiple) * multiple
+
+
+def _has_reference(facts: Facts) -> bool:
+    return facts.is_true(f"{ACTOR}.use_kl_loss") or facts.is_true("algorithm.use_kl_in_reward")
+
+
+def _indivisible(facts: Facts, key: str, micro: int, share: int, of_what: str) -> Flaw:
+    fits = near(divisors(share), micro)
+    message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
+    return error(message, f"use {one_of(fits)}", facts.source(key))

@@ -1,0 +1,172 @@
+"""What the rules look at: the recipe, and the settings that its back-end really gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rlx.backends import is_known, load_backend
+from rlx.backends.effective import EffectiveSettings
+from rlx.errors import UsageError
+from rlx.preflight.architecture_config import architecture_from_text, known_architecture
+from rlx.preflight.architectures import Architecture, architecture_of
+from rlx.preflight.memory import Estimate, estimate_of
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+ACTOR = "actor_rollout_ref.actor"
+ROLLOUT = "actor_rollout_ref.rollout"
+REF = "actor_rollout_ref.ref"
+MODEL = "actor_rollout_ref.model"
+_EPOCHS = "trainer.total_epochs"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Numbers are None where nobody knows them before the start: then no rule about them speaks."""
+
+    resolved: ResolvedRecipe
+    settings: EffectiveSettings
+    found: FoundTree | None = None
+
+    @classmethod
+    def of(cls, resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
+        """Raises UsageError where nobody knows what the back-end's settings are."""
+        kind, version = resolved.recipe.backend.kind, resolved.recipe.backend.version
+        if is_known(kind):
+            return cls(resolved, load_backend(kind).settings(resolved, found), found)
+        return cls(resolved, EffectiveSettings(version, {}, {}, {}), found)
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.resolved.recipe
+
+    @cached_property
+    def release(self) -> tuple[int, ...]:
+        """Major and minor number of the back-end."""
+        from rlx.backends.verl.keys import release
+
+        return release(self.settings.version)
+
+    def setting(self, key: str) -> object:
+        return self.settings.get(key)
+
+    def whole(self, key: str) -> int | None:
+        value = self.settings.get(key)
+        return value if type(value) is int else None
+
+    def count(self, key: str) -> int | None:
+        """A whole number of at least 1."""
+        value = self.whole(key)
+        return value if value is not None and value > 0 else None
+
+    def source(self, key: str) -> str:
+        """The recipe key from which a setting follows; the setting's own name where it is a default."""
+        return self.settings.sources.get(key, key)
+
+    def named(self, key: str) -> str:
+        """`train.micro_batch_size 16`, for messages."""
+        return f"{self.source(key)} {self.settings.get(key)}"
+
+    def is_true(self, key: str) -> bool:
+        return self.settings.get(key) is True
+
+    @property
+    def is_megatron(self) -> bool:
+        return self.recipe.backend.engine == "megatron"
+
+    @property
+    def is_nla(self) -> bool:
+        """The NLA fork's own entry point, which never calls verl's validate_config."""
+        return "nla" in (self.recipe.backend.entrypoint or "")
+
+    @cached_property
+    def architecture(self) -> Architecture | None:
+        """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
+        try:
+            if self.found and self.found.model:
+                return architecture_from_text(self.found.model, f"config.json on {self.found.where}")
+            return known_architecture(self.recipe)
+        except UsageError:
+            return architecture_of(self.recipe)
+
+    @cached_property
+    def memory(self) -> Estimate | None:
+        """None where the model or the memory of a device is not known."""
+        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
+
+    @cached_property
+    def devices(self) -> int | None:
+        return product(self.whole("trainer.n_gpus_per_node"), self.whole("trainer.nnodes"))
+
+    @cached_property
+    def tp(self) -> int | None:
+        return self.count(f"{ACTOR}.megatron.tensor_model_parallel_size") if self.is_megatron else 1
+
+    @cached_property
+    def pp(self) -> int | None:
+        return self.count(f"{ACTOR}.megatron.pipeline_model_parallel_size") if self.is_megatron else 1
+
+    @cached_property
+    def cp(self) -> int | None:
+        """Context parallel size of Megatron, or Ulysses' sequence parallel size."""
+        key = "megatron.context_parallel_size" if self.is_megatron else "ulysses_sequence_parallel_size"
+        return self.count(f"{ACTOR}.{key}")
+
+    @cached_property
+    def model_parallel(self) -> int | None:
+        """Devices that hold one copy of the model's work on a sample."""
+        return product(self.tp, self.pp, self.cp)
+
+    @cached_property
+    def data_parallel(self) -> int | None:
+        """None as well where the devices cannot be split like that."""
+        if not self.devices or not self.model_parallel or self.devices % self.model_parallel:
+            return None
+        return self.devices // self.model_parallel
+
+    @cached_property
+    def samples(self) -> int | None:
+        """Samples a step: prompts times samples a prompt."""
+        return product(self.whole("data.train_batch_size"), self.whole(f"{ROLLOUT}.n"))
+
+    @cached_property
+    def mini_samples(self) -> int | None:
+        """Samples an optimiser update: verl counts prompts in a mini batch, the NLA fork counts samples."""
+        return product(self.whole(f"{ACTOR}.ppo_mini_batch_size"), 1 if self.is_nla else self.whole(f"{ROLLOUT}.n"))
+
+    @cached_property
+    def longest(self) -> int | None:
+        """Tokens of the longest sample: prompt and response."""
+        prompt, response = self.count("data.max_prompt_length"), self.count("data.max_response_length")
+        return prompt + response if prompt and response else None
+
+    @cached_property
+    def steps_of_data(self) -> int | None:
+        """Whole batches in all epochs; verl drops what is left of each."""
+        rows, batch, epochs = self.recipe.data.train_rows, *map(self.count, ("data.train_batch_size", _EPOCHS))
+        return rows // batch * epochs if rows and batch and epochs else None
+
+    @cached_property
+    def steps(self) -> int | None:
+        """Steps that will be taken: what is asked for, or what the data gives if that is less."""
+        counts = (self.steps_of_data, self.count("trainer.total_training_steps"))
+        return min((count for count in counts if count), default=None)
+
+    @cached_property
+    def fixed_micro_batches(self) -> bool:
+        return not self.is_true(f"{ACTOR}.use_dynamic_bsz")
+
+
+def product(*factors: int | None) -> int | None:
+    """None if one of them is not known, or no count."""
+    result = 1
+    for factor in factors:
+        if factor is None or factor < 1:
+            return None
+        result *= factor
+    return result

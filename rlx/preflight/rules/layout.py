@@ -1,0 +1,122 @@
+"""Devices and how the work is split over them: what verl, Megatron and vLLM assert about sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
+from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.words import divisors, near, one_of
+
+ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
+
+
+@rule(
+    "RLX205",
+    title="tp × pp × cp of the training does not divide the devices",
+    why="verl refuses the configuration at the start",
+    fix="sizes whose product divides `devices_per_node` × `nodes`",
+    source="verl/utils/config.py, validate_config: n_gpus % (model_parallel_size * context_parallel_size)",
+)
+def training_split(facts: Facts) -> Iterator[Flaw]:
+    if facts.is_megatron and facts.devices and facts.model_parallel and facts.devices % facts.model_parallel:
+        message = f"layout: tp {facts.tp} × pp {facts.pp} × cp {facts.cp} = {facts.model_parallel} does not divide"
+        fits = one_of(near(divisors(facts.devices), facts.model_parallel))
+        yield error(f"{message} the {facts.devices} devices", f"make the product {fits}", "layout.tp")
+
+
+@rule(
+    "RLX206",
+    title="the sequence parallel size does not divide the devices",
+    why="the device mesh cannot be built, and the workers fail when they start",
+    fix="a `layout.cp` that divides the devices",
+    source="verl fsdp_workers.py/engine: dp = world_size // ulysses_sequence_parallel_size, mesh of dp × sp",
+)
+def sequence_split(facts: Facts) -> Iterator[Flaw]:
+    if not facts.is_megatron and facts.devices and facts.cp and facts.devices % facts.cp:
+        message = f"layout.cp {facts.cp} does not divide the {facts.devices} devices"
+        yield error(message, f"use {one_of(near(divisors(facts.devices), facts.cp))}", "layout.cp")
+
+
+@rule(
+    "RLX207",
+    title="the rollout's split does not divide the devices",
+    why="the rollout workers fail when they start: each replica needs whole groups of devices",
+    fix="a `rollout.tp` that divides the devices",
+    source="verl 0.6.1 fsdp_workers.py:592, 0.9.1 engine_workers.py:658: rollout world_size is not divisible by "
+    "infer_world_size",
+)
+def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
+    replicas = facts.count(f"{ROLLOUT}.data_parallel_size") or 1
+    stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
+    tp = facts.count(ROLLOUT_TP)
+    size = product(tp, replicas, stages)
+    if facts.devices and tp and size and facts.devices % size:
+        made_of = f" × {replicas * stages}" if replicas * stages > 1 else ""
+        message = f"{facts.named(ROLLOUT_TP)}{made_of} does not divide the {facts.devices} devices"
+        fits = [tp for tp in divisors(facts.devices) if facts.devices % (tp * replicas * stages) == 0]
+        fix = f"rollout.tp {one_of(near(fits, tp))}" if fits else "lower rollout.ep"
+        yield error(message, fix, facts.source(ROLLOUT_TP))
+
+
+@rule(
+    "RLX208",
+    title="a pipeline in the rollout",
+    why="verl's vLLM and SGLang rollouts raise NotImplementedError when they start",
+    fix="remove the override; use `rollout.tp`",
+    source="verl/workers/config/rollout.py: pipeline_model_parallel_size > 1",
+)
+def rollout_pipeline(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ROLLOUT}.pipeline_model_parallel_size"
+    if (facts.count(key) or 1) > 1:
+        yield error(f"{facts.named(key)}: the rollout has no pipelines", f"remove {facts.source(key)}")
+
+
+@rule(
+    "RLX209",
+    title="expert and tensor groups do not tile the devices",
+    why="Megatron cannot build its groups and fails when the workers start",
+    fix="a `layout.ep` for which expert tensor × ep × pp divides the devices",
+    source="Megatron core parallel_state: world_size % (expert_tensor × expert_model × pipeline_model parallel size)",
+)
+def expert_groups(facts: Facts) -> Iterator[Flaw]:
+    expert_tp = facts.count(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
+    ep = facts.count(f"{ACTOR}.megatron.expert_model_parallel_size")
+    size = product(expert_tp, ep, facts.pp)
+    if facts.is_megatron and facts.devices and ep and ep > 1 and size and facts.devices % size:
+        message = f"layout: expert tensor {expert_tp} × ep {ep} × pp {facts.pp} = {size} does not divide"
+        rest = size // ep
+        fits = [ep for ep in divisors(facts.devices) if facts.devices % (ep * rest) == 0]
+        fix = f"layout.ep {one_of(near(fits, ep))}" if fits else "lower layout.tp or layout.pp"
+        yield error(f"{message} the {facts.devices} devices", fix, "layout.ep")
+
+
+@rule(
+    "RLX210",
+    title="the rollout's context is shorter than a sample",
+    why="vLLM cuts or refuses what is longer, or verl asserts it when the rollout starts",
+    fix="remove `max_model_len`, or make it prompt plus response tokens",
+    source="verl 0.6.1 vllm_rollout_spmd.py:177",
+)
+def rollout_context(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ROLLOUT}.max_model_len"
+    limit, longest = facts.count(key), facts.longest
+    if limit and longest and limit < longest:
+        message = f"{facts.named(key)} is less than the {longest} tokens of prompt and response"
+        yield error(message, f"remove it, or write {longest}", facts.source(key))
+
+
+@rule(
+    "RLX211",
+    title="a prefill of less than one sample without chunks",
+    why="vLLM refuses it when the rollout starts",
+    fix="leave chunked prefill on, or raise `max_num_batched_tokens`",
+    source="vLLM SchedulerConfig: max_num_batched_tokens is smaller than max_model_len, without chunked prefill",
+)
+def prefill(facts: Facts) -> Iterator[Flaw]:
+    key, chunked = f"{ROLLOUT}.max_num_batched_tokens", f"{ROLLOUT}.enable_chunked_prefill"
+    tokens, context = facts.count(key), facts.count(f"{ROLLOUT}.max_model_len") or facts.longest
+    in_one_piece = facts.recipe.rollout.engine == "vllm" and facts.setting(chunked) is False
+    if in_one_piece and tokens and context and tokens < context:
+        message = f"{facts.named(key)} is less than a sample of {context} tokens, and {chunked} is off"
+        yield error(message, f"remove {facts.source(chunked)}, or set {key} to {context} or more")

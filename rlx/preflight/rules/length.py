@@ -1,0 +1,43 @@
+"""How long the run is, and whether its data lasts as long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.words import divisors, near, one_of
+
+_SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
+
+
+@rule(
+    "RLX101",
+    title="the data does not fill one batch",
+    why="the run would have no step",
+    fix="lower `train.batch_size`",
+    source=f"{_SOURCE}: Train dataloader is empty!",
+)
+def fills_a_batch(facts: Facts) -> Iterator[Flaw]:
+    if facts.steps_of_data == 0:
+        rows, key = facts.recipe.data.train_rows, "data.train_batch_size"
+        message = f"data.train_rows {rows} do not fill one batch of {facts.whole(key)} prompts"
+        yield error(message, f"train.batch_size {rows} or less", facts.source(key))
+
+
+@rule(
+    "RLX102",
+    title="the data ends before the steps do",
+    why="verl stops there without a last validation",
+    fix="more epochs or fewer steps, or an `eval.every` that ends there",
+    source=f"{_SOURCE}: is_last_step validates, the end of the dataloader does not",
+)
+def data_lasts(facts: Facts) -> Iterator[Flaw]:
+    asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
+    last = facts.steps_of_data
+    if not asked or not last or last >= asked:
+        return
+    message = f"the data ends after step {last} of {asked}: verl stops there without a last validation"
+    fix = "raise the number of epochs or lower the number of steps"
+    ends = f"; or eval.every {one_of(near(divisors(last), every))}" if every else ""
+    yield warning(message, fix + ends, "train.steps")

@@ -1,0 +1,102 @@
+"""Memory: a phase that does not fit on a device, a rollout whose cache has no room. docs/memory.md says how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.memory import GIB, Estimate, Phase
+from rlx.preflight.memory.cache import Cache
+from rlx.preflight.memory.levers import enough_for_cache, what_fits
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+
+_SOURCE = "docs/memory.md: arXiv:2205.05198, arXiv:1910.02054, Megatron-Core's distributed optimizer, vLLM's documents"
+# The engine's weights are exact; what its profiling run takes depends on kernels.
+_WORK_MARGIN = 0.5
+
+
+@rule(
+    "RLX300",
+    title="a phase needs more memory than a device has",
+    why="the run ends with an out-of-memory error, often minutes after the start",
+    fix="a smaller share for the rollout, offloading, recomputation, smaller micro batches, or another layout "
+    "(`rlx layouts`)",
+    source=_SOURCE,
+)
+def too_large(facts: Facts) -> Iterator[Flaw]:
+    result = facts.memory
+    if result and result.cannot_fit:
+        worst = max(result.phases, key=lambda phase: phase.least)
+        yield error(f"memory: {_needs(worst, result, f', {worst.least:.1f} at least')}", _fix(result))
+
+
+@rule(
+    "RLX301",
+    title="a phase fits only within the margin of the estimate",
+    why="the run may end with an out-of-memory error",
+    fix="as for RLX300, or try it: the estimate takes every sample to be as long as it may be",
+    source=_SOURCE,
+)
+def too_close(facts: Facts) -> Iterator[Flaw]:
+    result = facts.memory
+    if result and not result.fits and not result.cannot_fit:
+        worst = max(result.phases, key=lambda phase: phase.total + phase.margin)
+        yield warning(f"memory: {_needs(worst, result)}: it may not fit", _fix(result))
+
+
+@rule(
+    "RLX302",
+    title="the rollout has no room for the KV cache of one sequence",
+    why="the inference engine does not start",
+    fix="a larger `rollout.memory_fraction` or `rollout.tp`",
+    source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
+)
+def no_cache(facts: Facts) -> Iterator[Flaw]:
+    if facts.memory and _room(facts.memory.cache, _WORK_MARGIN) < 1:
+        yield error(_cache(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
+
+
+@rule(
+    "RLX303",
+    title="the rollout may have no room for the KV cache of one sequence",
+    why="the inference engine may not start",
+    fix="a larger `rollout.memory_fraction` or `rollout.tp`",
+    source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
+)
+def little_cache(facts: Facts) -> Iterator[Flaw]:
+    if facts.memory and _room(facts.memory.cache, -_WORK_MARGIN) < 1 <= _room(facts.memory.cache, _WORK_MARGIN):
+        words = f"{_cache(facts.memory)}: it may not start"
+        yield warning(words, _cache_fix(facts.memory), "rollout.memory_fraction")
+
+
+def _fix(result: Estimate) -> str:
+    return "; or ".join(what_fits(result.job)) or "use more devices or another layout: rlx layouts RECIPE"
+
+
+def _needs(phase: Phase, result: Estimate, least: str = "") -> str:
+    largest = sorted(phase.parts.items(), key=lambda part: -part[1])[:4]
+    parts = ", ".join(f"{name} {size:.1f}" for name, size in largest)
+    assumed = f" (a device of {result.job.device.size:g} GiB is assumed)" if result.job.device.assumed else ""
+    return (
+        f"the phase {phase.name} needs {phase.total:.1f} ± {phase.margin:.1f} GiB a device{least} ({parts}), "
+        f"and there are {result.capacity:.1f}{assumed}"
+    )
+
+
+def _room(cache: Cache, share: float) -> float:
+    """In longest sequences, if the work space is that share smaller than estimated."""
+    return (cache.room + share * cache.work) / (cache.token * cache.sequence)
+
+
+def _cache(result: Estimate) -> str:
+    cache, doubt = result.cache, _WORK_MARGIN * result.cache.work
+    return (
+        f"rollout.memory_fraction {result.job.rollout.fraction:g} is {cache.pool / GIB:.1f} GiB a device: weights "
+        f"{cache.weights / GIB:.1f} and work space {cache.work / GIB:.1f} ± {doubt / GIB:.1f} leave "
+        f"{max(cache.room, 0) / GIB:.1f} for the KV cache, and one sequence of {cache.sequence:,} tokens takes "
+        f"{cache.token * cache.sequence / GIB:.2f}"
+    )
+
+
+def _cache_fix(result: Estimate) -> str:
+    return enough_for_cache(result.job) or "use more devices for a replica: raise rollout.tp"

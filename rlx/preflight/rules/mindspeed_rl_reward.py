@@ -1,0 +1,102 @@
+"""MindSpeed-RL: rewards, sampling and validation, where it takes wrong values without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.mindspeed_rl import CHECKS, rule
+from rlx.preflight.rules.registry import Flaw, error, warning
+from rlx.preflight.rules.words import divisors, near, one_of
+
+VERIFIERS = (
+    *("acc", "format", "step", "strict_format", "base_acc", "math_17k_acc", "acc_for_dapo", "acc_for_ppo"),
+    *("math_verify_reward", "retool_reward"),
+)
+
+
+@rule(
+    "RLX150",
+    title="MindSpeed-RL: no such verifier",
+    why="it skips unknown names without a word: the reward is 0 for ever",
+    fix="one of its own names",
+    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
+)
+def verifiers(facts: Facts) -> Iterator[Flaw]:
+    from rlx.recipe.schema import VerifierReward
+
+    reward = facts.recipe.reward
+    names = reward.verifiers if isinstance(reward, VerifierReward) else (reward,) if isinstance(reward, str) else ()
+    for name in names:
+        if name not in VERIFIERS:
+            yield error(f"reward: MindSpeed-RL has no verifier {name}", f"one of {', '.join(VERIFIERS)}", "reward")
+
+
+@rule(
+    "RLX151",
+    title="MindSpeed-RL: a reward file",
+    why="it has named verifiers only",
+    fix="`reward: {verifiers: [math_17k_acc]}`",
+    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
+)
+def reward_file(facts: Facts) -> Iterator[Flaw]:
+    from rlx.recipe.schema import FunctionReward
+
+    if isinstance(facts.recipe.reward, FunctionReward):
+        message = "reward.path: MindSpeed-RL has named verifiers only"
+        yield error(message, f"reward: {{verifiers: [one of {', '.join(VERIFIERS)}]}}", "reward.path")
+
+
+@rule(
+    "RLX152",
+    title="MindSpeed-RL: sampling that leaves nothing to compare",
+    why="answers to one prompt are nearly the same at a low temperature or with few tokens: no advantage",
+    fix="`rollout.temperature: 1.0` and `top_k: -1`",
+    source="its defaults temperature 0.2 and top_k 50 against its own GRPO samples with 1.0 and -1",
+)
+def sampling(facts: Facts) -> Iterator[Flaw]:
+    rollout = facts.recipe.rollout
+    if rollout.temperature <= 0.2 or 0 < rollout.top_k <= 50:
+        message = f"rollout: temperature {rollout.temperature:g}, top_k {rollout.top_k} hardly vary the answers"
+        yield warning(message, "temperature 1.0 and top_k -1", "rollout.temperature")
+
+
+@rule(
+    "RLX153",
+    title="MindSpeed-RL: another precision than bfloat16",
+    why="it asserts bf16 for training and rollout at the start",
+    fix="`model.dtype: bfloat16`",
+    source=f"{CHECKS}:26",
+)
+def precision(facts: Facts) -> Iterator[Flaw]:
+    dtype = facts.recipe.model.dtype
+    if dtype != "bfloat16":
+        yield error(f"model.dtype {dtype}: MindSpeed-RL takes bfloat16 only", "model.dtype bfloat16", "model.dtype")
+
+
+@rule(
+    "RLX154",
+    title="MindSpeed-RL: the mini batch does not divide the batch",
+    why="dispatch sizes do not fit: it refuses the configuration, or drops the rest",
+    fix="a `train.mini_batch_size` that divides `train.batch_size`",
+    source=f"{CHECKS}:368, :378-447; mini_batch_size is multiplied by n inside",
+)
+def mini_batch(facts: Facts) -> Iterator[Flaw]:
+    train = facts.recipe.train
+    if train.batch_size % train.mini_batch_size:
+        message = f"train.mini_batch_size {train.mini_batch_size} does not divide train.batch_size {train.batch_size}"
+        fits = one_of(near(divisors(train.batch_size), train.mini_batch_size))
+        yield error(message, f"train.mini_batch_size {fits}", "train.mini_batch_size")
+
+
+@rule(
+    "RLX155",
+    title="MindSpeed-RL: no validation during training",
+    why="it has no validation loop: eval.every is not carried out, and there is no accuracy on held-out data",
+    fix="evaluate the checkpoints afterwards; `eval.every: null` says so",
+    source="MindSpeed-RL 05a90d77: train_valid_test_num_samples [..., 0, 0]",
+)
+def no_validation(facts: Facts) -> Iterator[Flaw]:
+    every = facts.recipe.eval.every
+    if every:
+        yield warning(f"eval.every {every}: MindSpeed-RL never validates", "eval.every null", "eval.every")

@@ -1,0 +1,111 @@
+"""The NLA fork (kitft/verl 05101093): an actor and a critic on pools of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+
+_SOURCE = "kitft/verl 05101093"
+_POOLS = "ray_kwargs.resource_pool"
+
+
+@rule(
+    "RLX260",
+    title="a pipeline with the NLA critic",
+    why="the fork raises NotImplementedError: PIPELINE PARALLELISM LIMITATION",
+    fix="`layout.pp: 1`, or `critic.output_layer_index: -1`",
+    source=f"{_SOURCE}, nla_megatron_critic.py:118-165",
+)
+def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
+    key = "critic.megatron.pipeline_model_parallel_size"
+    stages = facts.count(key)
+    in_the_middle = facts.whole("critic.output_layer_index") != -1
+    if facts.is_nla and facts.is_megatron and stages and stages > 1 and in_the_middle:
+        yield error(f"{facts.named(key)}: the NLA critic reads a layer in the middle", f"{key} 1", facts.source(key))
+
+
+@rule(
+    "RLX261",
+    title="pools where the fork does not read them",
+    why="it reads ray_kwargs.resource_pool; a top-level one is ignored, and all roles share all devices",
+    fix="`+ray_kwargs.resource_pool.actor_rollout.num_gpus` and `….critic.num_gpus`",
+    source=f"{_SOURCE}, nla_main.py:295; its README shows the other place",
+)
+def pool_place(facts: Facts) -> Iterator[Flaw]:
+    misplaced = [key for key in facts.settings.written if key.split(".")[0] == "resource_pool"]
+    if facts.is_nla and misplaced:
+        source = facts.source(misplaced[0])
+        yield error(f"{source}: the fork ignores it", f"write +{_POOLS}.actor_rollout and .critic", source)
+
+
+@rule(
+    "RLX262",
+    title="one NLA pool without the other",
+    why="a split needs both pools",
+    fix="give actor_rollout and critic a pool each",
+    source=f"{_SOURCE}, nla_main.py",
+)
+def both_pools(facts: Facts) -> Iterator[Flaw]:
+    pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
+    if facts.is_nla and len(pools) == 1:
+        other = "critic" if pools == ["actor_rollout"] else "actor_rollout"
+        yield error(f"{_POOLS} has {pools[0]} only", f"+{_POOLS}.{other}.num_gpus")
+
+
+@rule(
+    "RLX263",
+    title="NLA pools that are taken for none",
+    why="isinstance(pool, dict) is false for what Hydra hands over: the log says Using global pool with all N GPUs",
+    fix="patch nla_main.py:295 to accept DictConfig, and waive this with the commit",
+    source=f"{_SOURCE}, nla_main.py:295 (re-run)",
+)
+def ignored_pools(facts: Facts) -> Iterator[Flaw]:
+    if facts.is_nla and any(facts.count(key) for key in facts.settings.section(_POOLS) if key.endswith(".num_gpus")):
+        message = f"{_POOLS}: the fork takes Hydra's maps for no pools, and puts all roles on all devices"
+        yield warning(message, "patch nla_main.py:295 and waive RLX263 with the commit")
+
+
+@rule(
+    "RLX264",
+    title="the mini batch of NLA is not the whole step",
+    why="the fork wants ppo_mini_batch_size = train_batch_size × n",
+    fix="`train.mini_batch_size` of batch_size × n in the fork's counting",
+    source=f"{_SOURCE}: ppo_mini_batch_size = train_batch_size*rollout.n",
+)
+def whole_step(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.ppo_mini_batch_size"
+    mini, samples = facts.whole(key), facts.samples
+    if facts.is_nla and mini and samples and mini != samples:
+        yield error(f"{facts.named(key)} is not batch_size × n = {samples}", f"overrides: {{{key}: {samples}}}")
+
+
+@rule(
+    "RLX265",
+    title="logged validation answers cannot be dealt out to the critic's workers",
+    why="the fork ends in: only support equal chunk",
+    fix="a `trainer.log_val_generations` that the critic's devices divide",
+    source=f"{_SOURCE}",
+)
+def logged_answers(facts: Facts) -> Iterator[Flaw]:
+    key = "trainer.log_val_generations"
+    logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
+    if facts.is_nla and logged and workers and logged % workers:
+        fits = -(-logged // workers) * workers
+        yield error(f"{facts.named(key)} does not divide over {workers} critic workers", f"{key} {fits}")
+
+
+@rule(
+    "RLX266",
+    title="the NLA critic reads a layer that the model does not have",
+    why="the fork fails when it builds the critic",
+    fix="an `output_layer_index` below the number of layers",
+    source=f"{_SOURCE}: output_layer_index < num_layers; class default 20",
+)
+def critic_layer(facts: Facts) -> Iterator[Flaw]:
+    key, shape = "critic.output_layer_index", facts.architecture
+    layer = facts.whole(key)
+    if facts.is_nla and shape and layer is not None and layer >= shape.layers:
+        message = f"{facts.named(key)}: {shape.name} has {shape.layers} layers"
+        yield error(message, f"{key} {shape.layers * 5 // 7}", facts.source(key))

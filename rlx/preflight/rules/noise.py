@@ -1,0 +1,182 @@
+"""Adaptive quantisation noise that would not be there, or not what the recipe says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.plan import stage_sigmas
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
+
+FORK = "trainer.noise_injection"
+# Of 200,000 bfloat16 weights around 1, as norm weights are, σ 1e-3 changed 2.5 % and 5e-4 none.
+RESOLVED = 1e-3
+PUBLISHED, FACTOR = 0.01, 5
+_BLOCK = ("input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm")
+_LINEAR = ("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj")
+_MLP = ("gate_proj", "up_proj", "gate_up_proj", "down_proj")
+_EXPERTS = ("experts", "shared_expert", "gate")
+NAMES = {
+    "rmsnorm": (*(f"model.layers.0.{name}" for name in _BLOCK), "model.norm"),
+    "linear": (
+        *(f"model.layers.0.self_attn.{name}" for name in _LINEAR),
+        *(f"model.layers.0.mlp.{name}" for name in _MLP),
+        "lm_head",
+    ),
+}
+
+
+@rule(
+    "RLX620",
+    title="stages of the noise lie below the resolution of the weights",
+    why="norm weights are about 1, and bfloat16 rounds a noise below 0.001 away: those stages are a control",
+    fix="a larger `aqn.sigma_end`, or fewer stages in mind when reading the result",
+    source="measured with torch 2.13 on 200,000 weights: σ 1e-3 changes 2.5 % of weights around 1, 5e-4 none",
+)
+def resolution(facts: Facts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn is None or facts.recipe.model.dtype != "bfloat16" or "rmsnorm" not in aqn.layer_types:
+        return
+    sigmas = [sigma for sigma in stage_sigmas(aqn.sigma_start, aqn.sigma_end, aqn.stages) if sigma > 0]
+    lost = [sigma for sigma in sigmas if sigma < RESOLVED]
+    if lost:
+        message = f"aqn: {len(lost)} of {len(sigmas)} noisy stages have a sigma below {RESOLVED:g}"
+        say = warning if 3 * len(lost) >= len(sigmas) else note
+        rounded = "which bfloat16 rounds away on norm weights"
+        yield say(
+            f"{message} ({lost[0]:.2g} and less), {rounded}", f"aqn.sigma_end {RESOLVED:g} or more", "aqn.sigma_end"
+        )
+
+
+@rule(
+    "RLX621",
+    title="five times the published noise",
+    why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy",
+    fix="`aqn.sigma_start: 0.01` to repeat what is published",
+    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed",
+)
+def strength(facts: Facts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn and aqn.sigma_start >= FACTOR * PUBLISHED:
+        message = f"aqn.sigma_start {aqn.sigma_start:g} is {aqn.sigma_start / PUBLISHED:g} times that of QeRL's scripts"
+        say = warning if aqn.sigma_start > FACTOR * PUBLISHED else note
+        yield say(message, f"aqn.sigma_start {PUBLISHED:g} repeats what is published", "aqn.sigma_start")
+
+
+@rule(
+    "RLX622",
+    title="epoch-aware noise of the fork",
+    why="it is always zero: the schedule is asked for step 0 of 1, which is the stage without noise",
+    fix="remove `epoch_aware`",
+    source="zhshgmail/verl 4399ddd0..cfb21db5, vllm_rollout.py:326: get_sigma_by_step(0, 1, [sigma]) is 0 (re-run)",
+)
+def epoch_aware(facts: Facts) -> Iterator[Flaw]:
+    key = f"{FORK}.epoch_aware"
+    if facts.is_true(key):
+        yield error(f"{facts.source(key)}: the fork's epoch-aware noise is always zero", f"remove {facts.source(key)}")
+
+
+@rule(
+    "RLX623",
+    title="a sigma for each layer, which the fork does not forward",
+    why="the trainer never hands layer_sigma_config to the rollout: every layer gets the same noise",
+    fix="remove it, or do not read the result as one of per-layer noise",
+    source="zhshgmail/verl cfb21db5: ray_trainer does not forward it, RolloutConfig has no such field",
+)
+def layer_sigmas(facts: Facts) -> Iterator[Flaw]:
+    prefix = f"{FORK}.layer_sigma_config"
+    if facts.setting(prefix) or any(facts.settings.section(prefix).values()):
+        yield error(f"{prefix} never reaches the rollout: the multipliers are not applied", "remove it")
+
+
+@rule(
+    "RLX624",
+    title="filtered groups with noise",
+    why="noisy answers are rejected again and again, up to the error at max_num_gen_batches; the steps are not known",
+    fix="no `filter_groups` in an experiment about noise",
+    source="zhshgmail/verl: filter_groups max_num_gen_batches + noise = rejection loop",
+)
+def filtered_noise(facts: Facts) -> Iterator[Flaw]:
+    key = "algorithm.filter_groups.enable"
+    if facts.recipe.aqn and facts.is_true(key):
+        yield warning(
+            f"aqn with {facts.source(key)}: noisy groups are rejected in a loop", f"remove {facts.source(key)}"
+        )
+
+
+@rule(
+    "RLX625",
+    title="the fork's noise with LoRA",
+    why="before cfb21db5 a sync of adapters left the noise on the base weights, so that it added up",
+    fix="a fork of cfb21db5 or later; then waive this with the commit",
+    source="zhshgmail/verl cfb21db5: restore before noise",
+)
+def lora_accumulation(facts: Facts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn and aqn.provider == "builtin" and facts.recipe.model.lora:
+        message = (
+            "aqn.provider builtin with model.lora: before the fork's cfb21db5 the noise adds up on the base weights"
+        )
+        yield warning(message, "use cfb21db5 or later, and waive RLX625 with the commit", "aqn.provider")
+
+
+@rule(
+    "RLX626",
+    title="the noise's targets match no layer",
+    why="the arm would train without noise",
+    fix="patterns that occur in module names of that kind, or `targets: auto`",
+    source="a pattern is searched in the module's name: rlx_aqn.py, and the fork's noise_injection.py; names of "
+    "Qwen's modules in vLLM and transformers",
+)
+def targets(facts: Facts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn is None:
+        return
+    names = [name for kind in aqn.layer_types for name in _module_names(facts, kind)]
+    patterns = [""] if aqn.targets == "auto" else list(aqn.targets)
+    matched = [name for name in names if any(pattern in name for pattern in patterns)]
+    left = [name for name in matched if not any(pattern in name for pattern in aqn.exclude)]
+    kinds = " and ".join(aqn.layer_types)
+    if not matched:
+        message = f"aqn.targets {', '.join(patterns)}: no {kinds} layer has such a name"
+        yield warning(message, f"patterns of {', '.join(names)}", "aqn.targets")
+    elif not left:
+        message = f"aqn.exclude {', '.join(aqn.exclude)}: leaves no {kinds} layer that aqn.targets names"
+        yield error(message, f"exclude less of {', '.join(matched)}", "aqn.exclude")
+
+
+@rule(
+    "RLX627",
+    title="more stages of noise than steps",
+    why="stages that are shorter than a step never take place",
+    fix="at most as many `aqn.stages` as steps",
+    source="the schedule divides the steps by the stages: rlx/plan/noise.py",
+)
+def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
+    aqn, steps = facts.recipe.aqn, facts.steps
+    if aqn and steps and aqn.stages > steps:
+        message = f"aqn.stages {aqn.stages} over {steps} steps: {aqn.stages - steps} stages never take place"
+        yield warning(message, f"aqn.stages {steps} or fewer", "aqn.stages")
+
+
+@rule(
+    "RLX628",
+    title="overrides change the fork's noise behind the recipe's back",
+    why="the verdict holds the log against `aqn`, not against the override",
+    fix="say it in `aqn`",
+    source="rlx/backends/verl/noise.py computes what the log must show from aqn",
+)
+def overridden_noise(facts: Facts) -> Iterator[Flaw]:
+    told = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
+    for name in told:
+        key = f"{FORK}.{name}"
+        if facts.source(key).startswith("overrides."):
+            message = f"{facts.source(key)}: the recipe's aqn section says what the noise is"
+            yield error(message, "set it in aqn", facts.source(key))
+
+
+def _module_names(facts: Facts, kind: str) -> tuple[str, ...]:
+    """Names of one block and what follows it. Experts count unless the model is known to have none."""
+    has_none = facts.architecture is not None and facts.architecture.experts is None
+    experts = () if kind == "rmsnorm" or has_none else tuple(f"model.layers.0.mlp.{name}" for name in _EXPERTS)
+    return NAMES[kind] + experts

@@ -1,0 +1,157 @@
+"""The reward function, read without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+
+_PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
+_SOURCE = "verl reward managers call compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)"
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@rule(
+    "RLX140",
+    title="the reward file is not there, or is no Python",
+    why="the run would have no reward: it fails when the workers import it",
+    fix="a path relative to the recipe file that names it",
+    source="ast.parse of the file",
+)
+def reward_file(facts: Facts) -> Iterator[Flaw]:
+    if (path := _path(facts)) and isinstance(problem := _parsed(path, _stamp(path)), str):
+        yield error(f"reward.path {path.name}: {problem}", "correct the file, or the path", "reward.path")
+
+
+@rule(
+    "RLX141",
+    title="the reward file has no such function",
+    why="verl raises AttributeError when the workers start",
+    fix="name a function that the file defines at its top level",
+    source="verl get_custom_reward_fn: getattr(module, function_name)",
+)
+def reward_function(facts: Facts) -> Iterator[Flaw]:
+    tree, name = _tree(facts), _name(facts)
+    if tree is None or _function(tree, name) or _assigned(tree, name):
+        return
+    known = [node.name for node in tree.body if isinstance(node, Function)]
+    fix = f"reward.function {' or '.join(known)}" if known else f"define {name} in it"
+    yield error(f"reward.function {name}: the file does not define it", fix, "reward.function")
+
+
+@rule(
+    "RLX142",
+    title="the reward function does not take what verl passes",
+    why="each call raises TypeError; from 0.9 on the run goes on without these answers, and no metric tells",
+    fix="`def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs)`",
+    source=_SOURCE,
+)
+def reward_signature(facts: Facts) -> Iterator[Flaw]:
+    tree = _tree(facts)
+    function = _function(tree, _name(facts)) if tree else None
+    if function is None:
+        return
+    arguments, passed = function.args, [*_PASSED, *_kwargs(facts)]
+    named = [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
+    refused = [name for name in passed if name not in named] if arguments.kwarg is None else []
+    missing = [name for name in _required(arguments) if name not in passed]
+    fix = f"def {function.name}({', '.join(passed[:3])}, extra_info=None, **kwargs)"
+    if refused:
+        yield error(f"reward.function {function.name} takes no {', '.join(refused)}", fix, "reward.function")
+    if missing:
+        yield error(f"reward.function {function.name} wants {', '.join(missing)}, which verl never passes", fix)
+
+
+@rule(
+    "RLX143",
+    title="the reward function returns nothing",
+    why="every answer scores None: the run fails at the first batch, or learns nothing",
+    fix="return a number, or a dict with `score`",
+    source="verl reward managers: float(score) or score['score']",
+)
+def reward_returns(facts: Facts) -> Iterator[Flaw]:
+    tree = _tree(facts)
+    function = _function(tree, _name(facts)) if tree else None
+    if function and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
+        yield warning(
+            f"reward.function {function.name} has no return with a value", "return the score", "reward.function"
+        )
+
+
+def _path(facts: Facts) -> Path | None:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = facts.recipe.reward
+    return Path(reward.path) if isinstance(reward, FunctionReward) else None
+
+
+def _name(facts: Facts) -> str:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = facts.recipe.reward
+    return reward.function if isinstance(reward, FunctionReward) else ""
+
+
+def _kwargs(facts: Facts) -> list[str]:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = facts.recipe.reward
+    return list(reward.kwargs) if isinstance(reward, FunctionReward) else []
+
+
+def _tree(facts: Facts) -> ast.Module | None:
+    path = _path(facts)
+    parsed = _parsed(path, _stamp(path)) if path else None
+    return parsed if isinstance(parsed, ast.Module) else None
+
+
+def _stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, stamp: int | None) -> ast.Module | str:
+    """The file's tree, or what is wrong with it. Read once for all rules and arms."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        return problem.strerror or "cannot be read"
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    except (SyntaxError, ValueError, RecursionError) as problem:
+        line = f"line {problem.lineno}: " if isinstance(problem, SyntaxError) else ""
+        return f"{line}no Python ({problem.msg if isinstance(problem, SyntaxError) else problem})"
+
+
+def _function(tree: ast.Module, name: str) -> Function | None:
+    return next((node for node in tree.body if isinstance(node, Function) and node.name == name), None)
+
+
+def _assigned(tree: ast.Module, name: str) -> bool:
+    """The name may come from an import, an assignment, a class or a branch: then nothing more is said."""
+    return any(name in _names(node) or "*" in _names(node) for node in ast.walk(tree))
+
+
+def _names(node: ast.AST) -> list[str]:
+    """What a statement defines."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    return [node.name] if isinstance(node, ast.ClassDef | Function) else []
+
+
+def _required(arguments: ast.arguments) -> list[str]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    free = positional[: len(positional) - len(arguments.defaults)]
+    keywords = [
+        arg for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    return [arg.arg for arg in (*free, *keywords)]

@@ -1,0 +1,164 @@
+"""Recipes as folders, each with the findings that it must have: one that breaks a rule and one that keeps it.
+
+After a deliberate change: UPDATE_CASES=1 pytest tests/preflight/test_rules.py, and read the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from rlx.cli.app import app
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+from rlx.preflight.rules import check
+from rlx.preflight.rules.registry import all_rules
+from rlx.recipe import load_recipe
+from tests.conftest import CASES, REPOSITORY
+
+FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.startswith("RLX"))
+RULES = all_rules()
+BASES = ("fsdp-npu.yaml", "megatron-npu.yaml", "fork-npu.yaml", "nla-npu.yaml")
+
+
+def findings_of(recipe: str | Path) -> list[Finding]:
+    """Of all arms, each once."""
+    file = load_recipe(recipe)
+    return list(dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm))))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_findings_are_as_recorded(folder: Path) -> None:
+    found = findings_of(folder / "recipe.yaml")
+    shown = [
+        {"id": one.id, "severity": one.severity.value, "message": one.message, "fix": one.fix}
+        for one in sorted(found, key=lambda one: (one.id, one.message))
+    ]
+    expected = folder / "expected.json"
+    if os.environ.get("UPDATE_CASES"):
+        expected.write_text(json.dumps(shown, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert shown == json.loads(expected.read_text(encoding="utf-8"))
+    id, kind = folder.name.split("-")[:2]
+    serious = {one.id for one in found if one.severity is not Severity.NOTE or id in ("RLX620", "RLX621")}
+    assert (id in serious) is (kind == "breaks")
+    assert kind == "breaks" or serious == set(), "a recipe that keeps a rule keeps them all"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_has_a_recipe_that_breaks_it_and_one_that_keeps_it(rule: Any) -> None:
+    kinds = {folder.name.split("-")[1] for folder in FOLDERS if folder.name.startswith(rule.id)}
+    assert kinds == {"breaks", "passes"}
+
+
+def test_the_page_of_findings_has_the_words_of_the_rules() -> None:
+    page = (REPOSITORY / "docs/verdicts.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in page if line[2:8] in {rule.id for rule in RULES}]
+    assert rows == sorted(rule.row for rule in RULES)
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "recipes").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_recipes_that_come_along_keep_the_rules(path: Path) -> None:
+    serious = [one for one in findings_of(path) if one.severity is not Severity.NOTE]
+    assert serious == []
+
+
+NUMBERS = (
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size",
+    "actor_rollout_ref.actor.megatron.expert_model_parallel_size",
+    "trainer.n_gpus_per_node",
+    "trainer.total_epochs",
+    "trainer.test_freq",
+    "trainer.save_freq",
+)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.one_of(st.integers(-3, 40), st.integers(), st.none(), st.booleans(), st.text(max_size=3), FINITE)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(overrides=st.dictionaries(st.sampled_from(NUMBERS), VALUES, max_size=6), base=st.sampled_from(BASES))
+def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_path: Path) -> None:
+    text = f"version: 1\nname: any\nextends: {CASES}/preflight/bases/{base}\noverrides: {json.dumps(overrides)}\n"
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    try:
+        load_recipe(tmp_path / "recipe.yaml")
+    except UsageError:
+        return  # no value of a recipe at all, such as a number beyond what YAML writes
+    assert all(finding.message and finding.id for finding in findings_of(tmp_path / "recipe.yaml"))
+
+
+def explained(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["explain", *arguments])
+    return result.exit_code, result.output
+
+
+def test_a_rule_is_explained_with_its_source() -> None:
+    code, text = explained("RLX104")
+    assert code == 0
+    assert "micro batch" in text and "source: verl 0.6.1" in text
+
+
+def test_every_listed_finding_is_explained() -> None:
+    page = (REPOSITORY / "docs/verdicts.md").read_text(encoding="utf-8")
+    for id in re.findall(r"^\| (RLX\d{3}) \|", page, re.MULTILINE):
+        code, text = explained(id, "--json")
+        assert code == 0, id
+        assert json.loads(text)["id"] == id
+        assert "as above" not in text
+
+
+def written(folder: Path, text: str) -> Path:
+    base = CASES / "preflight/bases/fsdp-npu.yaml"
+    (folder / "recipe.yaml").write_text(f"version: 1\nname: waiving\nextends: {base}\n{text}\n", encoding="utf-8")
+    return folder / "recipe.yaml"
+
+
+def test_a_waived_finding_is_a_note_with_its_reason(tmp_path: Path) -> None:
+    recipe = written(tmp_path, "train: {micro_batch_size: 16}\nwaive: {RLX104: a fork without the assertion}")
+    (finding,) = findings_of(recipe)
+    assert (finding.id, finding.severity) == ("RLX104", Severity.NOTE)
+    assert finding.waived == "a fork without the assertion"
+    assert finding.message.startswith("waived (a fork without the assertion): train.micro_batch_size 16")
+
+
+def test_waiving_in_vain_is_noted(tmp_path: Path) -> None:
+    (finding,) = findings_of(written(tmp_path, "waive: {RLX104: just in case}"))
+    assert (finding.id, finding.severity) == ("RLX030", Severity.NOTE)
+
+
+def test_what_is_wrong_with_the_recipe_itself_cannot_be_waived(tmp_path: Path) -> None:
+    found = findings_of(written(tmp_path, "overrides: {trainer.tset_freq: 1}\nwaive: {RLX010: no}"))
+    assert {(one.id, one.severity) for one in found} == {("RLX010", Severity.ERROR), ("RLX030", Severity.ERROR)}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        ("", [], 0),
+        ("train: {micro_batch_size: 16}", [], 5),
+        ("train: {micro_batch_size: 16}\noverrides: {trainer.tset_freq: 1}", [], 2),
+        ("rollout: {n: 1}", [], 0),
+        ("rollout: {n: 1}", ["--strict"], 5),
+        ("rollout: {n: 1}\nwaive: {RLX112: on purpose}", ["--strict"], 0),
+    ],
+)
+def test_exit_codes_of_plan_and_launch(text: str, options: list[str], code: int, tmp_path: Path) -> None:
+    recipe = str(written(tmp_path, text))
+    assert CliRunner().invoke(app, ["plan", recipe, *options]).exit_code == code
+
+
+def test_a_recipe_for_a_back_end_to_come_is_held_against_the_rules(tmp_path: Path) -> None:
+    found = findings_of(written(tmp_path, 'backend: {kind: mindspeed-rl, version: "2.3.0"}\nlayout: {tp: 3}'))
+    assert {"RLX405", "RLX270"} <= {one.id for one in found}
