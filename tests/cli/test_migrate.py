@@ -81,7 +81,7 @@ def test_a_start_from_a_file_of_the_fork_needs_its_other_file(tmp_path: Path) ->
 
 def test_a_file_of_keys_is_one_for_an_engine() -> None:
     """What it lacks would be taken for missing in the fork, what Megatron lacks for known."""
-    with pytest.raises(UsageError, match="keys-fsdp.yaml: are the keys of a start for fsdp"):
+    with pytest.raises(UsageError, match=r"keys-fsdp\.yaml: are the keys of a start for fsdp"):
         run("qwen2.5-1.5b-gsm8k-aqn-npu")
     done = run("qwen2.5-1.5b-gsm8k-aqn-npu", "--set", "backend.key_source=aqn/keys-megatron.yaml")
     assert done.exit_code == 0 and "+layout: {tp: 2}" in done.stdout
