@@ -74,8 +74,13 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         qk_norm=kind in _QK_NORM,
         experts=_experts(config, kind),
         latent=_latent(config) if kind in _LATENT else None,
-        max_positions=_number(config, "max_position_embeddings", 0) or None,
+        max_positions=_positions(config),
     )
+
+
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """None as well for positions that are scaled (`rope_scaling`): engines count those each in its own way."""
+    return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
 
 
 def _experts(config: Mapping[str, Any], kind: str) -> Experts | None:

@@ -6,14 +6,18 @@ once, and each carries a checksum, so that a damaged one counts as none.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import mmap
 import os
+import pickle
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
@@ -42,6 +46,17 @@ class ParsedFiles:
             return None
         return view[_HEAD_BYTES:]
 
+    def peek(self, name: str) -> memoryview | None:
+        """As `load`, without a look at the checksum: for a file that has its own for each part."""
+        path = self._folder / name
+        try:
+            with path.open("rb") as file:
+                view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            os.utime(path)
+        except (OSError, ValueError):
+            return None
+        return view[_HEAD_BYTES:]
+
     def save(self, name: str, parts: Sequence[bytes]) -> None:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -51,6 +66,15 @@ class ParsedFiles:
                 file.writelines(parts)
             aside.replace(self._folder / name)
             self._tidy_up()
+
+    def remembered(self, of: Any, compute: Callable[[], Any]) -> Any:
+        """What `compute` returned for exactly this the last time: one JSON value. `of`: all that it depends on."""
+        name = hashlib.sha256(pickle.dumps(of)).hexdigest()[:32]
+        if (view := self.load(name)) is not None:
+            return json.loads(bytes(view))
+        value = compute()
+        self.save(name, [json.dumps(value).encode()])
+        return value
 
     def _tidy_up(self) -> None:
         """Remove what was not used for a month, and the rest from the oldest on where it is too much."""
