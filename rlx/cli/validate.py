@@ -66,8 +66,8 @@ def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
 
 
 def _findings(file: RecipeFile) -> list[dict[str, Any]]:
-    """What preflight finds without a host, once for all the arms that have it."""
-    from rlx.preflight.rules import check
+    """What preflight finds without a host, once for all the arms that have it. A waiver serves if one arm needs it."""
+    from rlx.preflight.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}
     for arm in file.arms:
@@ -77,6 +77,7 @@ def _findings(file: RecipeFile) -> list[dict[str, Any]]:
     return [
         _finding(found.id, found.severity.value, found.message, found.fix, found.where, names)
         for found, names in arms.items()
+        if not waives_nothing(found) or len(names) == len(file.arms)
     ]
 
 
@@ -88,8 +89,8 @@ def _print(row: dict[str, Any]) -> None:
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:
-        some = len(finding["arms"]) < len(row["arms"])
-        of_arm = f"arm {', '.join(finding['arms'])}: " if finding["arms"] and some else ""
+        some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
+        of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
         print(f"  {finding['id']} {finding['severity']}: {of_arm}{where}{finding['message']}")
         if finding["fix"]:

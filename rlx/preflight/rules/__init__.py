@@ -10,7 +10,7 @@ from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.registry import Rule, all_rules
-from rlx.preflight.rules.waive import waived
+from rlx.preflight.rules.waive import waived, waives_nothing
 
 if TYPE_CHECKING:
     from rlx.plan import FoundTree
@@ -54,4 +54,4 @@ def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterato
                 yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, where)
 
 
-__all__ = ["check", "find_rule"]
+__all__ = ["check", "find_rule", "waives_nothing"]

@@ -84,7 +84,7 @@ def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
 )
 def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
-    if facts.fixed_micro_batches and batch and mini and mini > batch:
+    if facts.fixed_micro_batches and not facts.is_nla and batch and mini and mini > batch:
         message = f"{facts.named(MINI)} is larger than {facts.named(BATCH)}"
         yield error(message, f"train.mini_batch_size {one_of(near(divisors(batch), mini))}", facts.source(MINI))
 

@@ -81,6 +81,11 @@ class Facts:
     def is_megatron(self) -> bool:
         return self.recipe.backend.engine == "megatron"
 
+    @property
+    def is_nla(self) -> bool:
+        """The NLA fork's own entry point, which never calls verl's validate_config."""
+        return "nla" in (self.recipe.backend.entrypoint or "")
+
     @cached_property
     def architecture(self) -> Architecture | None:
         """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
@@ -138,8 +143,8 @@ class Facts:
 
     @cached_property
     def mini_samples(self) -> int | None:
-        """Samples an optimiser update."""
-        return product(self.whole(f"{ACTOR}.ppo_mini_batch_size"), self.whole(f"{ROLLOUT}.n"))
+        """Samples an optimiser update: verl counts prompts in a mini batch, the NLA fork counts samples."""
+        return product(self.whole(f"{ACTOR}.ppo_mini_batch_size"), 1 if self.is_nla else self.whole(f"{ROLLOUT}.n"))
 
     @cached_property
     def longest(self) -> int | None:

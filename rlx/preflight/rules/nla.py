@@ -11,10 +11,6 @@ _SOURCE = "kitft/verl 05101093"
 _POOLS = "ray_kwargs.resource_pool"
 
 
-def _is_nla(facts: Facts) -> bool:
-    return "nla" in (facts.recipe.backend.entrypoint or "")
-
-
 @rule(
     "RLX260",
     title="a pipeline with the NLA critic",
@@ -26,7 +22,7 @@ def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
     key = "critic.megatron.pipeline_model_parallel_size"
     stages = facts.count(key)
     in_the_middle = facts.whole("critic.output_layer_index") != -1
-    if _is_nla(facts) and facts.is_megatron and stages and stages > 1 and in_the_middle:
+    if facts.is_nla and facts.is_megatron and stages and stages > 1 and in_the_middle:
         yield error(f"{facts.named(key)}: the NLA critic reads a layer in the middle", f"{key} 1", facts.source(key))
 
 
@@ -39,7 +35,7 @@ def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
 )
 def pool_place(facts: Facts) -> Iterator[Flaw]:
     misplaced = [key for key in facts.settings.written if key.split(".")[0] == "resource_pool"]
-    if _is_nla(facts) and misplaced:
+    if facts.is_nla and misplaced:
         source = facts.source(misplaced[0])
         yield error(f"{source}: the fork ignores it", f"write +{_POOLS}.actor_rollout and .critic", source)
 
@@ -53,7 +49,7 @@ def pool_place(facts: Facts) -> Iterator[Flaw]:
 )
 def both_pools(facts: Facts) -> Iterator[Flaw]:
     pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
-    if _is_nla(facts) and len(pools) == 1:
+    if facts.is_nla and len(pools) == 1:
         other = "critic" if pools == ["actor_rollout"] else "actor_rollout"
         yield error(f"{_POOLS} has {pools[0]} only", f"+{_POOLS}.{other}.num_gpus")
 
@@ -66,7 +62,7 @@ def both_pools(facts: Facts) -> Iterator[Flaw]:
     source=f"{_SOURCE}, nla_main.py:295 (re-run)",
 )
 def ignored_pools(facts: Facts) -> Iterator[Flaw]:
-    if _is_nla(facts) and any(value for value in facts.settings.section(_POOLS).values()):
+    if facts.is_nla and any(facts.count(key) for key in facts.settings.section(_POOLS) if key.endswith(".num_gpus")):
         message = f"{_POOLS}: the fork takes Hydra's maps for no pools, and puts all roles on all devices"
         yield warning(message, "patch nla_main.py:295 and waive RLX263 with the commit")
 
@@ -81,7 +77,7 @@ def ignored_pools(facts: Facts) -> Iterator[Flaw]:
 def whole_step(facts: Facts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_mini_batch_size"
     mini, samples = facts.whole(key), facts.samples
-    if _is_nla(facts) and mini and samples and mini != samples:
+    if facts.is_nla and mini and samples and mini != samples:
         yield error(f"{facts.named(key)} is not batch_size × n = {samples}", f"overrides: {{{key}: {samples}}}")
 
 
@@ -95,7 +91,7 @@ def whole_step(facts: Facts) -> Iterator[Flaw]:
 def logged_answers(facts: Facts) -> Iterator[Flaw]:
     key = "trainer.log_val_generations"
     logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
-    if _is_nla(facts) and logged and workers and logged % workers:
+    if facts.is_nla and logged and workers and logged % workers:
         fits = -(-logged // workers) * workers
         yield error(f"{facts.named(key)} does not divide over {workers} critic workers", f"{key} {fits}")
 
@@ -110,6 +106,6 @@ def logged_answers(facts: Facts) -> Iterator[Flaw]:
 def critic_layer(facts: Facts) -> Iterator[Flaw]:
     key, shape = "critic.output_layer_index", facts.architecture
     layer = facts.whole(key)
-    if _is_nla(facts) and shape and layer is not None and layer >= shape.layers:
+    if facts.is_nla and shape and layer is not None and layer >= shape.layers:
         message = f"{facts.named(key)}: {shape.name} has {shape.layers} layers"
         yield error(message, f"{key} {shape.layers * 5 // 7}", facts.source(key))
