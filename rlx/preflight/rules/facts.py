@@ -108,7 +108,7 @@ class Facts:
         layout = self.recipe.layout
         sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
         as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
-        if self.architecture is None or (is_known(self.recipe.backend.kind) and not as_written):
+        if self.architecture is None or (self.recipe.backend.kind == "verl" and not as_written):
             return None
         return estimate_of(self.recipe, self.settings, self.architecture)
 
