@@ -56,8 +56,7 @@ def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
 
 
 @cache
-def _sources() -> tuple[tuple[str | int, ...], ...]:
+def _sources() -> list[tuple[str | int, ...]]:
     """The program itself: a checkout changes without another version."""
     folder = Path(rlx.__file__).parent
-    found = [*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py")]
-    return tuple(sorted((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in found))
+    return [_stat(path) for path in sorted((*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py")))]

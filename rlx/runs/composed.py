@@ -37,7 +37,7 @@ def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: Pars
     """Read again only where the file has changed."""
     if not (digest := digest_of_files([file])):
         return read(argument)
-    found: Tree | None = parsed.remembered((read.__name__, digest), lambda: _as_json(read(argument)))
+    found: Tree | None = parsed.remembered((read.__name__, file), digest, lambda: _as_json(read(argument)))
     return read(argument) if found is None else found
 
 

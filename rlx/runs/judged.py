@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import (
-    PROBABILITY_GAP,
-    Evidence,
     JudgedRun,
-    Verdict,
     VerdictStatus,
-    judge,
-    judge_unplanned,
     read_evidence,
-    series,
     settings_of,
     settings_of_config,
 )
-from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
+from rlx.plan import RunState
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.source import is_adopted, source_of
@@ -35,6 +29,7 @@ from rlx.runs.parsed import ParsedFiles
 from rlx.runs.report import Looked
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
+from rlx.runs.verdicts import verdict_of
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
@@ -141,26 +136,9 @@ def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
         return run
     if control.verdict.status is VerdictStatus.INVALID:
         return run
-    return replace(run, verdict=_verdict(run.plan, run.evidence, run.state, ParsedFiles(index.home), control.evidence))
-
-
-def _verdict(
-    plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: Evidence | None = None
-) -> Verdict:
-    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
-    if not evidence.digest or (control is not None and not control.digest):
-        return _with_waived(_judged(plan, evidence, state, control), plan)
-    promised, added = (plan.has_recipe, plan.arm, plan.expectations), (evidence.missing, evidence.conflicts)
-    of = (evidence.digest, control and control.digest, promised, added, evidence.settings, state)
-    kept = parsed.remembered(of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
-    return _with_waived(from_jsonable(Verdict, kept), plan)
-
-
-def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evidence | None) -> Verdict:
-    if not plan.has_recipe:
-        return judge_unplanned(evidence, plan.expectations, state)
-    gap = series(control, PROBABILITY_GAP) if control is not None else {}
-    return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=gap or None)
+    parsed = ParsedFiles(index.home)
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control.evidence)
+    return replace(run, verdict=verdict)
 
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
@@ -176,7 +154,7 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, par
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=_verdict(plan, evidence, state, parsed),
+        verdict=verdict_of(ref.run_id, plan, evidence, state, parsed),
         state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
@@ -199,14 +177,8 @@ def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedR
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
-    verdict = _verdict(run.plan, evidence, run.state, parsed)
+    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed)
     return replace(run, provenance=provenance, evidence=evidence, verdict=verdict)
-
-
-def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
-    """What the recipe took on itself before the launch belongs to what is said of the result."""
-    taken = tuple(finding for finding in plan.findings if finding.waived)
-    return replace(verdict, findings=(*verdict.findings, *taken))
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

@@ -67,13 +67,18 @@ class ParsedFiles:
             aside.replace(self._folder / name)
             self._tidy_up()
 
-    def remembered(self, of: Any, compute: Callable[[], Any]) -> Any:
-        """What `compute` returned for exactly this the last time: one JSON value. `of`: all that it depends on."""
-        name = hashlib.sha256(pickle.dumps(of)).hexdigest()[:32]
-        if (view := self.load(name)) is not None:
-            return json.loads(bytes(view))
+    def remembered(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
+        """One JSON value: that of the last time, or what `compute` returns.
+
+        `what` names it, and has one value at a time; `of` is all else that it depends on.
+        """
+        name, of = _hashed(what)[:32], _hashed(of)
+        view = self.load(name)
+        with suppress(ValueError, KeyError, TypeError):
+            if view is not None and (kept := json.loads(bytes(view)))["of"] == of:
+                return kept["value"]
         value = compute()
-        self.save(name, [json.dumps(value).encode()])
+        self.save(name, [json.dumps({"of": of, "value": value}).encode()])
         return value
 
     def _tidy_up(self) -> None:
@@ -84,6 +89,10 @@ class ParsedFiles:
             total += stat.st_size
             if total > MOST_BYTES or stat.st_mtime < oldest:
                 path.unlink(missing_ok=True)
+
+
+def _hashed(value: Any) -> str:
+    return hashlib.sha256(pickle.dumps(value)).hexdigest()
 
 
 def _checksum(parts: Iterable[bytes]) -> bytes:

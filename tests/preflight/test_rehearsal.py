@@ -136,6 +136,11 @@ def test_another_back_end_is_refused() -> None:
         rehearsal_of(recipe, PLACES)
 
 
+def test_a_critic_is_refused() -> None:
+    with pytest.raises(UsageError, match="flash attention only"):
+        rehearsal_of(resolved(BASE, "algorithm.kind=ppo"), PLACES)
+
+
 def test_an_unknown_model_has_a_stand_in(tmp_path: Path) -> None:
     made = rehearsal_of(resolved(BASE, "model.arch=null", "model.path=/data/models/Unheard-Of-9B"), PLACES)
     assert made.model.model_type == "qwen2"

@@ -20,6 +20,7 @@ SAID = {
     "RLX101-no-batch": ("10 do not fill one batch of 20", "ZeroDivisionError"),
     "RLX105-mini-over-groups": ("= 25 samples are no multiple of the 2", "mini_batch_size=25 and self.engine"),
     "RLX111-dynamic": ("16 × 1", "max_token_len=16"),
+    "RLX143-reward-none": ("has no return with a value", "rm_scores"),
     "RLX206-sequence": ("layout.cp 2 does not divide the 1 devices", "AssertionError"),
     "RLX207-rollout-tp": (
         "rollout.tp 2 does not divide the 1 devices",

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...] = ()) -> Rehearsal:
     """The recipe in small. `secrets`: those of its secrets that are set here.
 
-    Raises UsageError for a back-end other than verl, or a batch that cannot be scaled; RlxError for data that is here
-    and cannot be read.
+    Raises UsageError for a back-end other than verl, a critic, or a batch that cannot be scaled; RlxError for data that
+    is here and cannot be read.
     """
-    kind = resolved.recipe.backend.kind
+    kind, algorithm = resolved.recipe.backend.kind, resolved.recipe.algorithm.kind
     if kind != "verl":
         raise UsageError(f"backend.kind {kind}: only verl is rehearsed on a CPU", "rlx validate checks the recipe")
+    if algorithm == "ppo":
+        # verl 0.9.1, utils/model.py, load_valuehead_model: attn_implementation="flash_attention_2", whatever is set.
+        message = "algorithm.kind ppo: verl loads a critic with flash attention only, which no CPU has"
+        raise UsageError(message, "rehearse the rest of the recipe: --set algorithm.kind=grpo")
     facts = Facts.of(resolved)
     return _Maker(resolved, places, tiny_model_of(resolved), batch_of(facts), secrets).smallest()
 

@@ -29,12 +29,6 @@ _OF_THE_RUN = (
     "ray_init.",
     "global_profiler.",
 )
-# What a CPU cannot do for a critic, as rlx writes it for the actor.
-_CRITIC_ON_A_CPU = {
-    "critic.model.use_remove_padding": False,
-    "critic.fsdp.use_torch_compile": False,
-    "+critic.model.override_config.attn_implementation": "sdpa",
-}
 _NOISE = "trainer.noise_injection."
 
 
@@ -60,11 +54,6 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
         kept[now] = value
         if now != written:
             said.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
-    if twin.recipe.algorithm.kind == "ppo":
-        kept |= _CRITIC_ON_A_CPU
-        said += [
-            Change(f"overrides.{key}", None, value, "what a CPU can do") for key, value in _CRITIC_ON_A_CPU.items()
-        ]
     return kept, said
 
 

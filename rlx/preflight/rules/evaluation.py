@@ -39,7 +39,8 @@ def never_validated(facts: Facts) -> Iterator[Flaw]:
     every = facts.whole(EVERY)
     if every is not None and every < 1:
         fits = f"eval.every {one_of(near(divisors(facts.steps), 10))}" if facts.steps else "set eval.every"
-        yield warning(f"{facts.named(EVERY)}: nothing is validated after training starts", fits, "eval.every")
+        named = facts.named(EVERY) if facts.recipe.eval.every else "eval.every null"
+        yield warning(f"{named}: nothing is validated after training starts", fits, "eval.every")
 
 
 @rule(
@@ -59,9 +60,10 @@ def rare_validation(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX739",
     title="nothing is trained",
-    why="val_only ends after the first validation, and a critic warm-up as long as the run never updates the actor",
+    why="val_only ends after the first validation, and in a critic warm-up longer than the run the actor is never updated",
     fix="remove the override",
-    source="verl fit(): val_only returns after _validate; update_actor only when critic_warmup <= global_steps",
+    source="verl fit(): val_only returns after _validate; update_actor only when critic_warmup <= global_steps; "
+    "both run with 0.9.1",
 )
 def nothing_trained(facts: Facts) -> Iterator[Flaw]:
     if facts.is_true("trainer.val_only") and facts.is_true("trainer.val_before_train"):

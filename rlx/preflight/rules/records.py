@@ -51,7 +51,7 @@ def no_logger(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX736",
     title="checkpoints that nobody can resume",
-    why="verl goes on with the rest as it was at the start: with the base model, or an empty optimizer",
+    why="what is left out starts anew when a run resumes: from the base model, or with an empty optimizer",
     fix="leave `save_contents` to verl, or `save_every: null`",
     source="verl 0.6.1 to 0.9.1, actor.yaml: save_contents [model, optimizer, extra]; load_contents is the same",
 )
@@ -61,7 +61,7 @@ def resumable(facts: Facts) -> Iterator[Flaw]:
     if freq and freq > 0 and isinstance(contents, list | tuple):
         lacking = [part for part in ("model", "optimizer", "extra") if part not in contents]
         if lacking:
-            message = f"{facts.source(key)} leaves out {', '.join(lacking)}: a resumed run starts with new ones"
+            message = f"{facts.source(key)} leaves out {', '.join(lacking)}: a resumed run starts them anew"
             yield warning(message, f"remove {facts.source(key)}", facts.source(key))
 
 

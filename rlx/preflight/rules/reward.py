@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.registry import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 _SOURCE = "verl reward managers call compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)"
@@ -72,21 +72,18 @@ def reward_signature(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX143",
     title="the reward function returns nothing",
-    why="every answer scores None: the run fails at the first batch, or learns nothing",
+    why="every answer scores None, and the run fails in its first validation or step",
     fix="return a number, or a dict with `score`",
-    source="verl reward managers: float(score) or score['score']",
+    source="verl reward managers: float(score) or score['score']; run with 0.9.1: key \"rm_scores\" not found",
 )
 def reward_returns(facts: Facts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
-    if (
-        function
-        and not function.decorator_list
-        and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function))
-    ):
-        yield warning(
-            f"reward.function {function.name} has no return with a value", "return the score", "reward.function"
-        )
+    if function is None or function.decorator_list:
+        return
+    if not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
+        message = f"reward.function {function.name} has no return with a value"
+        yield error(message, "return the score", "reward.function")
 
 
 @rule(

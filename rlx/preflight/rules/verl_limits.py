@@ -8,7 +8,7 @@ from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.preflight.rules.batch import BYPASS
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
-from rlx.preflight.rules.words import near, one_of
+from rlx.preflight.rules.words import one_of
 
 
 @rule(
@@ -63,8 +63,10 @@ def expert_groups_of_rollout(facts: Facts) -> Iterator[Flaw]:
     ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     if not ep or ep == 1 or not tp or ep == product(tp, replicas) or facts.setting(f"{ROLLOUT}.name") == "trtllm":
         return
+    is_written = facts.source(f"{ROLLOUT}.data_parallel_size").startswith("overrides.")
+    fits = [tp * replicas] if is_written else [tp * replicas, tp * (replicas + 1)]
     message = f"{facts.named(key)}: verl splits experts over whole groups of {facts.named(tp_key)}"
-    yield error(message, f"rollout.ep {one_of(near({tp, 2 * tp, ep // tp * tp or tp}, ep))}", facts.source(key))
+    yield error(message + (f" × {replicas}" if is_written else ""), f"rollout.ep {one_of(fits)}", facts.source(key))
 
 
 @rule(

@@ -23,11 +23,7 @@ from tests.backends.mindspeed_rl.conftest import file_of, planned
 from tests.conftest import CASES, REPOSITORY
 
 CHECKOUT = os.environ.get("RLX_MINDSPEED_RL", "")
-pytestmark = [
-    pytest.mark.skipif(not CHECKOUT, reason="RLX_MINDSPEED_RL names no checkout of MindSpeed-RL"),
-    # One Ray and one process for all recipes: xdist must not spread them.
-    pytest.mark.xdist_group("mindspeed-rl-checkout"),
-]
+pytestmark = pytest.mark.skipif(not CHECKOUT, reason="RLX_MINDSPEED_RL names no checkout of MindSpeed-RL")
 RULES = {rule.id: rule for rule in all_rules() if rule.backend == "mindspeed-rl"}
 # What its validator refuses; the other rules are about what fails later, or about what rlx itself cannot do.
 REFUSED_EARLY = {"RLX153", "RLX270", "RLX271", "RLX272", "RLX273", *(f"RLX{number}" for number in range(280, 288))}
