@@ -146,7 +146,7 @@ def test_the_payload_is_found_before_anything_of_the_recipe(tmp_path: Path) -> N
             "cpu-aqn-payload",
             {"provenance.py", "score.py", "aqn.json", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
             | {"rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py", "rlx_aqn_settings.py"}
-            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py"},
+            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py", "rlx_verl_cpu_weights.py"},
         ),
     ],
 )
