@@ -150,7 +150,7 @@ HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", 
         (
             "cpu-aqn-payload",
             {"provenance.py", "score.py", "aqn.json", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
-            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py"}
+            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py", "rlx_verl_cpu_weights.py"}
             | AQN_MODULES,
         ),
     ],
