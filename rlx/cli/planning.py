@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 ALL_ARMS = "all"
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked."""
+
+    plan: LaunchPlan
+    found: FoundTree | None = None
+
+
 def draft_plans(
     recipe: str,
     arms: Sequence[str],
@@ -31,8 +39,8 @@ def draft_plans(
     target: Target,
     *,
     check: HostCheck | None = None,
-) -> list[LaunchPlan]:
-    """One plan for each arm and seed; `launchable` tells whether they can be launched.
+) -> list[Draft]:
+    """One draft for each arm and seed; `launchable` tells whether they can be launched.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
     target has; this machine's counts before a launch only, since a plan may be read here that is meant for elsewhere.
@@ -54,9 +62,9 @@ def draft_plans(
     # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
     guess = latest_tree() if check else None
     if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
-        return [_plan(one, target) for one in resolved]
+        return [Draft(_plan(one, target)) for one in resolved]
     place = replace(target, site=check.site()) if check else target
-    return [_plan(one, place, tree) for one, tree in zip(resolved, found.result(), strict=True)]
+    return [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found.result(), strict=True)]
 
 
 def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
