@@ -59,10 +59,9 @@ def test_every_change_is_told(folder: Path) -> None:
 
 def test_every_recipe_that_comes_with_rlx_has_its_case() -> None:
     cases = [json.loads((folder / "input.json").read_text(encoding="utf-8"))["recipe"] for folder in FOLDERS]
-    # tiny-cpu reads the home directory of whoever tests.
-    assert {path.name for path in (REPOSITORY / "recipes").glob("*.yaml")} - {"tiny-cpu.yaml"} == {
-        Path(case).name for case in cases
-    }
+    recipes = {path.name for path in (REPOSITORY / "recipes").glob("*.yaml") if "mindspeed" not in path.name}
+    # tiny-cpu reads the home directory of whoever tests; MindSpeed-RL does not run on a CPU.
+    assert recipes - {"tiny-cpu.yaml"} == {Path(case).name for case in cases}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
