@@ -126,8 +126,9 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert not list(STAND_IN.rglob("outputs")), "Hydra leaves nothing in the checkout"
     evidence = read_evidence([run.folder / "attempts/1"])
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
-    assert verdict.status is VerdictStatus.VALID, verdict.sentence
-    assert "no validation" in verdict.sentence and evidence.last_step == 4
+    # Nothing but that no real log has confirmed the grammar yet.
+    assert (verdict.status, [one.id for one in verdict.findings]) == (VerdictStatus.UNVERIFIED, ["RLX724"])
+    assert evidence.last_step == 4
 
 
 def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:
