@@ -10,6 +10,7 @@ import typer
 from rlx import __version__
 from rlx.cli import (
     adopt,
+    aqn,
     attach,
     compare,
     data,
@@ -26,6 +27,7 @@ from rlx.cli import (
     plan,
     pull,
     recipes,
+    rehearse,
     report,
     schema,
     show,
@@ -84,6 +86,7 @@ _COMMANDS = (
     migrate.migrate,
     plan.plan,
     layouts.layouts,
+    rehearse.rehearse,
     doctor.doctor,
     launch.launch,
     adopt.adopt,
@@ -103,6 +106,7 @@ for command in _COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data.data)
 app.add_typer(hosts.hosts)
+app.add_typer(aqn.aqn)
 
 
 def run() -> None:

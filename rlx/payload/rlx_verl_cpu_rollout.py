@@ -16,6 +16,7 @@ from typing import Any
 import ray
 import torch
 from rlx_verl_cpu_sampling import Answer, Request, sample
+from rlx_verl_cpu_weights import load_checked
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
@@ -200,21 +201,6 @@ def _injector() -> Any:
     from rlx_aqn import Injector
 
     return Injector.from_run_directory()
-
-
-def load_checked(model: Any, state: dict[str, torch.Tensor]) -> None:
-    """Load every weight of the model, or raise ValueError naming what is missing or unknown.
-
-    An unknown name would otherwise leave a random weight in the rollout: a mixture of experts whose experts verl
-    sends one by one, or LoRA adapters that were not merged.
-    """
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    model.tie_weights()
-    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
-    if lost := sorted({*missing} - tied):
-        raise ValueError(f"the weight sync lacks {lost[:3]} ({len(lost)} weights in all)")
-    if unexpected:
-        raise ValueError(f"the rollout has no place for {sorted(unexpected)[:3]} ({len(unexpected)} weights in all)")
 
 
 class CPUReplica(RolloutReplica):

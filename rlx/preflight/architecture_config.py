@@ -13,7 +13,7 @@ from rlx.preflight.architectures import Architecture, Experts, Latent, architect
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
-_SOURCE = "the model's config.json"
+CONFIG = "the model's config.json"
 # Biases and norms of attention are part of the code in transformers, not always of the file.
 _QKV_BIAS = {"qwen2", "qwen2_moe"}
 _QK_NORM = {"qwen3", "qwen3_moe"}
@@ -68,7 +68,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         vocab=_number(config, "vocab_size"),
         # The default of every class here; PretrainedConfig's own is another.
         tied=bool(config.get("tie_word_embeddings", False)),
-        source=_SOURCE,
+        source=CONFIG,
         confirmed=True,
         qkv_bias=bool(config.get("attention_bias", config.get("qkv_bias", kind in _QKV_BIAS))),
         qk_norm=kind in _QK_NORM,

@@ -165,8 +165,3 @@ def test_what_is_wrong_with_the_recipe_itself_cannot_be_waived(tmp_path: Path) -
 def test_exit_codes_of_plan_and_launch(text: str, options: list[str], code: int, tmp_path: Path) -> None:
     recipe = str(written(tmp_path, text))
     assert CliRunner().invoke(app, ["plan", recipe, *options]).exit_code == code
-
-
-def test_a_recipe_for_a_back_end_to_come_is_held_against_the_rules(tmp_path: Path) -> None:
-    found = findings_of(written(tmp_path, 'backend: {kind: mindspeed-rl, version: "2.3.0"}\nlayout: {tp: 3}'))
-    assert {"RLX405", "RLX270"} <= {one.id for one in found}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rlx.backends import is_known, load_backend
-from rlx.backends.effective import EffectiveSettings
+from rlx.backends import load_backend
 from rlx.errors import UsageError
 from rlx.preflight.architecture_config import architecture_from_text, known_architecture
 from rlx.preflight.architectures import Architecture, architecture_of
@@ -16,6 +15,7 @@ from rlx.preflight.memory import Estimate, estimate_of
 from rlx.preflight.rules.words import product
 
 if TYPE_CHECKING:
+    from rlx.backends.effective import EffectiveSettings
     from rlx.plan import FoundTree
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
@@ -38,10 +38,7 @@ class Facts:
     @classmethod
     def of(cls, resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
         """Raises UsageError where nobody knows what the back-end's settings are."""
-        kind, version = resolved.recipe.backend.kind, resolved.recipe.backend.version
-        if is_known(kind):
-            return cls(resolved, load_backend(kind).settings(resolved, found), found)
-        return cls(resolved, EffectiveSettings(version, {}, {}, {}), found)
+        return cls(resolved, load_backend(resolved.recipe.backend.kind).settings(resolved, found), found)
 
     @property
     def recipe(self) -> Recipe:
@@ -87,15 +84,24 @@ class Facts:
         """The NLA fork's own entry point, which never calls verl's validate_config."""
         return "nla" in (self.recipe.backend.entrypoint or "")
 
-    @cached_property
+    @property
     def architecture(self) -> Architecture | None:
         """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
+        return self._shape[0]
+
+    @property
+    def architecture_problem(self) -> str:
+        """Why the config.json that was found does not count; "" if it does, or there is none."""
+        return self._shape[1]
+
+    @cached_property
+    def _shape(self) -> tuple[Architecture | None, str]:
         try:
             if self.found and self.found.model:
-                return architecture_from_text(self.found.model, f"config.json on {self.found.where}")
-            return known_architecture(self.recipe)
-        except UsageError:
-            return architecture_of(self.recipe)
+                return architecture_from_text(self.found.model, f"config.json on {self.found.where}"), ""
+            return known_architecture(self.recipe), ""
+        except UsageError as problem:
+            return architecture_of(self.recipe), problem.message
 
     @cached_property
     def memory(self) -> Estimate | None:
@@ -103,7 +109,7 @@ class Facts:
         layout = self.recipe.layout
         sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
         as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
-        if self.architecture is None or (is_known(self.recipe.backend.kind) and not as_written):
+        if self.architecture is None or (self.recipe.backend.kind == "verl" and not as_written):
             return None
         return estimate_of(self.recipe, self.settings, self.architecture)
 

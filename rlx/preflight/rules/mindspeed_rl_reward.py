@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl import CHECKS, rule
+from rlx.preflight.rules.mindspeed_rl_facts import CHECKS, rule
 from rlx.preflight.rules.registry import Flaw, error, note, warning
 from rlx.preflight.rules.words import divisors, near, one_of
 
@@ -118,13 +118,15 @@ def tags(facts: Facts) -> Iterator[Flaw]:
     "RLX156",
     title="MindSpeed-RL: an algorithm that it does not have",
     why="its trainers are GRPO, DAPO and PPO: there is no command to start another",
-    fix="`algorithm.kind: grpo` or `ppo`, or verl",
+    fix="`algorithm.kind: grpo`, `dapo` or `ppo`, or verl",
     source="MindSpeed-RL 05a90d77: cli/train_{grpo,dapo,ppo,dpo}.py; stage ray_grpo, ray_dapo, ray_ppo",
 )
 def algorithm(facts: Facts) -> Iterator[Flaw]:
     kind = facts.recipe.algorithm.kind
-    if kind not in ("grpo", "ppo"):
-        yield error(f"algorithm.kind {kind}: MindSpeed-RL has none", "algorithm.kind grpo or ppo", "algorithm.kind")
+    if kind not in ("grpo", "dapo", "ppo"):
+        yield error(
+            f"algorithm.kind {kind}: MindSpeed-RL has none", "algorithm.kind grpo, dapo or ppo", "algorithm.kind"
+        )
 
 
 @rule(

@@ -32,7 +32,9 @@ _MODULES = (
     "lora",
     "nla",
     "mindspeed_rl",
+    "mindspeed_rl_settings",
     "mindspeed_rl_reward",
+    "mindspeed_rl_limits",
     "memory",
 )
 

@@ -122,13 +122,27 @@ def cpu_rollout(facts: Facts) -> Iterator[Flaw]:
     title="rlx brings no noise for this rollout engine",
     why="the arm would train without noise",
     fix="`aqn.provider: builtin` with a fork that has it",
-    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout only",
+    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout, and hooked into verl's for vLLM (rlx_verl_hook.py)",
 )
 def noise_provider(facts: Facts) -> Iterator[Flaw]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
-    if aqn and aqn.provider == "payload" and engine != "cpu":
+    if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
         message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
         yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
+
+
+@rule(
+    "RLX642",
+    title="the rollout splits weights that are to take noise",
+    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
+    fix="`rollout.tp: 1`, or norms only",
+    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
+)
+def split_weights(facts: Facts) -> Iterator[Flaw]:
+    aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
+    if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
+        message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
+        yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
 @rule(

@@ -1,0 +1,43 @@
+"""rlx rehearse: the user's own recipe in small, on the real verl, on this machine's CPU."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlx.errors import ExitCode
+
+
+def rehearse(
+    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
+    arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    timeout: Annotated[str, typer.Option(help="Give up after this long (90s, 10m).")] = "15m",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the run's folder even if everything passed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Train two steps of a recipe in small, on this CPU.
+
+    The real verl 0.9.1 with the recipe's overrides, reward function, data schema and noise; a tiny random model of the
+    same class, and a smaller batch. Says what was changed, what passed, and what a CPU cannot tell. Exit 5 if it fails.
+    """
+    from rlx.cli.logs import parse_age
+    from rlx.cli.output import narrate, print_json, print_text
+    from rlx.cli.rehearse_text import text_lines
+    from rlx.cli.rehearsing import rehearsed_run
+    from rlx.recipe import load_recipe
+
+    limit_s = parse_age(timeout)
+    file = load_recipe(recipe, sets or ())
+    chosen = arm or file.control or file.arms[0]
+    resolved = file.resolve(chosen)
+    if others := [name for name in file.arms if name != chosen]:
+        narrate(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
+    done = rehearsed_run(resolved, limit_s, keep)
+    if as_json:
+        print_json(done.answer())
+    else:
+        print_text("\n".join(text_lines(done)))
+    if not done.result.passed:
+        raise typer.Exit(ExitCode.PREFLIGHT_FAILED)

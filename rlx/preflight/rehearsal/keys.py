@@ -1,0 +1,89 @@
+"""The recipe's `overrides` in the words of the verl that rehearses; what cannot be said there is named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from rlx.backends.verl.keys import TRAINERS, KeyTable, find_table
+from rlx.backends.verl.overrides import Override, rendered
+from rlx.backends.verl.overrides.base import Rendering
+from rlx.backends.verl.renames import find_rename, removed_value
+from rlx.preflight.rehearsal.values import Change, Untold
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+VERSION = "0.9.1"
+# Where the run writes, and what it starts from: these must be the rehearsal's own.
+_OF_THE_RUN = (
+    "trainer.logger",
+    "trainer.default_local_dir",
+    "trainer.default_hdfs_dir",
+    "trainer.validation_data_dir",
+    "trainer.rollout_data_dir",
+    "trainer.resume_mode",
+    "trainer.resume_from_path",
+    "hydra.",
+    "ray_kwargs.",
+    "ray_init.",
+    "global_profiler.",
+)
+_NOISE = "trainer.noise_injection."
+
+
+def rehearsal_table() -> KeyTable:
+    return find_table(VERSION, TRAINERS[0])
+
+
+def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[str, object], list[Change | Untold]]:
+    """The `overrides` for the twin, and what happened to the others.
+
+    `twin` is the recipe of the rehearsal with the `overrides` as they were; `changed` are the keys of the recipe that
+    it changes.
+    """
+    table = rehearsal_table()
+    ours = {one.key for one in rendered(Rendering(twin, twin.recipe, table, VERSION)) if _is_ours(one, changed)}
+    kept: dict[str, object] = {}
+    said: list[Change | Untold] = []
+    for written, value in twin.recipe.overrides.items():
+        now, why = _fate(Override.read(written, value), table, ours)
+        if now is None:
+            said.append(Untold(f"overrides.{written}: {value}", why))
+            continue
+        kept[now] = value
+        if now != written:
+            said.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
+    return kept, said
+
+
+def _is_ours(override: Override, changed: Collection[str]) -> bool:
+    """What rlx writes because of something that the rehearsal changes, or for the CPU alone."""
+    return override.source in changed or override.source == "rollout.engine"
+
+
+def _fate(override: Override, table: KeyTable, ours: Collection[str]) -> tuple[str | None, str]:
+    """The key to write it under, or None; and why."""
+    rename = find_rename(override.key, table, VERSION)
+    key = rename.new if rename else override.key
+    if ".megatron." in key or key.startswith("critic.megatron"):
+        return None, "a setting of Megatron; the CPU trains with FSDP2"
+    if key.startswith(_NOISE):
+        return None, "the fork's own noise, which stock verl has not"
+    if key in ours or key.startswith(_OF_THE_RUN):
+        return None, "the rehearsal sets it itself"
+    if fix := removed_value(key, override.value, VERSION):
+        return None, f"verl {VERSION} does not take it: {fix}"
+    if key not in table and not override.prefix.startswith("+"):
+        return None, f"verl {VERSION} has no such key"
+    prefix = "" if override.prefix == "+" and key in table.defaults else override.prefix
+    return f"{prefix}{key}", f"its name in verl {VERSION}"
+
+
+def fork_keys_untold(resolved: ResolvedRecipe) -> Iterator[Untold]:
+    """What a fork's own program or files would do."""
+    backend = resolved.recipe.backend
+    if backend.entrypoint:
+        yield Untold(f"backend.entrypoint: {backend.entrypoint}", "a fork's own program; stock main_ppo is rehearsed")
+    if backend.config_name:
+        yield Untold(f"backend.config_name: {backend.config_name}", "a fork's own defaults; stock verl's are rehearsed")

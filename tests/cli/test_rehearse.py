@@ -1,0 +1,73 @@
+"""rlx rehearse before anything trains: what it refuses, and that nothing is left of that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlx.cli.app import app
+from rlx.cli.rehearse_text import text_lines
+from rlx.cli.rehearsing import Done
+from rlx.errors import RlxError
+from rlx.evidence.rehearsed import Check, Rehearsed
+from rlx.plan import Finding, Severity
+from rlx.preflight.rehearsal import Places, rehearsal_of
+from rlx.recipe import load_recipe
+
+
+def refusal(*arguments: str) -> RlxError:
+    done = CliRunner().invoke(app, ["rehearse", *arguments])
+    assert isinstance(done.exception, RlxError), done.output
+    return done.exception
+
+
+def nothing_is_left(folder: Path) -> bool:
+    return not list((folder / "home").glob("rehearsals/*"))
+
+
+def test_a_recipe_that_breaks_a_rule_is_not_rehearsed(tmp_path: Path) -> None:
+    error = refusal("qwen2.5-1.5b-gsm8k-npu", "--set", "train.micro_batch_size=3")
+    assert "RLX104" in error.message and error.exit_code == 5
+    assert nothing_is_left(tmp_path)
+
+
+def test_a_recipe_with_unknown_keys_is_not_rehearsed(tmp_path: Path) -> None:
+    error = refusal("qwen2.5-1.5b-gsm8k-npu", "--set", "overrides.trainer.nonsense=1")
+    assert "RLX010" in error.message and error.exit_code == 2
+
+
+@pytest.mark.parametrize("package", ["ray", "torch"])
+def test_what_is_not_installed_is_named_with_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # What Python itself does for a module that is not there.
+    error = refusal("qwen2.5-1.5b-gsm8k-npu")
+    assert package in error.message and "pip install 'rlx[verl-cpu]'" in error.hint
+    assert nothing_is_left(tmp_path)
+
+
+def test_data_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
+    broken = tmp_path / "train.parquet"
+    broken.write_text("no parquet")
+    error = refusal("qwen2.5-1.5b-gsm8k-npu", "--set", f"data.train={broken}")
+    assert "no parquet file" in error.message
+    assert nothing_is_left(tmp_path)
+
+
+def test_the_text_leaves_nothing_out(tmp_path: Path) -> None:
+    recipe = load_recipe("qwen1.5-moe-a2.7b-gsm8k-npu6").resolve("aqn")
+    made = rehearsal_of(recipe, Places("/tiny/model", "/tiny/data"))
+    checks = (Check("data read", True, "16 rows"), Check("reward", False, "no score"), Check("rollout", None))
+    finding = Finding("RLX561", Severity.ERROR, "the reward function failed", "correct it")
+    lines = list(text_lines(Done(made, Rehearsed(checks, (finding,)), 61.2, tmp_path)))
+    assert lines[0] == "qwen1.5-moe-a2.7b-gsm8k-npu6, arm aqn: the rehearsal FAILED in 61 s"
+    assert [line.split()[0] for line in lines[3:6]] == ["passed", "FAILED", "-"]
+    assert "error RLX561 the reward function failed" in lines and "  fix: correct it" in lines
+    keys = {line.split()[0] for line in lines if line.startswith("  ")}
+    assert {change.key for change in made.changes} <= keys
+    assert all(any(line.startswith(f"  {one.what} ") for line in lines) for one in made.untold)
+    assert lines[-1] == f"kept: {tmp_path}"
+    assert all(len(line) < 250 for line in lines)
