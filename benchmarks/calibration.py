@@ -5,8 +5,9 @@
 False alarms of 5 % tests, coverage of 95 % intervals with and without a true difference, and how often a difference is
 found that is said to be seen with 80 % power. Every number comes from the functions that rlx ships. Exits with 1 where,
 without a difference, false alarms are more frequent than 6 %, or an interval covers less than 94 %, beyond twice the
-error of the simulation. What is cautious (below 4 %, above 96.5 %) is marked, and intervals that are too short for a
-true difference.
+error of the simulation. The one exception is marked as known: arms of unlike spread with unequal numbers of seeds, or
+two, of which `rlx compare` warns (RLX911). What is cautious (below 4 %, above 96.5 %) is marked, too, and intervals
+that are too short for a true difference.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SAMPLES = 8
 TREATMENTS = 3
 RUNS = ((2, 2), (3, 3), (5, 5), (10, 10), (2, 5), (3, 10))
 SEED_SDS = (0.0, 0.005, 0.01, 0.02)
-VARIANCES = (0.01, 0.1, 10, 100)
+VARIANCES = (0.01, 0.1, 10, 20, 100)
 _CHUNK = 2000
 
 
@@ -46,15 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the simulation (default: 1)")
     parser.add_argument("--only", default="", metavar="TEXT", help="the tables with this text in their title")
     options = parser.parse_args(arguments)
-    rng, kept = default_rng(options.seed), True
+    rng, broken = default_rng(options.seed), False
     for title, lines in tables(rng, options.replications):
         if options.only not in title:
             continue
         print(f"\n### {title}\n\n{HEAD}")
         for each in lines:
             print(each, flush=True)
-            kept = kept and each.kept
-    return int(not kept)
+            broken = broken or each.broken
+    return int(broken)
 
 
 def tables(rng: Generator, replications: int) -> Iterator[tuple[str, Iterator[Line]]]:
@@ -134,7 +135,8 @@ def spread_apart(rng: Generator, replications: int, runs: tuple[int, int], ratio
     control, treatment = (rng.normal(size=(replications, count)) for count in runs)
     p_values, low, high = bounds(mean_test(np.sqrt(ratio) * control, treatment))
     name = f"{runs[0]} and {runs[1]} seeds, variances {max(ratio, 1):g} to {max(1 / ratio, 1):g}"
-    return Line(name, replications, alarms(p_values), covered(low, high, 0.0))
+    warned = runs[0] != runs[1] or runs[0] == 2
+    return Line(name, replications, alarms(p_values), covered(low, high, 0.0), warned=warned)
 
 
 def corrected_seeds(rng: Generator, replications: int, runs: tuple[int, int], seed_sd: float) -> Line:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.plan import Finding, FoundTree, LaunchPlan, Look, Site
     from rlx.recipe import ResolvedRecipe
 
-_BACKENDS = {"verl": "rlx.backends.verl"}
+_BACKENDS = {"verl": "rlx.backends.verl", "mindspeed-rl": "rlx.backends.mindspeed_rl"}
 
 
 class Backend(Protocol):
@@ -34,12 +34,8 @@ class Backend(Protocol):
         """The launch, without findings. Raises UsageError for what cannot be written down at all."""
 
 
-def is_known(kind: str) -> bool:
-    return kind in _BACKENDS
-
-
 def load_backend(kind: str) -> Backend:
     """The back-end of that name. Raises UsageError for any other."""
-    if not is_known(kind):
+    if kind not in _BACKENDS:
         raise UsageError(f"backend.kind: rlx has no back-end {kind!r}", f"use one of {', '.join(_BACKENDS)}")
     return cast("Backend", import_module(_BACKENDS[kind]))

@@ -10,6 +10,7 @@ import typer
 from rlx import __version__
 from rlx.cli import (
     adopt,
+    aqn,
     attach,
     compare,
     data,
@@ -105,6 +106,7 @@ for command in _COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data.data)
 app.add_typer(hosts.hosts)
+app.add_typer(aqn.aqn)
 
 
 def run() -> None:

@@ -20,7 +20,10 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
     A name is an arm, a run name or id, or several of them with commas, which then are one arm. Raises NoSuchRun and
     UsageError where a name means no run, several arms, or a run that another name means, too.
     """
-    arms = [_arm(index, name, seeds) for name in names]
+    from rlx.runs.resolve import some_runs
+
+    refs = some_runs(index)
+    arms = [_arm(refs, name, seeds) for name in names]
     chosen = list(chain.from_iterable(arms))
     for ref in chosen:
         if chosen.count(ref) > 1:
@@ -30,13 +33,14 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
 
 def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
     """What a person should know about which runs were taken: those that were not, and arms launched apart."""
-    from rlx.runs import resolve
+    from rlx.runs.resolve import meant_by
 
+    refs = index.runs()
     for name, arm in zip(names, arms, strict=True):
-        unused = [ref for ref in resolve(index, name.split(",")) if ref not in arm]
+        unused = [ref for ref in meant_by(name.split(","), refs) if ref not in arm]
         if unused:
             yield f"{name}: left out by --seed, and a seed left out afterwards is a seed chosen: {_listed(unused)}"
-        older = [ref for ref in index.runs() if _is_older(ref, name, arm)]
+        older = [ref for ref in refs if _is_older(ref, name, arm)]
         if older:
             yield (
                 f"{name}: of its newest launch, {arm[0].launch_id}; older runs are left out: {_listed(older)} "
@@ -49,10 +53,10 @@ def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> 
         )
 
 
-def _arm(index: Index, name: str, seeds: Collection[int]) -> Arm:
-    from rlx.runs import resolve
+def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
+    from rlx.runs.resolve import meant_by
 
-    found = resolve(index, name.split(","))
+    found = meant_by(name.split(","), refs)
     fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
     if not fitting:
         wanted = " or ".join(map(str, seeds))

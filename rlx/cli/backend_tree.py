@@ -17,19 +17,19 @@ class BackendTrees:
         self._launch = launch
         self._found: dict[Look, FoundTree] = {}
 
-    def of(self, resolved: ResolvedRecipe) -> FoundTree | None:
-        """None where nobody needs to know: this machine, without a launch.
-
-        Raises HostError before a launch to a host that cannot be reached; otherwise that is only told.
-        """
+    def look(self, resolved: ResolvedRecipe) -> Look | None:
+        """What to ask. None where nobody needs to know: this machine, without a launch."""
         if not (self._launch or self._site.container or not self._site.place.is_local):
             return None
         from rlx.backends import load_backend
 
-        look = load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
-        if look not in self._found:
+        return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
+
+    def find(self, look: Look | None) -> FoundTree | None:
+        """Raises HostError before a launch to a host that cannot be reached; otherwise that is only told."""
+        if look is not None and look not in self._found:
             self._found[look] = self._find(look)
-        return self._found[look]
+        return self._found[look] if look is not None else None
 
     def _find(self, look: Look) -> FoundTree:
         from rlx.cli.home import rlx_home

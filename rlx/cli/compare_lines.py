@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rlx.compare.config_diff import RECIPE
 from rlx.compare.findings import brief
 from rlx.plan import Finding, Severity
 
@@ -22,9 +23,13 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
     for contrast in comparison.contrasts:
         yield f"{contrast.treatment} against {comparison.control.label}"
-        yield from (f"  {sentence}" for sentence in contrast.sentences)
+        first, *others = contrast.sentences
+        said = [finding for finding in contrast.findings if finding.message in first]
+        yield f"  {first}"
+        yield from _finding_lines(said, said=first)
+        yield from (f"  {sentence}" for sentence in others)
         yield f"  declared treatment: {_declared(contrast)}"
-        yield from _finding_lines(contrast.findings, said=contrast.sentences[0])
+        yield from _finding_lines([finding for finding in contrast.findings if finding not in said])
 
 
 def _run_lines(run: ComparedRun) -> Iterator[str]:
@@ -66,6 +71,8 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
 
 def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
+    if any(item.key == RECIPE for item in contrast.differences):
+        return "unknown, for want of a recipe"
     return (
         "; ".join(f"{item.key}: {brief(item.control, 100)} → {brief(item.treatment, 100)}" for item in declared)
         or "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.compare_lines import lines
@@ -59,6 +59,7 @@ def markdown_text(comparison: Comparison) -> str:
 
 def print_terminal(comparison: Comparison) -> None:
     """Struck numbers are crossed out where the terminal has styles, and marked in words where it has none."""
+    from rich.cells import cell_len
     from rich.text import Text
 
     from rlx.cli.output import console
@@ -67,20 +68,32 @@ def print_terminal(comparison: Comparison) -> None:
     styled = out.is_terminal and not out.no_color
     out.print(Text(comparison.metric, "bold"), soft_wrap=True)
     cells = [[Cell(name) for name in header(comparison)], *rows(comparison)]
-    texts = [[_styled(cell) if styled else Text(cell.marked) for cell in row] for row in cells]
-    widths = [max(text.cell_len for text in column) for column in zip(*texts, strict=True)]
-    for row in texts:
-        for text, width in zip(row, widths, strict=True):
-            text.pad_left(width - text.cell_len)
-        out.print(Text("  ").join([Text(""), *row]), soft_wrap=True)
+    widths = [max(cell_len(_plain(cell, styled)) for cell in column) for column in zip(*cells, strict=True)]
+    for row in cells:
+        out.print(_line(row, widths, styled), soft_wrap=True)
     for line in lines(comparison):
         out.print(Text(line if line.startswith(" ") else f"\n{line}"), soft_wrap=True)
 
 
-def _styled(cell: Cell) -> Any:
+def _line(row: Sequence[Cell], widths: Sequence[int], styled: bool) -> Any:
+    """One text for all cells: a hundred arms have twenty thousand."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    return Text.assemble((cell.text, "strike dim" if cell.struck else ""))
+    line, struck = "", []
+    for cell, width in zip(row, widths, strict=True):
+        text = _plain(cell, styled)
+        line += "  " + " " * (width - cell_len(text)) + text
+        if cell.struck and styled:
+            struck.append((len(line) - len(text), len(line)))
+    shown = Text(line)
+    for start, end in struck:
+        shown.stylize("strike dim", start, end)
+    return shown
+
+
+def _plain(cell: Cell, styled: bool) -> str:
+    return cell.text if styled else cell.marked
 
 
 def _bullet(line: str) -> str:

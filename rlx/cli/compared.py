@@ -34,7 +34,7 @@ def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | N
     """The comparison of these arms, control first. Raises what `compare` raises."""
     judged = judged_arms(index, refs)
     _say_swapped(judged)
-    return compare_judged(index, refs, beside_control(judged), metric)
+    return compare_judged(index, refs, beside_control(index, judged), metric)
 
 
 def _say_swapped(judged: Sequence[Sequence[JudgedRun]]) -> None:
@@ -59,13 +59,14 @@ def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]]) -> list[list[Jud
     return [[next(runs) for _ in arm] for arm in refs]
 
 
-def beside_control(judged: Sequence[Sequence[JudgedRun]]) -> list[Sequence[JudgedRun]]:
+def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[Sequence[JudgedRun]]:
     """The same arms, control first, the runs of treatments judged again beside the control run with their seed."""
     from rlx.compare import same_seed
     from rlx.runs.judged import judge_beside
 
     control, *treatments = judged
-    return [control, *([judge_beside(same_seed(control, [run])[0], run) for run in arm] for arm in treatments)]
+    beside = ([judge_beside(index, same_seed(control, [run])[0], run) for run in arm] for arm in treatments)
+    return [control, *beside]
 
 
 def compare_judged(

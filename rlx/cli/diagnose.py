@@ -19,6 +19,7 @@ def diagnose(
         list[str] | None,
         typer.Argument(metavar="[RUN|LOGFILE]...", help="Arm, run name or id, or a log. Default: the latest launch."),
     ] = None,
+    as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of text, for an issue.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Say why a run failed, stands still, or went wrong.
@@ -26,12 +27,17 @@ def diagnose(
     The first primary cause in its log, with line, meaning and fix, and what followed from it; then what exit code,
     clock and metrics add. A log is searched where it is: of a run on another host only lines that may say why travel.
     """
+    from rlx.cli.diagnose_markdown import markdown_text
     from rlx.cli.diagnose_text import as_answer, text_lines
     from rlx.cli.output import print_json, print_text
 
+    if as_markdown and as_json:
+        raise UsageError("--md and --json exclude each other", "name one of them")
     found = _diagnose(names or [])
     if as_json:
         print_json({"runs": [as_answer(one) for one in found]})
+    elif as_markdown:
+        print("\n\n".join(map(markdown_text, found)))
     else:
         for number, one in enumerate(found):
             print_text("\n" * (number > 0) + "\n".join(text_lines(one)))
@@ -57,7 +63,12 @@ def _is_log(name: str) -> bool:
     path = Path(name)
     if path.is_file():
         return True
-    if "/" in name or name.endswith((".log", ".txt")):
+    is_path = "/" in name or name in (".", "..")
+    if path.is_dir() and is_path:
+        raise UsageError(f"{name} is a directory", f"name the log in it, as in {path / '*.log'}")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{name} is no file", "name a log on this machine, or a run: rlx status -a")
+    if is_path or name.endswith((".log", ".txt")):
         raise UsageError(f"{name}: there is no such file", "name a log on this machine, or a run: rlx status -a")
     return False
 

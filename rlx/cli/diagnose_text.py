@@ -13,32 +13,33 @@ if TYPE_CHECKING:
     from rlx.runs.diagnosed import Diagnosed
 
 _WIDTH = 110
-_LINE_CHARACTERS = 300
-_LAST_LINES = 8
+LINE_CHARACTERS = 300
+LAST_LINES = 8
 # What is shown as the cause for want of a better one.
-_UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
+UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
 
 
 def text_lines(found: Diagnosed) -> Iterator[str]:
     """One paragraph: what it is about, the cause, what followed, and what else there is."""
     diagnosis = found.diagnosis
-    yield _title(found)
+    yield title_of(found)
     if found.problem is not None:
         return
     if diagnosis.cause is not None:
-        yield from _whole(diagnosis.cause, _UNSURE.get(diagnosis.cause.kind, ""))
+        yield from _whole(diagnosis.cause, UNSURE.get(diagnosis.cause.kind, ""))
     else:
-        yield from _without_cause(found)
+        yield from without_cause(found)
     yield from _section("with it", diagnosis.symptoms)
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
     for finding in diagnosis.findings:
         yield from _finding(finding)
-    if _is_unexplained(found) and diagnosis.last:
+    if is_unexplained(found) and diagnosis.last:
         yield "  its last lines"
-        yield from (f"    {text[:_LINE_CHARACTERS]}" for text in diagnosis.last[-_LAST_LINES:])
+        yield from (f"    {text[:LINE_CHARACTERS]}" for text in diagnosis.last[-LAST_LINES:])
 
 
-def _title(found: Diagnosed) -> str:
+def title_of(found: Diagnosed) -> str:
+    """`ID: failed (exit code 1), step 7 of 20`."""
     row = found.row
     steps = _steps(found)
     if row is None:
@@ -58,9 +59,9 @@ def _steps(found: Diagnosed) -> str:
 def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
     times = f", {hit.times} times" if hit.times > 1 else ""
     yield f"  {hit.id} {hit.name}{remark}"
-    yield f"    line {hit.line}{times}: {hit.text.strip()[:_LINE_CHARACTERS]}"
+    yield f"    line {hit.line}{times}: {hit.text.strip()[:LINE_CHARACTERS]}"
     if hit.exception and hit.exception not in hit.text:
-        yield f"    raised  {hit.exception[:_LINE_CHARACTERS]}"
+        yield f"    raised  {hit.exception[:LINE_CHARACTERS]}"
     if hit.at:
         yield f"    at      {hit.at}"
     for label, text in (("means   ", hit.meaning), ("fix     ", hit.fix), ("source  ", hit.source)):
@@ -72,20 +73,31 @@ def _wrapped(label: str, text: str) -> Iterator[str]:
     yield from (f"{label if number == 0 else ' ' * len(label)}{line}" for number, line in enumerate(lines))
 
 
-def _without_cause(found: Diagnosed) -> Iterator[str]:
+def without_cause(found: Diagnosed) -> Iterator[str]:
+    """What there is to say instead of a cause, in one line."""
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
     elif found.diagnosis.log_bytes == 0:
-        yield "  its log is empty"
+        yield "  it has metrics, but no console log" if found.evidence.metrics else "  its log is empty"
     elif found.row is not None and found.row.state is RunState.STOPPED:
         yield "  it was stopped on request"
-    elif _is_unexplained(found):
-        yield "  its log does not say why it ended"
+    elif is_unexplained(found):
+        yield f"  {_unexplained(found)}"
     else:
         yield "  nothing in its log says that it failed"
 
 
-def _is_unexplained(found: Diagnosed) -> bool:
+def _unexplained(found: Diagnosed) -> str:
+    """Of a bare log nobody knows whether it is one."""
+    if found.row is not None or found.evidence.total_steps is not None:
+        return "its log does not say why it ended"
+    if found.evidence.metrics:
+        return "it does not say how long the run was to be, nor of anything that ended it"
+    return "rlx knows no line of it: neither a step nor a failure; is it the console log of a run?"
+
+
+def is_unexplained(found: Diagnosed) -> bool:
+    """Whether it ended, and its log does not say why."""
     ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
     total, last = found.evidence.total_steps, found.evidence.last_step
     broke_off = found.row is None and (total is None or last < total)

@@ -12,6 +12,7 @@ from rlx.cli.site import ContainerOption, DevicesOption, HostOption, named_targe
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from rlx.cli.planning import Draft
     from rlx.plan import LaunchPlan
     from rlx.runs import Launched
 
@@ -47,12 +48,13 @@ def launch(
     from rlx.cli.plan import print_plans
 
     if plan is None:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), strict)
+        drafts = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), strict)
     else:
-        plans = _read(plan, strict, recipe, arm, seed, set_, host, container, devices)
+        drafts = _read(plan, strict, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
-        print_plans(plans, as_json)
+        print_plans(drafts, as_json)
         return
+    plans = [draft.plan for draft in drafts]
     if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
         typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
     launched = _launched(plans, secret_file)
@@ -66,7 +68,7 @@ def launch(
 
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
-) -> Sequence[LaunchPlan]:
+) -> list[Draft]:
     from rlx.cli.host_check import HostCheck
 
     if recipe is None:
@@ -77,15 +79,16 @@ def _planned(
     import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    plans = launchable(draft_plans(recipe, arms, seeds, sets, target, check=check), strict)
+    drafts = draft_plans(recipe, arms, seeds, sets, target, check=check)
+    plans = launchable([draft.plan for draft in drafts], strict)
     check.tell()
     narrate_warnings(plans)
-    return plans
+    return drafts
 
 
-def _read(plan: str, strict: bool, *others: object) -> Sequence[LaunchPlan]:
+def _read(plan: str, strict: bool, *others: object) -> list[Draft]:
     from rlx.cli.host_check import check_again
-    from rlx.cli.planning import narrate_warnings, read_plans
+    from rlx.cli.planning import Draft, narrate_warnings, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
@@ -93,7 +96,7 @@ def _read(plan: str, strict: bool, *others: object) -> Sequence[LaunchPlan]:
     plans = read_plans(plan, strict)
     check_again(plans)
     narrate_warnings(plans)
-    return plans
+    return [Draft(plan) for plan in plans]
 
 
 def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:

@@ -80,25 +80,20 @@ def _answer(job: Job, found: Layouts) -> dict[str, Any]:
         "devices": job.split.devices,
         "device_gib": job.device.size,
         "capacity_gib": round(job.device.capacity, 2),
-        "layouts": [_row(layout) for layout in found.possible],
+        "layouts": [{**_row(layout), "own": layout.job == job} for layout in found.possible],
         "refused": found.refused,
     }
 
 
 def _row(layout: Layout) -> dict[str, Any]:
+    from rlx.cli.memory_text import phases_answer
+
     split, rollout = layout.job.split, layout.job.rollout
     return {
         "verdict": layout.verdict,
         "training": {"tp": split.tp, "pp": split.pp, "cp": split.cp, "ep": split.ep, "dp": split.data},
         "rollout": {"tp": rollout.tp, "ep": rollout.ep},
-        "memory_gib": {
-            phase.name: {
-                "total": round(phase.total, 2),
-                "margin": round(phase.margin, 2),
-                "parts": _rounded(phase.parts),
-            }
-            for phase in layout.estimate.phases
-        },
+        "memory_gib": phases_answer(layout.estimate),
         "cached_sequences": layout.estimate.cache.sequences,
         "sent_gib": _rounded(layout.sent),
         "waiting": round(layout.waiting, 3),

@@ -21,9 +21,10 @@ _LEGEND = (
 
 def print_layouts(name: str, job: Job, found: Layouts) -> None:
     print_text(_title(name, job))
-    _print_table(found.possible[:_SHOWN])
+    own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
+    _print_table((*found.possible[:_SHOWN], *own), job)
     if len(found.possible) > _SHOWN:
-        print_text(f"… and {len(found.possible) - _SHOWN} more: --json has them all")
+        print_text(f"… and {len(found.possible) - _SHOWN - len(own)} more: --json has them all")
     if found.refused:
         print_text("\n".join(("\nDoes not divide:", *(f"  {reason}" for reason in found.refused))))
     if found.possible:
@@ -40,7 +41,7 @@ def _title(name: str, job: Job) -> str:
     )
 
 
-def _print_table(shown: tuple[Layout, ...]) -> None:
+def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
     from rich.table import Table
 
     if not shown:
@@ -52,7 +53,7 @@ def _print_table(shown: tuple[Layout, ...]) -> None:
     for title in (*columns, "dp", "rollout", *phases, "cache", "sent", "waiting", ""):
         table.add_column(title, justify="left" if title in ("rollout", "") else "right", no_wrap=True)
     for layout in shown:
-        table.add_row(*_cells(layout, columns))
+        table.add_row(*_cells(layout, columns), layout.verdict + (", the recipe's own" if layout.job == own else ""))
     console().print(table)
 
 
@@ -65,4 +66,3 @@ def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
     yield str(layout.estimate.cache.sequences)
     yield f"{layout.total_sent:.1f}"
     yield f"{layout.waiting:.0%}" if layout.waiting else ""
-    yield layout.verdict

@@ -75,6 +75,12 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
             f"backend.config_name {name}: starts from a configuration for {backend['engine']}",
             "name the fork's for Megatron, and its keys: --set backend.config_name=… --set backend.key_source=…",
         )
+    keys = backend["key_source"]
+    if keys and not Path(keys).is_dir() and ("backend", "key_source") not in values:
+        raise UsageError(
+            f"backend.key_source {keys}: are the keys of a start for {backend['engine']}",
+            "name those for Megatron: --set backend.key_source=…",
+        )
 
 
 def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:

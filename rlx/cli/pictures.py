@@ -14,7 +14,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.evidence import JudgedRun
     from rlx.evidence.diagnosis import Diagnosis
-    from rlx.report import Picture
+    from rlx.report import Picture, Scene
     from rlx.runs import Index
 
 IN_TERMINAL = "-"
@@ -77,13 +77,20 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
 
 
 def _write_plot(plot: str, drawn: Picture) -> None:
-    from rlx.report import png_bytes, scene, svg_file
+    from rlx.report import scene
 
     if plot == IN_TERMINAL:
         _print_plot(drawn)
-        return
+    else:
+        write_scene(plot, scene(drawn))
+
+
+def write_scene(plot: str, drawing: Scene) -> None:
+    """The drawing as the file of that name, .svg or .png."""
+    from rlx.report import png_bytes, svg_file
+
     write = svg_file if Path(plot).suffix.lower() == ".svg" else png_bytes
-    replace_file(Path(plot), write(scene(drawn), made_by()))
+    replace_file(Path(plot), write(drawing, made_by()))
 
 
 def _print_plot(drawn: Picture) -> None:

@@ -10,7 +10,7 @@ import typer
 from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
 
 if TYPE_CHECKING:
-    from rlx.plan import LaunchPlan
+    from rlx.cli.planning import Draft
 
 
 def plan(
@@ -34,19 +34,20 @@ def plan(
     from rlx.cli.planning import draft_plans, fatal_of, refusal_code
 
     target = chosen_target(host, container, devices)
-    plans = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
-    print_plans(plans, as_json, files)
-    if fatal := [finding for one in plans for finding in fatal_of(one, strict)]:
+    drafts = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
+    print_plans(drafts, as_json, files)
+    if fatal := [finding for draft in drafts for finding in fatal_of(draft.plan, strict)]:
         narrate("rlx: this cannot be launched; see the findings")
         raise typer.Exit(refusal_code(fatal))
 
 
-def print_plans(plans: Sequence[LaunchPlan], as_json: bool, files: bool = False) -> None:
-    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike."""
+def print_plans(drafts: Sequence[Draft], as_json: bool, files: bool = False) -> None:
+    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them."""
+    from rlx.cli.memory_text import memory_answer
     from rlx.cli.output import print_json, print_text
     from rlx.cli.plan_text import plan_text
 
     if as_json:
-        print_json({"plans": plans})
+        print_json({"plans": [draft.plan for draft in drafts], "memory": [memory_answer(draft) for draft in drafts]})
     else:
-        print_text("\n\n".join(plan_text(one, files) for one in plans))
+        print_text("\n\n".join(plan_text(draft, files) for draft in drafts))

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 
+from rlx.cli.aqn_text import percent
 from rlx.cli.memory_text import memory_lines
-from rlx.cli.planning import finding_text
+from rlx.cli.planning import Draft, finding_text
 from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Site
+from rlx.plan.rounding import DTYPES, TYPICAL, survival
 
 _SHOWN_STEPS = 12
 
 
-def plan_text(plan: LaunchPlan, with_files: bool) -> str:
+def plan_text(draft: Draft, with_files: bool) -> str:
     """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
+    plan = draft.plan
     sections = {
         "command": _command(plan.command),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
-        "expectations": _expectations(plan.expectations),
-        **({"memory": memory} if (memory := list(memory_lines(plan))) else {}),
+        "expectations": _expectations(plan.expectations, plan.recipe.get("model", {}).get("dtype", "")),
+        **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
         "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
@@ -65,12 +68,15 @@ def _environment(plan: LaunchPlan) -> Iterator[str]:
     yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
 
 
-def _expectations(expected: Expectations) -> Iterator[str]:
+def _expectations(expected: Expectations, dtype: str) -> Iterator[str]:
     total = expected.total_steps
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
-    yield _validations(expected)
-    yield f"{_items(expected)}; metric {expected.metric}"
-    yield from _noise(expected.noise)
+    if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
+        yield _validations(expected)
+        yield f"{_items(expected)}; metric {expected.metric}"
+    else:
+        yield f"no validation; metric {expected.metric}"
+    yield from _noise(expected.noise, dtype)
     if not expected.reports_probability_gap:
         yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
 
@@ -88,17 +94,22 @@ def _items(expected: Expectations) -> str:
     return f"{items} validation items, {samples} each"
 
 
-def _noise(noise: NoiseSchedule | None) -> Iterator[str]:
+def _noise(noise: NoiseSchedule | None, dtype: str) -> Iterator[str]:
     if noise is None:
         yield "no noise"
         return
     during = "in validation, too" if noise.in_validation else "not in validation"
     yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
-    step = 1
-    for sigma, group in groupby(noise.sigmas):
-        last = step + len(list(group)) - 1
-        yield f"  steps {step}–{last}: " + (f"sigma {sigma:.6g}" if sigma else "none")
-        step = last + 1
+    for first, last, sigma in noise.spans:
+        yield f"  steps {first}–{last}: " + (f"sigma {sigma:.6g}{_survival(sigma, dtype, noise)}" if sigma else "none")
+
+
+def _survival(sigma: float, dtype: str, noise: NoiseSchedule) -> str:
+    """`, 78 % of bfloat16 weights around 1 change`; nothing where the plan does not say the dtype."""
+    if dtype not in DTYPES:
+        return ""
+    shares = ((TYPICAL[kind], survival(sigma, dtype, {TYPICAL[kind]: 1})) for kind in noise.layer_types)
+    return "".join(f", {percent(left.changed)} of {dtype} weights around {about:g} change" for about, left in shares)
 
 
 def _steps(steps: Sequence[int]) -> str:

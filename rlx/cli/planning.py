@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,21 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 
 if TYPE_CHECKING:
+    from rlx.cli.backend_tree import BackendTrees
     from rlx.cli.host_check import HostCheck
     from rlx.cli.site import Target
-    from rlx.plan import FoundTree, Site
+    from rlx.plan import FoundTree, Look
     from rlx.recipe import ResolvedRecipe
 
 ALL_ARMS = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked."""
+
+    plan: LaunchPlan
+    found: FoundTree | None = None
 
 
 def draft_plans(
@@ -30,15 +39,15 @@ def draft_plans(
     target: Target,
     *,
     check: HostCheck | None = None,
-) -> list[LaunchPlan]:
-    """One plan for each arm and seed; `launchable` tells whether they can be launched.
+) -> list[Draft]:
+    """One draft for each arm and seed; `launchable` tells whether they can be launched.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
     target has; this machine's counts before a launch only, since a plan may be read here that is meant for elsewhere.
     A launch has a `check` under way, and gets plans for the site that it finds. A host that is known to lack the
     devices is not waited for. Raises UsageError for what cannot be planned.
     """
-    from rlx.cli.backend_tree import latest_tree
+    from rlx.cli.backend_tree import BackendTrees, latest_tree
     from rlx.cli.background import Background
     from rlx.hosts.devices import is_misplaced
     from rlx.recipe import load_recipe
@@ -46,13 +55,16 @@ def draft_plans(
     file = load_recipe(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    trees = Background(lambda: _found_trees(resolved, target.site, check))
+    trees = BackendTrees(target.site, launch=check is not None)
+    # Ready before anything else takes the processor: what is asked now is answered while that is done.
+    looks = [trees.look(one) for one in resolved]
+    found = Background(lambda: _found_trees(trees, looks, check))
     # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
     guess = latest_tree() if check else None
     if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
-        return [_plan(one, target) for one in resolved]
+        return [Draft(_plan(one, target)) for one in resolved]
     place = replace(target, site=check.site()) if check else target
-    return [_plan(one, place, tree) for one, tree in zip(resolved, trees.result(), strict=True)]
+    return [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found.result(), strict=True)]
 
 
 def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
@@ -63,14 +75,11 @@ def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = Non
     return target.placed(replace(plan, findings=check(resolved, tree)))
 
 
-def _found_trees(resolved: Sequence[ResolvedRecipe], site: Site, check: HostCheck | None) -> list[FoundTree | None]:
-    """What each of them would import on the site. Raises HostError for a launch to a host that does not answer."""
-    from rlx.cli.backend_tree import BackendTrees
-
-    trees = BackendTrees(site, launch=check is not None)
+def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostCheck | None) -> list[FoundTree | None]:
+    """Raises HostError for a launch to a host that does not answer."""
     if check:
         check.connected()
-    return [trees.of(one) for one in resolved]
+    return [trees.find(look) for look in looks]
 
 
 def read_plans(path: str, strict: bool = False) -> list[LaunchPlan]:

@@ -57,7 +57,7 @@ def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: s
         # Nobody said which arm is the control, but their recipe did.
         order = sorted(range(len(refs)), key=lambda arm: judged[arm][0].arm != judged[arm][0].plan.control)
         refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
-    arms = beside_control(judged)
+    arms = beside_control(index, judged)
     try:
         return compare_judged(index, refs, arms, metric)
     except RlxError as problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.overview import Overview
     from rlx.runs.revisit import Revisit
-
-_WATCH_SECONDS = 2.0
 
 
 def status(
@@ -38,8 +35,9 @@ def status(
     Also pace, time left and the last validation. Never writes anything where the runs are.
     A host that does not answer costs its own line only.
     """
-    from rlx.cli.output import narrate, print_json
+    from rlx.cli.output import console, narrate, print_json
     from rlx.cli.selection import open_index
+    from rlx.cli.status_watch import painter, watch_runs
     from rlx.cli.why import hint_at_diagnosis
     from rlx.runs.revisit import Revisit
 
@@ -50,7 +48,7 @@ def status(
     site = _read_again(index, host, visits) if host or everything else None
     look = _watcher(index, names or (), everything, host, visits)
     if watch:
-        _watch(look, verbose)
+        watch_runs(look, painter(verbose))
         return
     rows = look()
     leases = _leases(site) if host and site else None
@@ -60,7 +58,7 @@ def status(
     if not rows:
         narrate(f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local")
     else:
-        _print(rows, verbose)
+        console().print(painter(verbose)(rows))
     if leases:
         _print_leases(leases)
     hint_at_diagnosis(rows)
@@ -157,37 +155,6 @@ def _watcher(
         return [row for row in rows if row.ref in current]
 
     return look
-
-
-def _print(rows: Sequence[Overview], verbose: bool) -> None:
-    from rlx.cli.output import console
-    from rlx.cli.status_text import tables
-
-    console().print(tables(rows, verbose))
-
-
-def _watch(look: Callable[[], Sequence[Overview]], verbose: bool) -> None:
-    from rlx.cli.output import console
-    from rlx.cli.status_text import tables
-
-    def ended(rows: Sequence[Overview]) -> bool:
-        return all(row.state.is_terminal for row in rows)
-
-    if not sys.stdout.isatty():
-        while not ended(rows := look()):
-            _print(rows, verbose)
-            time.sleep(_WATCH_SECONDS)
-        _print(rows, verbose)
-        return
-    from rich.live import Live
-
-    with Live(console=console(), auto_refresh=False) as live:
-        while True:
-            rows = look()
-            live.update(tables(rows, verbose), refresh=True)
-            if ended(rows):
-                return
-            time.sleep(_WATCH_SECONDS)
 
 
 def row_document(row: Overview) -> Mapping[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.diagnose_text import UNSURE
 from rlx.runs.duration import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from rlx.evidence.diagnosis import Hit
     from rlx.runs.overview import Overview
 
+_CAUSE_CHARACTERS = 160
 _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
     "unreachable": "yellow",
     "stalled": "yellow",
@@ -20,15 +23,18 @@ _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "fai
 _VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
 
 
-def tables(rows: Sequence[Overview], verbose: bool) -> Group:
-    """A table for each launch: its runs are the ones that belong side by side."""
+def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None]) -> Group:
+    """A table for each launch: its runs are the ones that belong side by side.
+
+    `causes`: why runs failed, by id; shown if `verbose`.
+    """
     from rich.console import Group
 
     parts: list[Any] = []
     for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
         launched = list(group)
         parts.append(_table(launched))
-        parts.extend(_details(launched) if verbose else [])
+        parts.extend(_details(launched, causes) if verbose else [])
     return Group(*parts)
 
 
@@ -51,7 +57,7 @@ def _table(rows: Sequence[Overview]) -> Any:
             progress_cell(row),
             f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
             duration(row.seconds_left) if row.seconds_left is not None else "–",
-            f"{row.validation[1]:.4f} @{row.validation[0]}" if row.validation else "–",
+            _value_cell(row),
             Text(row.verdict.noise),
             Text(verdict, style=_VERDICT_STYLE[verdict]),
         )
@@ -65,7 +71,18 @@ def progress_cell(row: Overview) -> str:
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
 
 
-def _details(rows: Sequence[Overview]) -> list[Any]:
+def _value_cell(row: Overview) -> str:
+    """The metric at its last step; of a run that never validates, a value of its training."""
+    from rlx.evidence.metrics import VALIDATION_PREFIXES
+
+    if row.validation is None:
+        return "–"
+    step, value = row.validation
+    validated = not row.metric or row.metric.startswith(VALIDATION_PREFIXES)
+    return f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
+
+
+def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:
     from rich.text import Text
 
     lines = []
@@ -73,8 +90,16 @@ def _details(rows: Sequence[Overview]) -> list[Any]:
         lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {_where(row)}:{row.ref.shown_dir}"]
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
+        lines += [f"  why: {_cause_line(cause)}"] if (cause := causes.get(row.ref.run_id)) else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]
+
+
+def _cause_line(cause: Hit) -> str:
+    """`RLX804 the memory of an NPU is full (line 4: RuntimeError: …)`."""
+    text = " ".join(cause.text.split())
+    said = text if len(text) <= _CAUSE_CHARACTERS else f"{text[:_CAUSE_CHARACTERS]}…"
+    return f"{cause.id} {cause.name}{UNSURE.get(cause.kind, '')} (line {cause.line}: {said})"
 
 
 def _where(row: Overview) -> str:

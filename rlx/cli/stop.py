@@ -29,6 +29,7 @@ def stop(
     from rlx.cli.output import narrate, print_text
     from rlx.cli.selection import open_index
     from rlx.runs import observe, stop_runs
+    from rlx.runs.adopted.source import is_adopted
 
     index = open_index()
     refs = _select(index, names or (), everything)
@@ -38,7 +39,8 @@ def stop(
     if everything and not yes:
         _confirm(refs)
     before = observe(index, refs)
-    narrate(f"stopping {len(refs)} run{'s' * (len(refs) != 1)}; SIGKILL after {grace:g} s")
+    if own := [ref for ref in refs if not is_adopted(ref)]:
+        narrate(f"stopping {len(own)} run{'s' * (len(own) != 1)}; SIGKILL after {grace:g} s")
     result = stop_runs(refs, before, grace)
     for run_id, stopped in result.stopped.items():
         print_text(f"{run_id}  {_outcome(before[run_id], stopped)}")

@@ -50,8 +50,8 @@ def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
     from rlx.plan import LOCAL, Site
 
     nowhere = Target(Host(LOCAL.host), Site())
-    plans = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere)
-    if len(plans) > 1:
-        arms = ", ".join(plan.arm for plan in plans)
+    drafts = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere)
+    if len(drafts) > 1:
+        arms = ", ".join(draft.plan.arm for draft in drafts)
         raise UsageError(f"{recipe} has several arms: {arms}", "say which one the log is of: --arm")
-    return plans[0]
+    return drafts[0].plan

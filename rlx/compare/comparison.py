@@ -7,14 +7,15 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from rlx.compare.align import StepRow, last_common_step
-from rlx.compare.arms import ComparedArm
+from rlx.compare.arms import ComparedArm, same_seed
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
 from rlx.compare.copies import copies
 from rlx.compare.findings import disputed_value, pair_findings
-from rlx.compare.inference import choose_test
+from rlx.compare.found import same_validation_items
+from rlx.compare.inference import choose_test, why_no_test
 from rlx.compare.items import is_share, why_not_binary
 from rlx.compare.levels import holm
-from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items
+from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
 from rlx.compare.metric import choose_metric
 from rlx.compare.seed_findings import seed_findings
 from rlx.compare.values import Comparison, Contrast, Pair
@@ -68,12 +69,15 @@ def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs,
         last_common_step(control.series, treatment.series),
         arm_differences(left, right),
         copies((*left, *right), [run.label for run in (*control.runs, *treatment.runs)]),
+        same_validation_items(*same_seed(left, right)),
     )
 
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     matched, unmatched = _match(pair, sources, items)
     findings = (*pair_findings(pair), *seed_findings(pair), *disputed_value(pair), *unmatched)
+    if not (pair.has_seeds or matched or unmatched or why_no_test(pair, findings)):
+        findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, why_not_binary(pair.metric, sources), matched)

@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it: RLX901 to RLX905, RLX910, RLX718, RLX920; one function an id."""
+"""What speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
 
 from __future__ import annotations
 
@@ -60,7 +60,16 @@ def one_run_twice(pair: Pair) -> Iterator[Finding]:
 
 
 def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
-    if all(item.key == "seed" or item.area is Area.INCIDENTAL for item in pair.differences):
+    known = [item for item in pair.differences if item.key not in ("seed", RECIPE)]
+    if not known and pair.of_one_name:
+        yield Finding(
+            "RLX901",
+            Severity.ERROR,
+            f"{pair.control.label} and {pair.treatment.label} are runs of one arm, {pair.control.arm}: what differs is "
+            "the seed, at most",
+            "name another arm; runs of one arm, joined by commas, count together",
+        )
+    elif all(item.key == "seed" or item.area is Area.INCIDENTAL for item in pair.differences):
         labels = f"{pair.control.label} and {pair.treatment.label}"
         yield Finding(
             "RLX901",

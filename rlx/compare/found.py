@@ -84,6 +84,32 @@ def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[Con
         yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
 
 
+def same_validation_items(control: JudgedRun, treatment: JudgedRun) -> bool:
+    """Whether it is known that both were validated on the same rows: one file, filtered in the same way.
+
+    The digest of the file decides where both recorded one, else the path in the recipes.
+    """
+    left, right = (_validated_on(run) for run in (control, treatment))
+    digests = [dict(_data(run)).get(VALIDATION_DATA) for run in (control, treatment)]
+    if None not in digests:
+        left, right = ({**each, "val": digest} for each, digest in zip((left, right), digests, strict=True))
+    return bool(left) and left == right
+
+
+def _validated_on(run: JudgedRun) -> dict[str, Any]:
+    """What the recipe says of it: the file, and what its filter goes by. Empty without a recipe."""
+    data = run.plan.recipe.get("data")
+    if not isinstance(data, Mapping) or not data.get("val"):
+        return {}
+    return {**{key: value for key, value in data.items() if not key.startswith("train")}, "model": _path(run)}
+
+
+def _path(run: JudgedRun) -> Any:
+    """Of the model: the filter counts the tokens of its tokenizer."""
+    model = run.plan.recipe.get("model")
+    return model.get("path") if isinstance(model, Mapping) else None
+
+
 def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
     """Whether both recorded the same digest: then only the path of the file differs."""
     left, right = (dict(_data(run)).get(_DATA[key]) for run in (control, treatment))

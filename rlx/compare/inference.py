@@ -12,6 +12,8 @@ from rlx.compare.seeds import WelchSeeds, welch_seeds
 from rlx.compare.values import Pair, Test
 from rlx.plan import Finding, Severity
 
+_SAY_N = "; --val-size of rlx import, or data.val_rows in the recipe, can"
+
 
 def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None) -> Test | str:
     """The test at the last common step, or the reason why there is none.
@@ -46,9 +48,20 @@ def _treatment(pair: Pair, step: int) -> WelchSeeds | str:
 def _two_shares(pair: Pair, step: int) -> TwoProportions | str:
     n = pair.items.n
     if n is None:
-        return f"{pair.items.source} how many items the validation set has"
+        return _without_n(pair)
     for run in pair.checkpoints:
         if not are_counts(run.series.values(), n):
             return f"the values of {run.label} are not multiples of 1/{n}: no shares of correct answers"
     control, treatment = (round(run.series[step] * n) for run in pair.checkpoints)
     return two_proportions(control, treatment, n)
+
+
+def _without_n(pair: Pair) -> str:
+    """n of one checkpoint is not taken for the other's: that one may have been validated on other items."""
+    runs = sorted(pair.checkpoints, key=lambda run: run.items.n is not None)
+    unknown, other = runs
+    words, fix = f"{unknown.items.source} how many items the validation set", _SAY_N
+    if other.items.n is None:
+        return f"{words} has{fix}"
+    known = f"{other.label} (n = {other.items.n} from {other.items.source})"
+    return f"{words} of {unknown.label} has, and nothing shows that it is the one of {known}{fix}"

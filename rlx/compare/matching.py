@@ -11,6 +11,7 @@ from rlx.compare.arms import ComparedRun
 from rlx.compare.items import printed_decimals
 from rlx.compare.values import Pair
 from rlx.evidence import ItemScores
+from rlx.evidence.items import wanted_scores
 from rlx.plan import Finding, Severity
 
 Items = Mapping[str, ItemScores]
@@ -47,6 +48,23 @@ def match_items(pair: Pair, items: Items, data_sources: int) -> tuple[MatchedIte
         return None, tuple(problems)
     left, right, names = control.means, treatment.means, tuple(sorted(control.scores))
     return MatchedItems(names, tuple(map(left.__getitem__, names)), tuple(map(right.__getitem__, names))), ()
+
+
+def not_by_item(pair: Pair, items: Items, data_sources: int) -> Iterator[Finding]:
+    """Of two checkpoints that could have been compared item by item. `items`: the ids of runs whose scores are here."""
+    if wanted_scores(pair.metric) is None:
+        return
+    without = [run.label for run in pair.checkpoints if run.run_id not in items]
+    why = f"there are no scores per item of {' and '.join(without)} at step {pair.step}"
+    if not without:
+        why = f"the scores per item do not say which of {data_sources} data sources they are of"
+    yield Finding(
+        "RLX912",
+        Severity.WARNING,
+        f"{why}, so the checkpoints are not compared item by item, which shows smaller differences",
+        "keep the outputs of each validation: trainer.validation_data_dir, as runs of rlx do; a log alone has none",
+        step=pair.step,
+    )
 
 
 def _belongs(scores: ItemScores, data_sources: int) -> bool:

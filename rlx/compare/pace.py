@@ -7,11 +7,11 @@ and answers of a step on all devices, `perf/throughput` is that per second and d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
+from typing import Any
 
-from rlx.evidence import Evidence, series
+from rlx.evidence import Evidence
+from rlx.evidence.metrics import column
 
 _SECONDS = ("perf/time_per_step", "timing_s/step", "timing/all")
 _TOKENS = "perf/total_num_tokens"
@@ -34,30 +34,52 @@ class Pace:
 
 def pace(evidence: Evidence, devices: int) -> Pace:
     """The pace of a run on `devices` devices."""
-    seconds = _first(evidence, _SECONDS)
-    complete = set(seconds) >= set(range(1, evidence.last_step + 1))
+    steps, seconds = _first(evidence, *_SECONDS)
+    # As many from 1 on as there are steps: none is missing.
+    complete = (steps >= 1).sum() == evidence.last_step
     return Pace(
-        seconds_per_step=_median(seconds.values()),
-        tokens_per_second=_median(_rates(evidence, seconds, devices)),
-        training_seconds=sum(seconds.values()) if complete and seconds else None,
+        seconds_per_step=_median(seconds),
+        tokens_per_second=_median(_rates(evidence, devices)),
+        training_seconds=sum(seconds.tolist()) if complete and len(steps) else None,
     )
 
 
-def _rates(evidence: Evidence, seconds: Mapping[int, float], devices: int) -> Iterable[float]:
-    tokens, shares = _first(evidence, (_TOKENS,)), _first(evidence, (_TOKENS_A_DEVICE,))
-    by_share = {step: share * devices for step, share in shares.items()}
-    by_count = {step: tokens[step] / seconds[step] for step in tokens.keys() & seconds.keys()}
-    return (by_share | by_count | _first(evidence, _TOKENS_A_SECOND)).values()
+def _rates(evidence: Evidence, devices: int) -> Any:
+    """Tokens a second at each step, as the run logged it, else by its tokens, else by its devices."""
+    import numpy as np
+
+    (at, seconds), (counted, tokens), (shared, shares) = (
+        _first(evidence, *names) for names in (_SECONDS, (_TOKENS,), (_TOKENS_A_DEVICE,))
+    )
+    both, left, right = np.intersect1d(counted, at, assume_unique=True, return_indices=True)
+    logged, by_count = _first(evidence, *_TOKENS_A_SECOND), (both, tokens[left] / seconds[right])
+    return _best(logged, by_count, (shared, shares * devices))[1]
 
 
-def _first(evidence: Evidence, names: tuple[str, ...]) -> dict[int, float]:
-    """By step, the first of these metrics that is a positive, finite number."""
-    found: dict[int, float] = {}
-    for name in reversed(names):
-        found |= {step: value for step, value in series(evidence, name).items() if 0 < value < float("inf")}
-    return dict(sorted(found.items()))
+def _first(evidence: Evidence, *names: str) -> tuple[Any, Any]:
+    """Steps, and at each the first of these metrics that is a positive, finite number."""
+    import numpy as np
+
+    found = []
+    for steps, values in (column(evidence, name) for name in names):
+        own = np.asarray(values, np.float64)
+        good = (own > 0) & (own < np.inf)
+        found.append((np.asarray(steps, np.int64)[good], own[good]))
+    return _best(*found)
 
 
-def _median(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return median(found) if found else None
+def _best(*columns: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The steps of all columns, ascending, with the value of the first column that has it."""
+    import numpy as np
+
+    some = [column for column in columns if len(column[0])] or [columns[0]]
+    if len(some) == 1:
+        return some[0]
+    steps, first = np.unique(np.concatenate([steps for steps, _ in some]), return_index=True)
+    return steps, np.concatenate([values for _, values in some])[first]
+
+
+def _median(values: Any) -> float | None:
+    import numpy as np
+
+    return float(np.median(values)) if len(values) else None

@@ -1,4 +1,4 @@
-"""What speaks against the runs of one arm as a sample of its seeds: RLX907 to RLX909, one function an id."""
+"""What speaks against the runs of the arms as samples of their seeds; one function an id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,23 @@ from rlx.plan import Finding, Severity
 def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about the two arms' seeds, in order of their ids."""
     checks = (unlike_runs, same_seed_twice, seed_struck)
-    return tuple(finding for check in checks for arm in pair.arms for finding in check(arm))
+    of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
+    return (*of_arms, *numbers_of_seeds(pair))
+
+
+def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
+    """Where the test is known to err more often than it says: docs/statistics.md has the figures."""
+    control, treatment = (len(arm.runs) for arm in pair.arms)
+    if not pair.has_seeds:
+        return
+    errs = "the test finds a difference that is not there in up to {} % of cases, not in 5 %".format
+    if control != treatment:
+        seeds = f"{pair.control.label} has {control} seeds and {pair.treatment.label} {treatment}"
+        message = f"{seeds}: where the smaller arm spreads more widely, {errs(9)}"
+        yield Finding("RLX911", Severity.WARNING, message, "compare equal numbers of seeds: launch the missing ones")
+    elif control == 2:
+        message = f"two seeds an arm: where one arm spreads ten times as widely as the other, {errs(6.5)}"
+        yield Finding("RLX911", Severity.WARNING, message, "three seeds an arm, or more")
 
 
 def unlike_runs(arm: ComparedArm) -> Iterator[Finding]:

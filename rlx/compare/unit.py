@@ -12,8 +12,11 @@ class Unit:
     in_points: bool
 
     def signed(self, difference: float) -> str:
-        """`+2.4`, without the unit."""
-        return f"{100 * difference:+.1f}" if self.in_points else f"{difference:+.4g}"
+        """`+2.4`, without the unit; `+0.03` for less than a tenth, so that on which side of 0 it lies is seen."""
+        if not self.in_points:
+            return f"{difference:+.4g}"
+        tenths = f"{100 * difference:+.1f}"
+        return tenths if float(tenths) or not difference else f"{100 * difference:+.1g}"
 
     def change(self, difference: float) -> str:
         """`+2.4 points`."""

@@ -21,7 +21,8 @@ Test = TwoProportions | PairedItems | WelchSeeds
 class Pair:
     """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
 
-    `copies`: labels of two runs that are one run.
+    `copies`: labels of two runs that are one run. `same_items`: it is known that both checkpoints were validated on
+    the same items, so that n of one is n of the other.
     """
 
     control: ComparedArm
@@ -30,6 +31,7 @@ class Pair:
     step: int | None
     differences: tuple[ConfigDifference, ...]
     copies: tuple[tuple[str, str], ...] = ()
+    same_items: bool = False
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -44,6 +46,11 @@ class Pair:
         return all(run.finished for run in self.runs)
 
     @property
+    def of_one_name(self) -> bool:
+        """Whether all runs are called the same, but for their seeds."""
+        return len({run.name.removesuffix(f"-s{run.seed}") for run in self.runs}) == 1
+
+    @property
     def has_seeds(self) -> bool:
         """Whether each arm has several runs: only then anything follows about the treatment."""
         return all(len(arm.runs) > 1 for arm in self.arms)
@@ -55,14 +62,22 @@ class Pair:
 
     @property
     def items(self) -> ItemCount:
-        """n of all runs, by the words of each where they differ. Where they differ in n, RLX902 is there instead."""
-        sources: dict[ItemCount, str] = {}
-        for run in self.runs:
-            sources.setdefault(run.items, run.label)
-        if len(sources) == 1:
-            return self.runs[0].items
-        words = " and ".join(f"{count.source} ({label})" for count, label in sources.items())
-        return ItemCount(next((count.n for count in sources if count.n), None), words)
+        """n of the runs that are tested, and by whose words. Where they differ in n, RLX902 is there instead.
+
+        None where one of them has none: nobody says that it was validated on as many items as the others.
+        """
+        counts: dict[ItemCount, list[str]] = {}
+        for run in self.runs if self.has_seeds else self.checkpoints:
+            counts.setdefault(run.items, []).append(run.label)
+        if len(counts) == 1:
+            return next(iter(counts))
+        words = " and ".join(f"{count.source} ({', '.join(labels)})" for count, labels in counts.items())
+        known = {count.n for count in counts if count.n is not None}
+        if all(count.n for count in counts):
+            return ItemCount(min(known), words)
+        if known and self.same_items and not self.has_seeds:
+            return ItemCount(min(known), f"{words}; both were validated on the same file")
+        return ItemCount(None, words)
 
 
 @dataclass(frozen=True, slots=True)

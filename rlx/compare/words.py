@@ -11,6 +11,7 @@ from rlx.compare.seeds import WelchSeeds
 from rlx.compare.unit import Unit
 from rlx.compare.values import Contrast, Pair, Test
 from rlx.evidence import VerdictStatus
+from rlx.evidence.metrics import VALIDATION_PREFIXES
 from rlx.evidence.verdict import counted
 
 
@@ -76,7 +77,8 @@ def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments
     numbers = f"p {p_text(p_value)}{corrected}, {counted}"
     if p_value < ALPHA:
         return f"{_differ(pair, test)} ({unit.change(test.difference)}, {numbers})"
-    return f"no significant difference between {_compared(pair, test)} ({numbers}; {power_text(test, unit)})"
+    where = "" if pair.metric.startswith(VALIDATION_PREFIXES) else f" {_where(pair)}"
+    return f"no significant difference between {_compared(pair, test)}{where} ({numbers}; {power_text(test, unit)})"
 
 
 def power_text(test: Test, unit: Unit) -> str:
@@ -107,8 +109,15 @@ def p_text(p_value: float) -> str:
 
 def _differ(pair: Pair, test: Test) -> str:
     if isinstance(test, WelchSeeds):
-        return f"{pair.treatment.label} differs from {pair.control.label} on this test set"
-    return "these checkpoints differ on this test set"
+        return f"{pair.treatment.label} differs from {pair.control.label} {_where(pair)}"
+    return f"these checkpoints differ {_where(pair)}"
+
+
+def _where(pair: Pair) -> str:
+    """What a difference of this metric is about."""
+    if pair.metric.startswith(VALIDATION_PREFIXES):
+        return "on this test set"
+    return f"in {pair.metric}, which says nothing of held-out items"
 
 
 def _compared(pair: Pair, test: Test) -> str:

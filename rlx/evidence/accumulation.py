@@ -71,13 +71,11 @@ def _stays_while_sigma_falls(
     strong = [step for step in steps if sigma_at(found.sigmas, step) == top]
     weak = [step for step in steps if sigma_at(found.sigmas, step) <= _WEAK * top]
     clean = [step for step in found.quiet if step in gaps]
-    drift = _steepest({step: gaps[step] for step in clean})
-    level = {step: gap - drift * step for step, gap in gaps.items()}
-    p = max(
-        p_larger([values[step] for step in weak], [values[step] for step in reference])
-        for values in (gaps, level)
-        for reference in (strong, clean)
-    )
+    if (p := _larger(gaps, weak, strong, clean)) < ALPHA:
+        # Only now: all pairs of many steps are a lot.
+        drift = _steepest({step: gaps[step] for step in clean})
+        level = {step: gap - drift * step for step, gap in gaps.items()}
+        p = max(p, _larger(level, weak, strong, clean))
     if p < ALPHA:
         yield unverified(
             "RLX618",
@@ -88,6 +86,11 @@ def _stays_while_sigma_falls(
             "are clean weights put back before each noise? with LoRA a sync does not",
             weak[0],
         )
+
+
+def _larger(values: Mapping[int, float], weak: Sequence[int], strong: Sequence[int], clean: Sequence[int]) -> float:
+    """The p-value of weak against strong or clean, whichever is larger."""
+    return max(p_larger([values[step] for step in weak], [values[step] for step in each]) for each in (strong, clean))
 
 
 def _median(gaps: Mapping[int, float], steps: Sequence[int]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rlx.evidence.schedule import planned_sigmas, same_sigma, sigma_at, training_steps
 from rlx.evidence.values import LOG, ROLLOUT, Evidence, NoiseEvent
@@ -17,7 +18,7 @@ _FOLDED = "Ray folded lines of several processes into one, so they may be missin
 _UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Application:
     """The noise on rollout weights, by step, beside what was planned.
 
@@ -33,12 +34,12 @@ class Application:
     unplaced: tuple[NoiseEvent, ...]
     unread: float = 0.0
 
-    @property
+    @cached_property
     def noisy(self) -> tuple[int, ...]:
         """Due steps at which noise reached some layer."""
         return tuple(step for step in self.due if any(event.is_noisy for event in self.at(step)))
 
-    @property
+    @cached_property
     def effective(self) -> tuple[int, ...]:
         """Due steps at which some weight still differed after rounding."""
         return tuple(step for step in self.due if any(event.had_effect for event in self.at(step)))

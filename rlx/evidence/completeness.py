@@ -44,6 +44,8 @@ def completeness(
     yield from _contradictions(evidence)
     yield from conflict_charges(evidence.conflicts)
     yield from _restarts(evidence)
+    if evidence.unproven:
+        yield remark("RLX719", Severity.NOTE, evidence.unproven, "tell the project what a real log looks like")
 
 
 def total_steps(evidence: Evidence, expectations: Expectations) -> int | None:

@@ -41,6 +41,7 @@ _VALUE = re.compile(
     r"(?:np\.\w+\()?([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))\)?s?(?=\s|$)",
     re.IGNORECASE,
 )
+_NUMPY = "np.float64(", ")"
 # What follows a metrics line without an end of line: a bar, or what another process said.
 _GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
 _BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
@@ -175,6 +176,9 @@ def _pairs(body: str, separator: str) -> dict[str, float]:
     values = {}
     for item in body.split(separator):
         key, _, text = item.rpartition(":")
+        if text.endswith(_NUMPY[1]) and text.startswith(_NUMPY[0]):
+            # Most numbers of newer trainers: raising and matching would take twice the time.
+            text = text[len(_NUMPY[0]) : -1]
         try:
             value = float(text)
         except ValueError:

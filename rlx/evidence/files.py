@@ -58,10 +58,10 @@ class MetricsParser:
             self.timeline.add(step, {key: float(value) for key, value in _numbers(data)})
 
 
-def read_metrics(path: Path, attempt: int = 1, states: States | None = None) -> Timeline:
+def read_metrics(path: Path, attempt: int = 1, states: States | None = None, *, grows: bool = True) -> Timeline:
     """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
     try:
-        parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states)
+        parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states, grows=grows)
     except OSError:
         parser = MetricsParser(path.name, attempt)
     parser.finish()
@@ -128,7 +128,7 @@ def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
         return None
     if not (_is_count(step) and _is_count(layers) and _is_number(sigma)):
         return None
-    replica, std = document.get("replica"), document.get("effective_std")
+    replica, std, asked = (document.get(key) for key in ("replica", "effective_std", "asked_std"))
     return NoiseEvent(
         step=step,
         sigma=float(sigma),
@@ -139,6 +139,7 @@ def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
         effective_std=float(std) if _is_number(std) else None,
         source=source,
         replica=_count(replica) or 0,
+        asked_std=float(asked) if _is_number(asked) and asked > 0 else None,
     )
 
 

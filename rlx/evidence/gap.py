@@ -112,6 +112,7 @@ def gaps_of(evidence: Evidence, control: Mapping[int, float] | None) -> dict[int
 
 
 def _strongest(found: Application, steps: Sequence[int], clean: int) -> Sequence[int]:
-    floor = _STRONG * max((found.strength(step) for step in steps), default=0.0)
-    strong = [step for step in steps if found.strength(step) >= floor]
+    strengths = {step: found.strength(step) for step in steps}
+    floor = _STRONG * max(strengths.values(), default=0.0)
+    strong = [step for step, strength in strengths.items() if strength >= floor]
     return strong if best_p(len(strong), clean) < ALPHA else steps

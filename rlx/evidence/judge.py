@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlx.evidence import accumulation, applied, fork, gap, precision, survival
+from rlx.evidence import accumulation, applied, fork, gap, grammar, precision, survival
 from rlx.evidence.applied import Application, application
 from rlx.evidence.completeness import completeness, reached
-from rlx.evidence.metrics import core_metric, validated_steps
+from rlx.evidence.metrics import VALIDATION_PREFIXES, core_metric, validated_steps
 from rlx.evidence.placement import noise_in_quiet_arm, noise_in_validation
 from rlx.evidence.schedule import sigma_at
 from rlx.evidence.values import Evidence, NoiseEvent
@@ -51,7 +51,8 @@ def judge(
         if found.effective:  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
         seen = _cell(found)
-    charges = [*about_noise, *precision.charges(evidence.settings), *completeness(evidence, expectations, state)]
+    about_values = (*precision.charges(evidence.settings), *grammar.charges(evidence))
+    charges = [*about_noise, *about_values, *completeness(evidence, expectations, state)]
     charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is VerdictStatus.VALID:
@@ -119,7 +120,10 @@ def _layer_words(noise: NoiseSchedule) -> str:
 
 
 def _validations(evidence: Evidence, expectations: Expectations) -> str:
-    validated = validated_steps(evidence, core_metric(evidence, expectations))
+    metric = core_metric(evidence, expectations)
+    if metric is not None and not metric.startswith(VALIDATION_PREFIXES) and not expectations.validation_steps:
+        return f"no validation, {metric} is of the training"
+    validated = validated_steps(evidence, metric)
     words = counted(len(validated), "validation")
     words += f", the last at step {max(validated)}" if validated else ""
     return words + (f"; {counted(len(evidence.restarts), 'restart')}" if evidence.restarts else "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable
 
-from rlx.evidence.table import MetricTable
+from rlx.evidence.table import NO_COLUMN, Column, MetricTable
 from rlx.evidence.values import Evidence
 from rlx.plan import Expectations
 
@@ -19,6 +20,14 @@ def series(evidence: Evidence, key: str) -> dict[int, float]:
     if isinstance(evidence.metrics, MetricTable):
         return evidence.metrics.series(key)
     return {step: values[key] for step, values in evidence.metrics.items() if key in values}
+
+
+def column(evidence: Evidence, key: str) -> Column:
+    """`series` as two columns; empty where no step has the metric."""
+    if isinstance(evidence.metrics, MetricTable):
+        return evidence.metrics.columns.get(key, NO_COLUMN)
+    found = series(evidence, key)
+    return Column(array("q", found), array("d", found.values()))
 
 
 def value_at(evidence: Evidence, key: str, step: int) -> float | None:
@@ -74,6 +83,16 @@ def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:
         return sorted({step for steps in {bytes(steps): steps for steps in columns}.values() for step in steps})
     wanted = set(keys)
     return sorted(step for step, values in evidence.metrics.items() if not wanted.isdisjoint(values))
+
+
+def forms(evidence: Evidence) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The names in the metrics lines before the last one, each kind once, the latest last; and those in the last."""
+    if isinstance(evidence.metrics, MetricTable):
+        lines = evidence.metrics.forms()
+    else:
+        lines = [tuple(values) for values in evidence.metrics.values()]
+    last = lines.pop() if lines else ()
+    return [*dict.fromkeys(reversed(lines))][::-1], last
 
 
 def finite(values: dict[int, float]) -> dict[int, float]:

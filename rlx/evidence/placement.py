@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.schedule import BUILTIN
@@ -15,7 +16,13 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     """For an arm that was planned without noise."""
     noisy = [event for event in evidence.noise if event.is_noisy]
     if not noisy:
-        yield from _only_announced(evidence)
+        if said := _only_announced(evidence):
+            yield unverified(
+                "RLX619",
+                "this arm was planned without noise, and its log announces "
+                f"{said}, with no line that says it was added",
+                "does its recipe, or a payload left from another arm, switch AQN on?",
+            )
         return
     steps = [event.step for event in noisy if event.step is not None]
     yield invalid(
@@ -27,17 +34,21 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
     )
 
 
-def _only_announced(evidence: Evidence) -> Iterator[Charge]:
-    """Somebody meant to add noise: a fork that fails to, or code that says it in words of its own."""
-    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0]
-    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
-    if sigmas or without_layers:
-        what = f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers"
+def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
+    """For a log of which no recipe says whether there was to be noise: by its own words there was."""
+    if not any(event.is_noisy for event in evidence.noise) and (said := _only_announced(evidence)):
         yield unverified(
             "RLX619",
-            f"this arm was planned without noise, and its log announces {what}, with no line that says it was added",
-            "does its recipe, or a payload left from another arm, switch AQN on?",
+            f"its log announces noise ({said}), with no line that says it was added: an arm without noise, it seems",
+            "take it in with --recipe, which says what was to be",
         )
+
+
+def _only_announced(evidence: Evidence) -> str:
+    """Which noise somebody meant to add: a fork that fails to, or code that says it in words of its own."""
+    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
+    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
+    return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""
 
 
 def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
@@ -65,43 +76,42 @@ def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Ch
 def _declared(evidence: Evidence) -> Iterator[Charge]:
     """No fault, but whoever reads the values must know: they are those of noisy weights."""
     if noisy := noisy_validations(evidence):
+        held = held_at(evidence.noise)
         yield remark(
             "RLX717",
             Severity.WARNING,
             f"the validation at {at_steps(noisy)} ran on noisy weights, as declared (eval.noise): its values are not "
-            f"those of the clean checkpoint; noise by step: {', '.join(_strength(evidence, step) for step in noisy)}",
+            f"those of the clean checkpoint; noise by step: {', '.join(_strength(held(step), step) for step in noisy)}",
             step=noisy[0],
         )
 
 
-def _strength(evidence: Evidence, step: int) -> str:
+def _strength(events: Sequence[NoiseEvent], step: int) -> str:
     """`10: 0.0158`, the effective standard deviation where it was counted, else sigma."""
-    events = [event for event in held(evidence.noise, step) if event.is_noisy]
-    strengths = [event.sigma if event.effective_std is None else event.effective_std for event in events]
+    noisy = [event for event in events if event.is_noisy]
+    strengths = [event.sigma if event.effective_std is None else event.effective_std for event in noisy]
     return f"{step}: {max(strengths):.3g}"
 
 
 def noisy_validations(evidence: Evidence) -> list[int]:
     """The validated steps for which some replica held noisy weights."""
-    return [
-        step for step in validated_steps(evidence, None) if any(event.is_noisy for event in held(evidence.noise, step))
-    ]
+    held = held_at(evidence.noise)
+    return [step for step in validated_steps(evidence, None) if any(event.is_noisy for event in held(step))]
 
 
-def held(events: Sequence[NoiseEvent], step: int) -> list[NoiseEvent]:
-    """The syncs whose weights the replicas held at the validation of a step."""
+def held_at(events: Sequence[NoiseEvent]) -> Callable[[int], list[NoiseEvent]]:
+    """Tells the syncs whose weights the replicas held at the validation of a step."""
     replicas = {event.replica for event in events if event.phase == ROLLOUT}
-    return [event for replica in replicas for event in _held([e for e in events if e.replica == replica], step)]
+    synced: dict[tuple[int, str, int | None], list[NoiseEvent]] = defaultdict(list)
+    for event in events:
+        synced[event.replica, event.phase, event.step].append(event)
 
+    def held(replica: int, step: int) -> list[NoiseEvent]:
+        # Without a sync for the validation it ran on what was synced last, the weights for the next rollout.
+        places = (VALIDATION, step), (ROLLOUT, step + 1), (ROLLOUT, step)
+        return next((own for phase, at in places if (own := synced.get((replica, phase, at), []))), [])
 
-def _held(events: Sequence[NoiseEvent], step: int) -> list[NoiseEvent]:
-    if at_validation := [event for event in events if event.phase == VALIDATION and event.step == step]:
-        return at_validation
-    # No sync for the validation: it ran on what was synced last, the weights for the next rollout.
-    rollouts = [event for event in events if event.phase == ROLLOUT]
-    return [event for event in rollouts if event.step == step + 1] or [
-        event for event in rollouts if event.step == step
-    ]
+    return lambda step: [event for replica in replicas for event in held(replica, step)]
 
 
 def _unproven(evidence: Evidence) -> Iterator[Charge]:

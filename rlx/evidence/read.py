@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from rlx.errors import RlxError
 from rlx.evidence.console import ConsoleParser
+from rlx.evidence.digest import digest_of
 from rlx.evidence.files import read_answers, read_events, read_metrics
+from rlx.evidence.kept import Shelf, keep, kept
 from rlx.evidence.saved import States, parse_file
 from rlx.evidence.table import MetricTable
 from rlx.evidence.timeline import Timeline, contradictions
@@ -28,6 +32,10 @@ from rlx.evidence.values import (
 T = TypeVar("T")
 
 
+class Store(Shelf, States, Protocol):
+    """Where parsers keep what they know, and evidence is kept as a whole."""
+
+
 def read_log(path: Path, *, finished: bool = False) -> Evidence:
     """The evidence in a bare console log. Raises RlxError where the file cannot be read.
 
@@ -41,14 +49,32 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
     return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
 
 
-def read_evidence(attempt_dirs: Sequence[Path], states: States | None = None) -> Evidence:
+def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
     """The evidence of a run from all its attempts, in order: log, metrics.jsonl, events/ and
     validation/ of each.
 
     Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
     wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
-    `states`: where parsers keep what they know for the next time; it changes nothing but the time this takes.
+    `store`: keeps what was read for the next time; it changes nothing but the time this takes.
     """
+    digest = digest_of(attempt_dirs) if store else ""
+    if store is None or not digest:
+        return _read(attempt_dirs, store)
+    name = hashlib.sha256("\0".join(str(folder.absolute()) for folder in attempt_dirs).encode()).hexdigest()[:32]
+    again = cache(lambda: _read_and_keep(attempt_dirs, name, digest, store))
+    return kept(name, digest, store, again) or again()
+
+
+def _read_and_keep(attempt_dirs: Sequence[Path], name: str, digest: str, store: Store) -> Evidence:
+    evidence = _read(attempt_dirs, store)
+    if digest_of(attempt_dirs) != digest:
+        return evidence  # written while it was read
+    keep(evidence, name, digest, store)
+    # From the file, which the system may take out of memory again, where many runs are read at once.
+    return kept(name, digest, store, lambda: _read(attempt_dirs, store)) or evidence
+
+
+def _read(attempt_dirs: Sequence[Path], states: States | None) -> Evidence:
     return _join([_read_attempt(number, folder, states) for number, folder in enumerate(attempt_dirs, start=1)])
 
 
@@ -68,16 +94,17 @@ class _Attempt:
 
 
 def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
+    finished = (folder / "state" / "exit").exists()
     try:
-        parser = _parse(folder / "log", number, states, finished=(folder / "state" / "exit").exists())
+        parser = _parse(folder / "log", number, states, finished=finished)
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    metrics, events = read_metrics(folder / "metrics.jsonl", number, states), read_events(folder / "events")
-    return _merge(number, parser, metrics, events, read_answers(folder / "validation"))
+    metrics = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished)
+    return _merge(number, parser, metrics, read_events(folder / "events"), read_answers(folder / "validation"))
 
 
 def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:
-    parser = parse_file(path, lambda: ConsoleParser(attempt), states)
+    parser = parse_file(path, lambda: ConsoleParser(attempt), states, grows=not finished)
     if finished:
         parser.finish()
     return parser

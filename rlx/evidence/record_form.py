@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES
+from rlx.evidence.metrics import VALIDATION_PREFIXES, forms
 from rlx.evidence.timeline import RESUMED, WENT_BACK
 from rlx.evidence.values import Evidence, Restart
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, unverified
@@ -25,7 +25,7 @@ def charges(evidence: Evidence) -> Iterator[Charge]:
 
 
 def _gaps(evidence: Evidence) -> Iterator[Charge]:
-    missing = sorted(set(range(1, evidence.last_step + 1)) - evidence.metrics.keys())
+    missing = sorted(set(range(1, evidence.last_step + 1)).difference(evidence.metrics))
     if not missing:
         return
     first = next((step for step in evidence.metrics if step > 0), 0)
@@ -42,10 +42,9 @@ def _torn(evidence: Evidence) -> Iterator[Charge]:
 
     That shows without the end-of-line, too, which other processes may still have written.
     """
-    lines = [tuple(values) for values in evidence.metrics.values()]
-    last = lines.pop() if lines else ()
-    longer = [line for line in lines if line[: len(last)] == last]
-    if not last or last in lines or not longer or all(key.startswith(VALIDATION_PREFIXES) for key in last):
+    others, last = forms(evidence)
+    longer = [form for form in others if form[: len(last)] == last]
+    if not last or last in others or not longer or all(key.startswith(VALIDATION_PREFIXES) for key in last):
         return
     lost = longer[-1][len(last) :]
     if not all(key.startswith(VALIDATION_PREFIXES) for key in lost):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES
-from rlx.evidence.timeline import RESUMED, disagreements
+from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, series
+from rlx.evidence.timeline import RESUMED, disagreements_of
 from rlx.evidence.values import Disagreement, Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, unverified
 
@@ -21,8 +21,8 @@ def conflicts(records: Mapping[str, Evidence]) -> tuple[Disagreement, ...]:
     found = [
         differing
         for (name, record), (other_name, other) in combinations(records.items(), 2)
-        for step in sorted(record.metrics.keys() & other.metrics.keys())
-        for differing in disagreements(step, record.metrics[step], other.metrics[step], (name, other_name))
+        for key in metric_names(record) & metric_names(other)
+        for differing in disagreements_of(key, series(record, key), series(other, key), (name, other_name))
     ]
     return tuple(sorted(found, key=_weight))
 

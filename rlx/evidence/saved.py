@@ -57,16 +57,19 @@ class States(Protocol):
 P = TypeVar("P", bound=Parser)
 
 
-def parse_file(path: Path, new: Callable[[], P], states: States | None = None) -> P:
-    """All complete lines of a file, of those that were read before only the metrics. Raises OSError."""
+def parse_file(path: Path, new: Callable[[], P], states: States | None = None, *, grows: bool = True) -> P:
+    """All complete lines of a file, of those that were read before only the metrics. Raises OSError.
+
+    `grows`: nothing is saved of a file to which nothing will be added.
+    """
     with path.open("rb", buffering=0) as stream:
-        name = hashlib.sha256(f"{path.absolute()}\0{new().rules}".encode()).hexdigest()[:32]
+        name = _name_of(stream, new().rules)
         parser, offset = _resumed(stream, new, states.load(name)) if states else (new(), 0)
         stream.seek(offset)
         while chunk := stream.read(CHUNK_BYTES):
             parser.feed(chunk)
         end = stream.tell() - parser.pending
-        if states and end - offset >= WORTH_BYTES:
+        if states and grows and end - offset >= WORTH_BYTES:
             states.save(name, _packed(parser, _identity(stream, end), _written(stream)))
     return parser
 
@@ -79,6 +82,12 @@ def _resumed(stream: BinaryIO, new: Callable[[], P], kept: memoryview | None) ->
         except (ValueError, KeyError, TypeError, IndexError):
             pass  # of another version, of another file, or damaged
     return new(), 0
+
+
+def _name_of(stream: BinaryIO, rules: str) -> str:
+    """By its inode: a log that is taken in is read first, and gets its path later."""
+    seen = os.fstat(stream.fileno())
+    return hashlib.sha256(f"{seen.st_dev} {seen.st_ino} {rules}".encode()).hexdigest()[:32]
 
 
 def _identity(stream: BinaryIO, end: int) -> list[Any]:
@@ -121,24 +130,23 @@ def _packed(parser: Parser, identity: list[Any], written: list[int]) -> list[byt
 
 def _unpacked(stream: BinaryIO, parser: P, kept: memoryview) -> tuple[P, int]:
     """Raises ValueError, KeyError, TypeError or IndexError for a state that is not of this file."""
-    head = bytes(kept[: _end_of_line(kept)])
+    head = bytes(kept[: end_of_line(kept)])
     document, body = json.loads(head), kept[len(head) :]
     end = document["of"][5]
     (size, time), (size_now, time_now) = document["written"], _written(stream)
     if document["of"] != _identity(stream, end) or (size == size_now and time != time_now):
         raise ValueError("the state is of another file")
-    start, count = document["steps"]
-    table = MetricTable(_view(body, start, count).cast("q"))
-    for key, (steps, values, count) in document["columns"].items():
-        table.columns[sys.intern(key)] = Column(
-            _view(body, steps, count).cast("q"), _view(body, values, count).cast("d")
-        )
-    parser.timeline.steps = table
+    columns = {
+        sys.intern(key): Column(_view(body, steps, count).cast("q"), _view(body, values, count).cast("d"))
+        for key, (steps, values, count) in document["columns"].items()
+    }
+    parser.timeline.steps = MetricTable(_view(body, *document["steps"]).cast("q"), columns)
     parser.restore(document["state"])
     return parser, end
 
 
-def _end_of_line(kept: memoryview) -> int:
+def end_of_line(kept: memoryview) -> int:
+    """Where the rest begins after the first line. Raises ValueError for one line."""
     for start in range(0, len(kept), CHUNK_BYTES):
         if (found := bytes(kept[start : start + CHUNK_BYTES]).find(b"\n")) >= 0:
             return start + found + 1

@@ -7,12 +7,20 @@ from typing import Any
 
 from rlx.evidence.precision import KEYS, MODEL_DTYPE
 
+OWN_REWARD = "custom_reward_function.path"
+"""Whose scores may be anything; the rewards that a back-end knows by name are right or wrong."""
+
 
 def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resolved recipe passes on verbatim, and its model's precision. Empty for a run without a recipe."""
+    """What a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
+
+    Empty for a run without a recipe.
+    """
     overrides, model = recipe.get("overrides"), recipe.get("model")
     passed_on = dict(_leaves(overrides)) if isinstance(overrides, Mapping) else {}
     own = {MODEL_DTYPE: model.get("dtype")} if isinstance(model, Mapping) else {}
+    if isinstance(reward := recipe.get("reward"), Mapping):
+        own[OWN_REWARD] = reward.get("path", "verifiers")
     return {**own, **{key.lstrip("+"): value for key, value in passed_on.items() if key[:1] != "~"}}
 
 

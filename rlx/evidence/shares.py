@@ -1,9 +1,14 @@
-"""Do the values fit the number of items? A mean of right and wrong answers is a whole number of answers over n."""
+"""Do the values fit the number of items? A mean of right and wrong answers is a whole number of answers over n.
+
+What fits no number of answers is not what it claims to be: n is another, answers are missing, or it is no accuracy.
+Then the run is not valid. Scores with partial credit are told apart by three things together: the recipe has a reward
+function of its own, all answers of that validation were kept, and most values of the run do not fit either.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from rlx.evidence.metrics import (
@@ -17,8 +22,9 @@ from rlx.evidence.metrics import (
     validated_steps,
     variable,
 )
+from rlx.evidence.settings import OWN_REWARD
 from rlx.evidence.values import Evidence
-from rlx.evidence.verdict import Charge, at_steps, incomplete, remark
+from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
 from rlx.plan import Expectations, Severity
 
 _EXACT = 1e-9
@@ -58,12 +64,23 @@ def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Ite
     metric = core_metric(evidence, expectations)
     if metric is None or not _is_mean_of_answers(metric):
         return
-    answers = rows * samples(metric)
-    odd = [step for step, value in finite(series(evidence, metric)).items() if not _is_share(value, answers)]
-    if odd:
-        yield remark(
-            "RLX708", Severity.WARNING, f"{metric} at {at_steps(odd)} is no multiple of 1/{answers}", _IS_IT, odd[0]
-        )
+    answers, values = rows * samples(metric), finite(series(evidence, metric))
+    # verl <= 0.4.1 prints three decimals only; a lone 0.796 among longer values is no rounded one.
+    rounded = all(value == round(value, 3) for value in values.values())
+    odd = [step for step, value in values.items() if not _is_share(value, answers, rounded)]
+    message = f"{metric} at {at_steps(odd)} is no multiple of 1/{answers}"
+    if not odd:
+        return
+    if 2 * len(odd) > len(values) and _all_kept(evidence, odd, rows * expectations.validation_samples):
+        message += ": the recipe's own reward function gives partial credit"
+        yield remark("RLX708", Severity.NOTE, message, step=odd[0])
+    else:
+        yield unverified("RLX708", f"{message}: no {answers} right or wrong answers have that mean", _IS_IT, odd[0])
+
+
+def _all_kept(evidence: Evidence, steps: Sequence[int], due: int) -> bool:
+    """Whether the values are of all answers, and of a reward that need not be right or wrong."""
+    return OWN_REWARD in evidence.settings and all(evidence.answers.get(step) == due for step in steps)
 
 
 def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
@@ -74,9 +91,8 @@ def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
     for fewest in by_statistic.values():
         if sum(fewest.values()) > rows:
             needs = "; ".join(f"{key} {need if need <= rows else 'fits none'}" for key, need in fewest.items())
-            yield remark(
+            yield unverified(
                 "RLX708",
-                Severity.WARNING,
                 f"the values of {len(fewest)} data sources fit no split of {rows} rows among them; at least "
                 f"these many each: {needs}",
                 _IS_IT,
@@ -101,10 +117,9 @@ def _is_mean_of_answers(metric: str) -> bool:
     return variable(metric) == "acc" and statistic(metric).startswith("mean@")
 
 
-def _is_share(value: float, answers: int) -> bool:
+def _is_share(value: float, answers: int, rounded: bool) -> bool:
     if not 0 <= value <= 1:
         return False
     exact = value * answers
-    # verl <= 0.4.1 prints three decimals only.
-    tolerance = answers * (5.1e-4 if value == round(value, 3) else 1e-6)
+    tolerance = answers * (5.1e-4 if rounded else 1e-6)
     return math.isclose(exact, round(exact), abs_tol=tolerance, rel_tol=0)

@@ -2,8 +2,8 @@
 
 A weight in bfloat16 has 8 significant bits, so noise far below half of its last bit changes nothing, and a little of
 it changes a few weights by a whole bit. The payload counts both. How strong the noise is that arrives is its effective
-standard deviation over sigma; the share of weights that changed alone would mislead, since few weights that move far
-are as much noise as many that move little.
+standard deviation over what was asked for; the share of weights that changed alone would mislead, since few weights
+that move far are as much noise as many that move little.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ _RAISE_SIGMA = "raise sigma, or keep the noisy weights in float32"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The noisy steps of one sigma. `changed`: share of the elements; `std`: root mean square of what they moved by."""
+    """The noisy steps of one sigma. `changed`: share of the elements; `std`: root mean square of what they moved by.
+
+    `asked`: what `std` would be without rounding: sigma, with the factors of the layers.
+    """
 
     sigma: float
     steps: tuple[int, ...]
     changed: float
     std: float
+    asked: float
 
     @property
     def is_dead(self) -> bool:
@@ -37,7 +41,7 @@ class Stage:
 
     @property
     def is_weak(self) -> bool:
-        return self.std < _HALF * self.sigma
+        return self.std < _HALF * self.asked
 
 
 def stages(found: Application) -> tuple[Stage, ...]:
@@ -55,7 +59,8 @@ def _stage(found: Application, sigma: float, steps: list[int]) -> Stage | None:
         return None
     changed = sum(event.changed or 0 for event in events)
     square = sum((event.elements or 0) * (event.effective_std or 0.0) ** 2 for event in events)
-    return Stage(sigma, tuple(steps), changed / elements, (square / elements) ** 0.5)
+    asked = sum((event.elements or 0) * (event.asked_std or sigma) ** 2 for event in events)
+    return Stage(sigma, tuple(steps), changed / elements, (square / elements) ** 0.5, (asked / elements) ** 0.5)
 
 
 def charges(found: Application) -> Iterator[Charge]:

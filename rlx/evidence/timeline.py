@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlx.evidence.table import Column, MetricTable
+from rlx.evidence.table import MetricTable
 from rlx.evidence.values import Disagreement, Restart
 
 # verl <= 0.4.1 prints three decimals; half of the last one, with room for binary fractions.
@@ -78,14 +78,16 @@ def contradictions(first: Timeline, second: Timeline) -> list[Disagreement]:
         disagreement
         for key, column in first.steps.columns.items()
         if (other := second.steps.columns.get(key)) is not None and not column.equals(other)
-        for disagreement in _between(key, column, other, sources)
+        for disagreement in disagreements_of(key, first.steps.series(key), second.steps.series(key), sources)
     ]
     return sorted(found, key=lambda each: (each.step, each.key))
 
 
-def _between(key: str, one: Column, other: Column, sources: tuple[str, str]) -> list[Disagreement]:
-    values = dict(zip(other.steps, other.values, strict=True))
-    both = ((step, value, values[step]) for step, value in zip(one.steps, one.values, strict=True) if step in values)
+def disagreements_of(
+    key: str, one: Mapping[int, float], other: Mapping[int, float], sources: tuple[str, str]
+) -> list[Disagreement]:
+    """The steps of both at which one metric has values further apart than rounding explains."""
+    both = ((step, value, other[step]) for step, value in one.items() if step in other)
     return [Disagreement(step, key, sources, (mine, theirs)) for step, mine, theirs in both if not _same(mine, theirs)]
 
 

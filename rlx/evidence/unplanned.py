@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rlx.evidence import precision
+from rlx.evidence import grammar, precision
 from rlx.evidence.completeness import completeness, reached
 from rlx.evidence.metrics import core_metric, series
+from rlx.evidence.placement import noise_that_never_came
 from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, incomplete, unverified
@@ -22,12 +23,12 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
     """
     if evidence.missing:
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
-    charges = [*conflict_charges(evidence.conflicts), _without_recipe()]
+    charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), _without_recipe()]
     if state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
         charges += _last_value(evidence, expectations)
-    charges += precision.charges(evidence.settings)
+    charges += (*precision.charges(evidence.settings), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far = charges[0], reached(evidence, expectations)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from rlx.evidence.table import MetricTable
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
@@ -19,7 +21,8 @@ class NoiseEvent:
     phase "validation" the step being validated, 0 before training; None where a log line does not say.
     `sigma`: standard deviation of the noise; 0.0 for clean weights, NaN where a log line does not say.
     `changed` of `elements` differed after rounding to the weights' dtype, by `effective_std` in the root mean square;
-    None where the source does not count. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
+    None where the source does not count. `asked_std`: what that would be without rounding, where layers have factors
+    on sigma; None: sigma. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
     `found`: what the log says of the weights just before: "clean", or "noisy" where they could not be restored; ""
     where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
     place of several, so that others like it are not in the log.
@@ -38,6 +41,7 @@ class NoiseEvent:
     found: str = ""
     per_layer: bool = False
     folded: bool = False
+    asked_std: float | None = None
 
     @property
     def is_noisy(self) -> bool:
@@ -104,10 +108,12 @@ class Evidence:
     `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
     value, as far as the run's configuration is known.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
+    `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
+    still be written to, or nothing was kept of them. What was added later is not in it.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    noise: tuple[NoiseEvent, ...] = ()
+    noise: Sequence[NoiseEvent] = ()
     totals: Totals = Totals()
     progress: Progress | None = None
     disagreements: tuple[Disagreement, ...] = ()
@@ -120,10 +126,13 @@ class Evidence:
     has_hole: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     unproven: str = ""
+    digest: str = field(default="", compare=False)
 
     @property
     def last_step(self) -> int:
         """The last step with metrics; 0 where there is none."""
+        if isinstance(self.metrics, MetricTable):
+            return self.metrics.steps[-1] if self.metrics.steps else 0
         return max(self.metrics, default=0)
 
     @property

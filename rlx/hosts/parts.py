@@ -1,4 +1,4 @@
-"""Several commands as one: over a long line, and with many hosts at once, a channel costs more than the work."""
+"""Several scripts as one command: over a long line, and with many hosts at once, a channel costs more than the work."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from rlx.plan import Cmd
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A command and its stdin: lines of text, each ended."""
+    """A POSIX sh script and its arguments. It reads nothing from stdin but its own here-documents."""
 
-    cmd: Cmd
-    stdin: bytes = b""
+    script: bytes
+    arguments: tuple[str, ...] = ()
+
+
+def slim(script: str) -> bytes:
+    """A script that means the same without comments and indentation: half of it is for people, and need not travel."""
+    return re.sub(r"^[ \t]*(#.*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
 
 
 def run_part(transport: Transport, part: Part, timeout_s: float) -> Completed:
     """Raises HostError."""
-    return transport.run(part.cmd, stdin=part.stdin, timeout_s=timeout_s)
+    return transport.run(Cmd("sh", "-s", "--", *part.arguments), stdin=part.script, timeout_s=timeout_s)
 
 
 def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> list[Completed]:
-    """One after the other in one command of `transport`, whatever becomes of each. Raises HostError.
+    """One after the other in one shell of `transport`, whatever becomes of each. Raises HostError.
 
     A part that never ended, since the shell was killed, has the exit code of that shell.
     """
@@ -38,9 +43,10 @@ def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> 
 
 
 def _packed(part: Part, mark: bytes) -> bytes:
+    """In a subshell: a shell of its own would have to be started, and to be told its script."""
+    arguments = Cmd("set", "--", *part.arguments).raw().encode(errors="surrogateescape")
     end = b"code=$?\nprintf '%s %s\\n' MARK $code\nprintf '%s %s\\n' MARK $code >&2\n".replace(b"MARK", mark)
-    command = part.cmd.raw().encode(errors="surrogateescape")
-    return b"%s <<'%s'\n%s%s\n%s" % (command, mark, part.stdin, mark, end)
+    return b"(\n%s\n%s\n)\n%s" % (arguments, part.script, end)
 
 
 def _split(output: bytes, mark: bytes) -> list[tuple[int, bytes]]:

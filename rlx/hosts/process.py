@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import select
 import selectors
 import subprocess
 import tempfile
@@ -63,6 +62,7 @@ def exchange(
     """
     assert process.stdin is not None and process.stdout is not None
     out, rest, until, sending = bytearray(), memoryview(data), time.monotonic() + timeout_s, True
+    os.set_blocking(process.stdin.fileno(), False)
     with selectors.DefaultSelector() as ready:
         ready.register(process.stdout, selectors.EVENT_READ)
         ready.register(process.stdin, selectors.EVENT_WRITE)
@@ -102,9 +102,10 @@ def _check_size(out: bytearray, err: IO[bytes]) -> None:
 
 
 def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
-    """What remains; nothing where nobody reads any more. A pipe that is ready takes this much without blocking."""
+    """What remains; nothing where nobody reads any more. As much as the pipe takes: while another thread imports, each
+    call costs milliseconds."""
     try:
-        return rest[os.write(stdin.fileno(), rest[: select.PIPE_BUF]) :]
+        return rest[os.write(stdin.fileno(), rest) :]
     except BrokenPipeError:
         return rest[:0]
 

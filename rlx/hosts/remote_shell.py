@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -36,36 +35,31 @@ _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT
 # A shared connection that is found dead is replaced once.
 _TRIES = 2
 
-_FEEDER = """
-echo $$
-head -c "$1"
-exec >/dev/null
-while read -r _; do :; done
-trap "" TERM
-kill -s TERM -- "-$2"
-sleep 1
-kill -s KILL -- "-$2"
-"""
-
 # Each byte as `printf %b` reads it.
 _PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
 
-# The feeder is told to go after an ordinary end, for what a command deliberately leaves behind is to stay. Its own side
-# of the pipe waits for it: the first process of many a container never does, and would keep a zombie of each command.
+# The feeder, left of the pipe, is told to go after an ordinary end, for what a command deliberately leaves behind is to
+# stay. This shell waits for it: the first process of many a container never does, and would keep a zombie of each. Only
+# /proc says the pid of a part of a pipe. What the shell says of its death comes after the mark.
 _SCRIPT = """
 mark={mark}
 echo $mark
 echo $mark >&2
 {{
-    sh -c {feeder} feeder {size} $$ <&3 3<&- 2>/dev/null &
-    exec </dev/null >/dev/null 2>&1 3<&-
-    wait
-}} 3<&0 | {{
-    IFS= read -r feeder
+    read -r feeder _ </proc/self/stat
+    echo "$feeder"
+    {feed}
+    exec >/dev/null
+    while read -r _; do :; done
+    trap "" TERM
+    kill -s TERM -- "-$$"
+    sleep 1
+    kill -s KILL -- "-$$"
+}} 2>/dev/null | {{
+    read -r feeder
     {environment} {command}
-    code=$?
-    kill "$feeder" 2>/dev/null
-    echo "$mark $code" >&2
+    echo "$mark $?" >&2
+    kill "$feeder" 2>/dev/null || :
 }}
 """
 
@@ -154,7 +148,7 @@ class _Reply:
 
 def _first_line(mark: str, cmd: Cmd, size: int, environment: str) -> bytes:
     script = _SCRIPT.format(
-        mark=mark, feeder=shlex.quote(_FEEDER), size=size, environment=environment, command=cmd.raw()
+        mark=mark, feed=f"head -c {size}" if size else "", environment=environment, command=cmd.raw()
     )
     return "".join([_PLAIN[byte] for byte in _encoded(script)]).encode() + b"\n"
 

@@ -1,7 +1,7 @@
 """Tells which back-end a run would import here, or packs its configuration files. Imports nothing of it.
 
     python - look PACKAGE FOLDER ENTRYPOINT MODEL   a line of JSON behind a mark
-    python - pack PACKAGE FOLDER ENTRYPOINT MODEL   a gzipped tar of FOLDER's YAML files behind a mark
+    python - pack PACKAGE FOLDER ENTRYPOINT MODEL   a gzipped tar of FOLDER's files behind a mark: YAML, else Python
 
 FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
 config.json goes along. Travels on stdin and starts where the run would, with whatever Python that has (3.8 or later,
@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = b"rlx-tree\n"
+# verl describes its settings in YAML, MindSpeed-RL in classes.
+PATTERNS = ("*.yaml", "*.py")
 MOST_FILES = 2000
 MOST_BYTES = 8 * 1024**2
 MOST_MODEL_BYTES = 64 * 1024
@@ -32,7 +34,7 @@ def main(task: str, package: str, folder: str, entrypoint: str, model: str) -> N
         # Python puts the folder of a script first, not the working directory.
         sys.path[0] = str(Path(entrypoint).resolve().parent)
     places = locations(package)
-    files = yaml_files([place / folder for place in places])
+    files = config_files([place / folder for place in places])
     if task == "pack":
         answer = pack(files)
     else:
@@ -91,12 +93,16 @@ def has_entrypoint(entrypoint: str) -> bool:
     return any(path.is_file() for module in modules for path in (module.with_suffix(".py"), module / "__main__.py"))
 
 
-def yaml_files(folders: list[Path]) -> dict[str, Path]:
-    """Path below the folder -> path; the first folder that there is counts."""
+def config_files(folders: list[Path]) -> dict[str, Path]:
+    """Path below the folder -> path; the first folder that there is counts, and the first kind of files in it."""
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         return {}
-    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.yaml") if path.is_file()}
+    found = (
+        {path.relative_to(folder).as_posix(): path for path in folder.rglob(pattern) if path.is_file()}
+        for pattern in PATTERNS
+    )
+    return next(filter(None, found), {})
 
 
 def content(path: Path) -> bytes:

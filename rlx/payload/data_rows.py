@@ -49,7 +49,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, json.loads(line)
-            except ValueError as problem:
+            except (ValueError, RecursionError) as problem:
                 yield number, f"no JSON ({problem})"
 
 
@@ -57,6 +57,6 @@ def read_array(path: Path) -> Iterator[tuple[int, Any]]:
     """A JSON array; a `.json` file with one object a line is as common."""
     try:
         document = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return read_lines(path)
     return enumerate(document if isinstance(document, list) else [document], start=1)

@@ -57,7 +57,7 @@ def converted(order: Order) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Output:
-    """One file: how it is written, and whether a file that is there holds the same."""
+    """One file: how it is written, and whether a file that is there holds the same. No `rows`: settings."""
 
     path: Path
     split: str
@@ -77,7 +77,7 @@ def outputs(order: Order, tables: dict[str, Table]) -> Iterator[Output]:
             ending = "_chat.parquet" if order.style == "messages" else ".parquet"
             yield parquet_output(folder / f"{split}{ending}", split, rows)
     if order.style == "mindspeed-rl" and "train" in tables:
-        yield text_output(folder / "gsm8k.yaml", "train", len(tables["train"]), dataset_config(order, folder))
+        yield text_output(folder / "gsm8k.yaml", "train", 0, dataset_config(order, folder))
 
 
 def chat_row(order: Order, split: str, index: int, question: str, answer: str) -> Row:

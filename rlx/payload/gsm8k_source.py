@@ -71,7 +71,7 @@ def checked(path: Path) -> Table:
     if bad:
         raise Refusal("rows", f"{path}: {len(bad)} of {len(bad) + len(rows)} rows", bad=len(bad), rows=bad[:SHOWN_ROWS])
     if not rows:
-        raise Refusal("sources", f"{path}: holds no rows")
+        raise Refusal("unreadable", f"{path}: holds no rows")
     return rows
 
 

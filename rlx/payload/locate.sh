@@ -49,9 +49,16 @@ refuse() {
 inspect() {
     command -v docker >/dev/null || error no-docker
     seen=$(ask inspect --type container -f "$FORMAT$fields" "$1" 2>&1) || refuse "${seen##*"$NEWLINE"}"
-    printf '%s\n' "$seen" | grep -v '^mount ' | grep .
-    id=$(printf '%s\n' "$seen" | sed -n 's/^id //p')
-    status=$(printf '%s\n' "$seen" | sed -n 's/^status //p')
+    while IFS= read -r line; do
+        case $line in
+            '' | 'mount '*) continue ;;
+            'id '*) id=${line#id } ;;
+            'status '*) status=${line#status } ;;
+        esac
+        printf '%s\n' "$line"
+    done <<END
+$seen
+END
     [ "$status" = running ] || error state "$status"
 }
 
@@ -73,10 +80,13 @@ real() {
 find_mounts() {
     MOUNTS=
     while IFS=$TAB read -r kind writable source destination; do
+        case $kind in 'mount '*) ;; *) continue ;; esac
         usable "${kind#mount }" "$writable" "$source" || continue
         source=$(cd -P -- "$source" 2>/dev/null && pwd -P) || continue
         MOUNTS="$MOUNTS$source$TAB$destination$NEWLINE"
-    done
+    done <<END
+$seen
+END
 }
 
 usable() {
@@ -228,8 +238,7 @@ trap clean EXIT
 # PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
 trap 'exit 143' HUP INT PIPE TERM
 : >"$probes"
-printf '%s\n' "$seen" | grep '^mount ' >"$work/seen"
-find_mounts <"$work/seen"
+find_mounts
 printf %s "$MOUNTS" >"$mounts"
 find_candidates
 printf %s "$CANDIDATES" >"$candidates"

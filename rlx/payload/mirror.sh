@@ -3,8 +3,8 @@
 #
 #   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES SECONDS
 #
-# It comes on stdin, followed by a call of `answer` with a here-document: the run ids on one line, then a line
-# `<inode> <bytes> <path>` for each file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
+# It comes on stdin, followed by `answer IDS KNOWN`: the run ids, a line each, and a line `<inode> <bytes> <path>` for each
+# file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
 #
 # The answer is frames, each `MARK <how> <inode> <from> <to> <left> <sum> <sum> <path>` and then data. MARK is a random
 # word, so nothing that a file does while it is read can shift where a frame ends. <left> bytes wait for another call.
@@ -17,14 +17,20 @@
 #   denied   none: this user may not read it, or not look into it: it may be a folder
 #   later    none: the SECONDS are over
 #
-# The last frame is `MARK end`. The answer is compressed where there is a gzip.
+# The last frame is `MARK end`. An answer with data is compressed where there is a gzip.
+#
+# As a rule nothing is new, on many hosts at once: that is told with as few processes as can be. Then KNOWN is what `look`
+# finds, if it is in the same order; in another one it takes longer to find out.
 set -u
 export LC_ALL=C
 
-for tool in awk cat cksum grep head stat tail tr wc xargs; do
+for tool in awk cksum grep head stat tail tr wc xargs; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
-root=$1 mark=$2 needles=$3 line_bytes=$4
+root=$1 mark=$2 needles=$3 line_bytes=$4 log_bytes=$5 file_bytes=$6
+NEWLINE='
+'
+IFS=$NEWLINE
 # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
 case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 
@@ -39,6 +45,16 @@ list() {
     done
     for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done
 }
+
+# `<inode> <bytes> <path>` of those that there are. 126: more than one command can be told.
+look() {
+    files=$(list)
+    set -f
+    # shellcheck disable=SC2086 # one word a file
+    set -- $files
+    stat -c '%i %s %n' "$@"
+    [ $? -ne 126 ] || printf '%s\0' "$@" | xargs -0 stat -c '%i %s %n'
+} 2>/dev/null
 
 # A folder that may not be looked into hides files that evidence needs: without a word it would speak against the run.
 tell_closed_folders() {
@@ -55,8 +71,8 @@ tell_closed_folders() {
 # From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
 # shellcheck disable=SC2016 # awk's own variables
 CHOOSE='
-!listed && $0 == "" { listed = 1; next }
 { path = substr($0, length($1) + length($2) + 3); now = $1 "" }
+!listed && $0 == "" { listed = 1; next }
 !listed { inode[path] = now; bytes[path] = $2 + 0; next }
 path ~ /\/state\/exit$/ { ended[substr(path, 1, length(path) - 11)] = 1 }
 inode[path] == now && bytes[path] == $2 + 0 { next }
@@ -140,21 +156,22 @@ send() {
     esac
 }
 
-mirror() {
-    read -r ids
-    if cd "$root/runs" 2>/dev/null; then
-        tell_closed_folders
-        { cat && echo && list | tr '\n' '\000' | xargs -0 stat -c '%i %s %n' 2>/dev/null; } |
-            awk -v "log_bytes=$1" -v "file_bytes=$2" \
-                "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE" |
-            while read -r how inode from to left over path; do send; done
-    fi
+choose() {
+    printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
+        "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
+}
+
+tell() {
+    tell_closed_folders
+    [ "$found" = "$known" ] || choose | while IFS=' ' read -r how inode from to left over path; do send; done
     printf '%s\n' "$mark end"
 }
 
-log_bytes=$5 file_bytes=$6
 clock
 until_s=$((NOW + $7))
 answer() {
-    if command -v gzip >/dev/null; then mirror "$log_bytes" "$file_bytes" | gzip -1; else mirror "$log_bytes" "$file_bytes"; fi
+    ids=$1 known=$2
+    cd "$root/runs" 2>/dev/null || ids=
+    found=$(look)
+    if [ "$found" != "$known" ] && command -v gzip >/dev/null; then tell | gzip -1; else tell; fi
 }

@@ -13,7 +13,7 @@ from rlx.plan.launch_plan import (
     PlannedFile,
     Site,
 )
-from rlx.plan.noise import NoiseSchedule, sigmas_by_step, stage_sigmas
+from rlx.plan.noise import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.state import RunState
 
@@ -38,6 +38,7 @@ __all__ = [
     "Secret",
     "Severity",
     "Site",
+    "Span",
     "from_jsonable",
     "salvage_jsonable",
     "sigmas_by_step",

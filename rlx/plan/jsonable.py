@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from rlx.errors import UsageError
 
 T = TypeVar("T")
+_PLAIN = (int, float, str)
 
 
 def to_jsonable(value: Any) -> Any:
@@ -58,8 +59,10 @@ def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
     if origin in (Union, types.UnionType):
         return None if data is None else _read(_arm(hint), data, where, unread)
     if origin is tuple:
-        items = enumerate(_expect(list, data, where))
-        return tuple(_read(get_args(hint)[0], item, f"{where}[{i}]", unread) for i, item in items)
+        kind, found = get_args(hint)[0], _expect(list, data, where)
+        if kind in _PLAIN and all(type(item) is kind for item in found):
+            return tuple(found)  # a sigma for each of 10,000 steps
+        return tuple(_read(kind, item, f"{where}[{i}]", unread) for i, item in enumerate(found))
     if origin is not None and issubclass(origin, Mapping):
         items = _expect(dict, data, where).items()
         return {key: _read(get_args(hint)[1], item, f"{where}.{key}", unread) for key, item in items}

@@ -13,7 +13,7 @@ from rlx.preflight.architectures import Architecture, Experts, Latent, architect
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
-_SOURCE = "the model's config.json"
+CONFIG = "the model's config.json"
 # Biases and norms of attention are part of the code in transformers, not always of the file.
 _QKV_BIAS = {"qwen2", "qwen2_moe"}
 _QK_NORM = {"qwen3", "qwen3_moe"}
@@ -68,14 +68,19 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         vocab=_number(config, "vocab_size"),
         # The default of every class here; PretrainedConfig's own is another.
         tied=bool(config.get("tie_word_embeddings", False)),
-        source=_SOURCE,
+        source=CONFIG,
         confirmed=True,
         qkv_bias=bool(config.get("attention_bias", config.get("qkv_bias", kind in _QKV_BIAS))),
         qk_norm=kind in _QK_NORM,
         experts=_experts(config, kind),
         latent=_latent(config) if kind in _LATENT else None,
-        max_positions=_number(config, "max_position_embeddings", 0) or None,
+        max_positions=_positions(config),
     )
+
+
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """None as well for positions that are scaled (`rope_scaling`): engines count those each in its own way."""
+    return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
 
 
 def _experts(config: Mapping[str, Any], kind: str) -> Experts | None:

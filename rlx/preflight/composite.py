@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rlx.plan import Cmd
 from rlx.preflight.probe import Question, Side, script
 
-_END = "END_OF_PROBE"
 _END_OF_CONTAINER = "END_OF_CONTAINER"
 # timeout(1) says 124; 137 and 143 are the signals that it sends.
 _TIMED_OUT = frozenset({124, 137, 143})
@@ -62,8 +61,7 @@ def total_limit_s(questions: Iterable[Question]) -> int:
 def _call(question: Question) -> str:
     probe = question.probe
     shell = "shell=$(command -v bash || echo sh)\n" if probe.bash else "shell=sh\n"
-    line = Cmd("probe", probe.name, str(probe.limit_s), *question.arguments).raw()
-    return f"{shell}{line} <<'{_END}'\n{script(probe.script)}{_END}\n"
+    return f"{shell}{Cmd('probe', probe.name, str(probe.limit_s), script(probe.script), *question.arguments).raw()}\n"
 
 
 def frames(output: str, mark: str) -> dict[str, Frame]:

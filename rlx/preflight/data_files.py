@@ -5,7 +5,7 @@ Source of what verl needs: verl/utils/dataset/rl_dataset.py, workers/reward_mana
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,14 +84,17 @@ def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
     if "unreadable" in file:
         yield _error("RLX016", f"data.{role}: {file['unreadable']}", "correct the path, or make the file: rlx data")
         return
+    if not file["rows"]:
+        yield _error("RLX016", f"data.{role}: the file holds no rows", "make the file again, or name the right one")
+        return
     if file["broken"]["count"]:
         message = f"data.{role}: {_rows_text(file['broken'], file['rows'])} no object with columns"
         yield _error("RLX016", message, "make the file again, or remove these lines")
     yield from _row_count(recipe, role, file)
-    if recipe.data.prompt_key not in file["columns"]:
-        columns = ", ".join(file["columns"]) or "none"
-        message = f"data.{role}: has no column {recipe.data.prompt_key}, only {columns}"
-        yield _error("RLX018", message, "name it in data.prompt_key, or convert the file: rlx data gsm8k")
+    if file["columns"] and recipe.data.prompt_key not in file["columns"]:
+        message = f"data.{role}: has no column {recipe.data.prompt_key}, only {', '.join(file['columns'])}"
+        form = " --form messages" if recipe.data.prompt_key == "messages" else ""
+        yield _error("RLX018", message, f"name it in data.prompt_key, or convert the file: rlx data gsm8k{form}")
     elif file["prompts"]["count"]:
         message = f"data.{role}: {_rows_text(file['prompts'], file['rows'])} no chat for {recipe.data.prompt_key}"
         yield _error("RLX019", message, "verl needs [{role: user, content: text}]: rlx data gsm8k writes it")
@@ -144,9 +147,17 @@ def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
         yield Finding("RLX024", Severity.WARNING, message, "validate on rows that the run does not train on")
 
 
+def rows_by_fault(bad: Sequence[Facts]) -> list[str]:
+    """`rows 5, 7, 9: text instead of messages`, each fault once."""
+    faults: dict[str, list[str]] = {}
+    for one in bad:
+        faults.setdefault(one["what"], []).append(str(one["row"]))
+    return [f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}: {what}" for what, rows in faults.items()]
+
+
 def _rows_text(bad: Facts, rows: int) -> str:
-    """`3 of 7,473 rows (row 5: text instead of messages; …):`."""
-    first = "; ".join(f"row {one['row']}: {one['what']}" for one in bad["first"])
+    """`3 of 7,473 rows (rows 5, 7, 9: text instead of messages; …):`."""
+    first = "; ".join(rows_by_fault(bad["first"]))
     more = "; …" if bad["count"] > len(bad["first"]) else ""
     return f"{bad['count']:,} of {rows:,} rows ({first}{more}):"
 

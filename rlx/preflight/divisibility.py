@@ -28,10 +28,13 @@ def training_flaws(job: Job, batch: Batch) -> Iterator[str]:
     if job.is_megatron:
         yield from _tensor_flaws(shape, split.tp, "tp")
         yield from _needs("pp", split.pp, layers=shape.layers)
+        if split.pp > 1 and job.whole_critic:
+            yield f"pp {split.pp}: the critic reads a layer in the middle, and needs all of them on one stage"
         yield from _expert_flaws(shape, split)
     else:
         # Ulysses gives every device whole heads (arXiv:2309.14509).
         yield from _needs("cp", split.cp, heads=shape.heads)
+        yield from _key_flaws(shape, split.cp, "cp")
     if split.is_whole:
         yield from _batch_flaws(split, batch)
     else:
@@ -41,8 +44,7 @@ def training_flaws(job: Job, batch: Batch) -> Iterator[str]:
 def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterator[str]:
     """Why the generation cannot be split like that. vLLM copies key-value heads where they are too few."""
     yield from _needs("rollout tp", tp, devices=devices, heads=shape.heads)
-    if shape.kv_heads % tp and tp % shape.kv_heads:
-        yield f"rollout tp {tp} neither divides {shape.kv_heads} key-value heads nor is a multiple of them"
+    yield from _key_flaws(shape, tp, "rollout tp")
     if shape.experts is None:
         if ep > 1:
             yield f"rollout ep {ep}: the model has no experts"
@@ -51,13 +53,19 @@ def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterat
         if ep % tp:
             yield f"rollout ep {ep} is no multiple of rollout tp {tp}"
     else:
-        yield from _needs("rollout tp", tp, **{"an expert's width": shape.experts.hidden})
+        yield from _needs("rollout tp", tp, **{"columns of an expert": shape.experts.hidden})
+
+
+def _key_flaws(shape: Architecture, size: int, name: str) -> Iterator[str]:
+    """Where too few key-value heads are copied (vLLM; verl's Ulysses, verl/models/transformers/monkey_patch.py)."""
+    if shape.kv_heads % size and size % shape.kv_heads:
+        yield f"{name} {size} neither divides {shape.kv_heads} key-value heads nor is a multiple of them"
 
 
 def _tensor_flaws(shape: Architecture, tp: int, name: str) -> Iterator[str]:
     # Latent attention has no key-value heads of its own to divide.
     keys = {} if shape.latent else {"key-value heads": shape.kv_heads}
-    widths = {"the MLP's width": shape.mlp_hidden} if shape.dense_layers else {}
+    widths = {"columns of the MLP": shape.mlp_hidden} if shape.dense_layers else {}
     yield from _needs(name, tp, heads=shape.heads, **keys, **widths)
 
 
@@ -67,7 +75,7 @@ def _expert_flaws(shape: Architecture, split: Split) -> Iterator[str]:
             yield f"ep {split.ep}: the model has no experts"
         return
     yield from _needs("ep", split.ep, experts=shape.experts.count)
-    yield from _needs("tp", split.etp, **{"an expert's width": shape.experts.hidden})
+    yield from _needs("tp", split.etp, **{"columns of an expert": shape.experts.hidden})
 
 
 def _batch_flaws(split: Split, batch: Batch) -> Iterator[str]:

@@ -40,7 +40,8 @@ def _path(found: dict[str, Any]) -> dict[str, Any]:
     counts = {key: found[key] for key in ("bytes", "rows", "weight_files") if type(found.get(key)) is int}
     columns = found.get("columns")
     named = {"columns": [str(name) for name in columns]} if isinstance(columns, list) else {}
-    return {**texts, **counts, **named, **({"config": found["config"] is True} if "config" in found else {})}
+    marks: dict[str, bool] = {key: found[key] is True for key in ("config", "tracker") if key in found}
+    return {**texts, **counts, **named, **marks}
 
 
 def _text(value: Any) -> str | None:

@@ -36,7 +36,13 @@ def backend(examined: Examined) -> Iterator[Finding]:
         message = f"{wanted.backend} is not there for {found['executable']}"
         fix = "choose the container or backend.python that has it, or set backend.workdir to its source"
         yield Finding("RLX543", Severity.ERROR, message, fix, examined.where)
-    elif version and wanted.version and release(version)[:3] != release(wanted.version)[:3]:
+    # Every branch of MindSpeed-RL installs itself as 2.1.0.
+    elif (
+        wanted.backend != "mindspeed-rl"
+        and version
+        and wanted.version
+        and release(version)[:3] != release(wanted.version)[:3]
+    ):
         message = f"the recipe is written for {wanted.backend} {wanted.version}; {version} is installed"
         fix = f'set backend.version: "{version}", and let rlx validate check its keys'
         yield Finding("RLX544", Severity.WARNING, message, fix, examined.where)
@@ -73,7 +79,7 @@ def files(examined: Examined) -> Iterator[Finding]:
     for wanted in examined.wanted.files:
         facts = found.get((wanted.role, wanted.path))
         if facts is not None:
-            check = _model if wanted.role == "model" else _data
+            check = _CHECKS.get(wanted.role, _data)
             yield from check(wanted, facts, examined.where)
 
 
@@ -84,6 +90,22 @@ def _model(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
         lacks = "config.json" if not facts.get("config") else "weights (*.safetensors, *.bin)"
         message = f"model.path: {wanted.path} has no {lacks}"
         yield Finding("RLX550", Severity.ERROR, message, "copy the whole model there", where)
+
+
+def _weights(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
+    label = f"overrides.actor_config.load: {wanted.path}"
+    fix = "convert the model with MindSpeed-LLM, for the tp, pp and ep of the recipe"
+    if facts["kind"] != "folder":
+        yield Finding("RLX550", Severity.ERROR, f"{label} is no folder there", fix, where)
+    elif not facts.get("tracker"):
+        what = "weights of Hugging Face" if facts.get("weight_files") else "no latest_checkpointed_iteration.txt"
+        yield Finding("RLX550", Severity.ERROR, f"{label} has {what}, and Megatron cannot load them", fix, where)
+
+
+def _packed(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
+    if facts["kind"] != "file":
+        fix = "rlx data gsm8k --for mindspeed-rl, then cli/preprocess_data.py; data.train is the prefix of six files"
+        yield Finding("RLX550", Severity.ERROR, f"data.train: {wanted.path} is no file there", fix, where)
 
 
 def _data(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
@@ -103,6 +125,9 @@ def _data(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
     if columns is not None and wanted.key is not None and wanted.key not in columns:
         message = f"{label} has no column {wanted.key!r}; it has {', '.join(columns)}"
         yield Finding("RLX552", Severity.ERROR, message, "set data.prompt_key to one of them", where)
+
+
+_CHECKS = {"model": _model, "mcore": _weights, "packed": _packed}
 
 
 def _missing(wanted: DataFile, where: str) -> Finding:

@@ -111,9 +111,11 @@ def _splits(job: Job) -> Iterator[Split]:
         yield from (Split(devices, cp=cp) for cp in sizes)
         return
     experts = sizes if job.shape.experts else (1,)
+    etp = None if job.split.etp == job.split.tp else job.split.etp
     for tp, pp, cp, ep in product(sizes, sizes, sizes, experts):
-        if devices % (tp * pp * cp) == 0 and devices % (tp * pp * ep) == 0:
-            yield Split(devices, tp, pp, cp, ep, tp)
+        split = Split(devices, tp, pp, cp, ep, etp or tp)
+        if split.is_whole:
+            yield split
 
 
 def _rollouts(job: Job) -> Iterator[Rollout]:

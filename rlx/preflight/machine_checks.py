@@ -130,7 +130,8 @@ def memory_and_cpus(examined: Examined) -> Iterator[Finding]:
         yield Finding("RLX517", Severity.WARNING, message, "see who holds it: ps aux --sort=-rss", examined.site.host)
     environment = examined.environment
     cpus = environment.of("machine").get("cpus") if environment else None
-    needed = _CPUS_PER_NPU * (examined.wanted.devices or len(chips(examined.host)))
+    wanted = examined.wanted
+    needed = wanted.cpus or _CPUS_PER_NPU * (wanted.devices or len(chips(examined.host)))
     if examined.wanted.backend == "mindspeed-rl" and cpus is not None and cpus < needed:
         message = f"{cpus} CPUs; MindSpeed-RL asks Ray for {needed} and waits for them without a word"
         fix = "lower rl_config.num_cpus_for_placement_group in the recipe's overrides"

@@ -16,6 +16,8 @@ from typing import Any
 from rlx.plan import Finding, Severity
 
 _BACKENDS = ("verl", "mindspeed_rl")
+# Every branch of MindSpeed-RL installs itself as 2.1.0.
+_UNNUMBERED = ("mindspeed_rl",)
 _HELD = ("cann", "torch", "torch_npu", "vllm", "vllm_ascend", "transformers", "ray")
 # Built for each other: the release must be the same, whatever is appended to it.
 _TWINS = (("torch", "torch_npu", Severity.ERROR), ("vllm", "vllm_ascend", Severity.WARNING))
@@ -62,15 +64,26 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
     for backend in _BACKENDS:
         if backend not in found:
             continue
-        row = _row(backend, found[backend])
+        row = _likeliest(found) if backend in _UNNUMBERED else _row(backend, found[backend])
         if row is None:
             known = ", ".join(each["version"] for each in tables()["combinations"] if each["backend"] == backend)
             message = f"{backend} {found[backend]} is in no table of versions (known: {known})"
             yield Finding("RLX540", Severity.NOTE, message, "rlx launch records the versions; nothing else follows")
             continue
-        other = [(name, row[name], found[name]) for name in _HELD if _differs(row, found, name)]
+        other = [(name, _said(row, name), found[name]) for name in _HELD if _differs(row, found, name)]
         if other:
-            yield _different(backend, found[backend], row, other)
+            version = row["version"] if backend in _UNNUMBERED else found[backend]
+            yield _different(backend, version, row, other)
+
+
+def _likeliest(found: Mapping[str, str]) -> Mapping[str, Any]:
+    """Of MindSpeed-RL's combinations the one that has most in common with this one."""
+
+    def unlike(row: Mapping[str, Any]) -> tuple[int, int]:
+        compared = [_differs(row, found, name) for name in _HELD if name in row and name in found]
+        return -compared.count(False), compared.count(True)
+
+    return min((row for row in tables()["combinations"] if row["backend"] in _UNNUMBERED), key=unlike)
 
 
 def _row(backend: str, version: str) -> Mapping[str, Any] | None:
@@ -79,7 +92,17 @@ def _row(backend: str, version: str) -> Mapping[str, Any] | None:
 
 
 def _differs(row: Mapping[str, Any], found: Mapping[str, str], name: str) -> bool:
-    return name in row and name in found and _comparable(name, row[name]) != _comparable(name, found[name])
+    return name in row and name in found and _comparable(name, found[name]) not in _documented(row, name)
+
+
+def _documented(row: Mapping[str, Any], name: str) -> list[object]:
+    """Several where the sources contradict each other."""
+    said = row[name] if isinstance(row[name], list) else [row[name]]
+    return [_comparable(name, version) for version in said]
+
+
+def _said(row: Mapping[str, Any], name: str) -> str:
+    return " or ".join(row[name]) if isinstance(row[name], list) else str(row[name])
 
 
 def _comparable(name: str, version: str) -> object:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlx.errors import UsageError
+
 if TYPE_CHECKING:
-    from rlx.recipe import RecipeFile
+    from rlx.recipe import RecipeFile, ResolvedRecipe
+    from rlx.recipe.schema import Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """`role` is model, train or val; `rows` is what the recipe says, None where it says nothing."""
+    """`role` is model, train or val, and for MindSpeed-RL mcore or packed.
+
+    `rows` is what the recipe says, None where it says nothing.
+    """
 
     role: str
     path: str
@@ -22,7 +28,10 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong."""
+    """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong.
+
+    `cpus`: with fewer of them the run would wait for ever.
+    """
 
     backend: str | None = None
     version: str | None = None
@@ -31,11 +40,13 @@ class Wanted:
     device: str | None = None
     devices: int = 0
     files: tuple[DataFile, ...] = ()
+    cpus: int = 0
 
 
 def wanted_by(recipe: RecipeFile) -> Wanted:
     """Of all arms: they run on the same machine, and differ in their files at most."""
-    resolved = [recipe.resolve(arm).recipe for arm in recipe.arms]
+    arms = [recipe.resolve(arm) for arm in recipe.arms]
+    resolved = [arm.recipe for arm in arms]
     first = resolved[0]
     return Wanted(
         backend=first.backend.kind,
@@ -44,16 +55,36 @@ def wanted_by(recipe: RecipeFile) -> Wanted:
         workdir=first.backend.workdir,
         device=first.layout.device,
         devices=max(one.layout.devices_per_node for one in resolved),
-        files=_distinct(
-            file
-            for one in resolved
-            for file in (
-                DataFile("model", one.model.path),
-                DataFile("train", one.data.train, one.data.train_rows, one.data.prompt_key),
-                DataFile("val", one.data.val, one.data.val_rows, one.data.prompt_key),
-            )
-        ),
+        files=_distinct(file for one in resolved for file in _files(one)),
+        cpus=max(map(_cpus, arms)),
     )
+
+
+def _files(recipe: Recipe) -> Iterator[DataFile]:
+    yield DataFile("model", recipe.model.path)
+    if recipe.backend.kind == "mindspeed-rl":
+        from rlx.backends.mindspeed_rl.data import packed_files
+
+        weights = recipe.overrides.get("actor_config.load")
+        if isinstance(weights, str):
+            yield DataFile("mcore", weights)
+        yield from (DataFile("packed", path) for path in packed_files(recipe.data.train))
+        return
+    yield DataFile("train", recipe.data.train, recipe.data.train_rows, recipe.data.prompt_key)
+    yield DataFile("val", recipe.data.val, recipe.data.val_rows, recipe.data.prompt_key)
+
+
+def _cpus(resolved: ResolvedRecipe) -> int:
+    recipe = resolved.recipe
+    if recipe.backend.kind != "mindspeed-rl":
+        return 0
+    from rlx.backends.mindspeed_rl import settings
+    from rlx.backends.mindspeed_rl.script import needed_cpus
+
+    try:
+        return needed_cpus(settings(resolved), recipe.layout.devices_per_node, recipe.algorithm.kind)
+    except UsageError:
+        return 0  # rlx validate says what is wrong with it
 
 
 def _distinct(files: Iterable[DataFile]) -> tuple[DataFile, ...]:

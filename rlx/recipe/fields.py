@@ -76,6 +76,12 @@ def _auto_or_patterns(word: str) -> Callable[[Any], Any]:
     return check
 
 
+def _check_noise_factor(factor: float) -> float:
+    if factor <= 0 or factor == 1:
+        raise refuse(f"must be above 0 and not 1, found {factor:g}; what is to stay free of noise stands in exclude")
+    return factor
+
+
 def _check_top_k(top_k: int) -> int:
     if top_k != -1 and top_k < 1:
         raise refuse("must be -1 (all tokens) or at least 1")
@@ -97,5 +103,6 @@ TopK = Annotated[int, AfterValidator(_check_top_k)]
 Texts = Annotated[tuple[Text, ...], Strict(False)]
 Variables = Annotated[tuple[Variable, ...], Strict(False)]
 Numbers = Annotated[tuple[float, ...], Strict(False)]
+NoiseFactor = Annotated[float, AfterValidator(_check_noise_factor), WithJsonSchema({"type": "number"})]
 NoiseTargets = Annotated[Literal["auto"] | Texts, BeforeValidator(_auto_or_patterns("auto"))]
 LoraTargets = Annotated[Literal["all-linear"] | Texts, BeforeValidator(_auto_or_patterns("all-linear"))]

@@ -69,7 +69,9 @@ class RecipeFile:
             tree, base = merge(tree, sown), merge(base, sown)
         recipe = _validated(tree)
         document = recipe.model_dump(mode="json")
-        treatment = changed(_validated(base).model_dump(mode="json"), document)
+        # To accept a finding changes nothing of the run.
+        before = _validated(base).model_dump(mode="json") | {"waive": document["waive"]}
+        treatment = changed(before, document)
         origins = origins_of(document, tree, self.folder)
         return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document)
 

@@ -25,6 +25,7 @@ from rlx.recipe.fields import (
     HostPath,
     LoraTargets,
     Name,
+    NoiseFactor,
     NoiseTargets,
     Numbers,
     OverrideKey,
@@ -154,7 +155,7 @@ class Kl(Section):
 
 
 class Algorithm(Section):
-    kind: Literal["grpo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
+    kind: Literal["grpo", "dapo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
     kl: Kl | None = Field(None, description="null: no KL term and no reference model")
 
 
@@ -199,14 +200,23 @@ class Layout(Section):
 
 
 class Aqn(Section):
-    """Adaptive quantisation noise on the weights that generate: free of noise first, then falling in equal ratios."""
+    """Adaptive quantisation noise on the weights that generate: free of noise first, then falling."""
 
     sigma_start: float = Field(gt=0, description="Standard deviation of the first noisy stage")
     sigma_end: float = Field(gt=0, description="Standard deviation of the last stage")
     stages: int = Field(ge=3, le=10_000, description="Stages of the run, the first one free of noise")
+    schedule: Literal["geometric", "linear", "constant"] = Field(
+        "geometric", description="From sigma_start to sigma_end in equal ratios, in equal steps, or not at all"
+    )
+    per_epoch: bool = Field(
+        False, description="true: the stages run through in every epoch, and each epoch goes its share of the way"
+    )
     layer_types: Annotated[tuple[Literal["rmsnorm", "linear"], ...], Strict(False)] = Field(("rmsnorm",), min_length=1)
     targets: NoiseTargets = Field("auto", description="auto, or a list of patterns of module names")
     exclude: Texts = Field((), description="Patterns of module names that stay free of noise")
+    multipliers: dict[Text, NoiseFactor] = Field(
+        {}, description="Pattern of module names -> factor on sigma there; all that match are multiplied"
+    )
     provider: Literal["payload", "builtin"] = Field(
         "payload",
         description="payload: rlx brings the noise along; builtin: the fork's own trainer.noise_injection keys",
@@ -216,6 +226,17 @@ class Aqn(Section):
     def _falling(self) -> Aqn:
         if self.sigma_end > self.sigma_start:
             raise refuse(f"must not exceed sigma_start ({self.sigma_start:g}): the noise falls", key="aqn.sigma_end")
+        if self.schedule == "constant" and self.sigma_end != self.sigma_start:
+            raise refuse(f"constant noise has one sigma: write {self.sigma_start:g} here too", key="aqn.sigma_end")
+        return self
+
+    @model_validator(mode="after")
+    def _known_to_the_fork(self) -> Aqn:
+        """It has one schedule; its epoch-aware mode adds nothing, and its factors never reach the rollout."""
+        if self.provider == "builtin":
+            for key in ("schedule", "per_epoch", "multipliers"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise refuse("the fork's own noise does not have this; use provider: payload", key=f"aqn.{key}")
         return self
 
 

@@ -10,7 +10,20 @@ from rlx.report.layout import scene
 from rlx.report.page import Report, html
 from rlx.report.picture import Picture, picture
 from rlx.report.png import png_bytes
+from rlx.report.schedule import schedule_scene
+from rlx.report.shapes import Scene
 from rlx.report.svg import svg_file
 from rlx.report.terminal import text_plot
 
-__all__ = ["Picture", "Report", "html", "picture", "png_bytes", "scene", "svg_file", "text_plot"]
+__all__ = [
+    "Picture",
+    "Report",
+    "Scene",
+    "html",
+    "picture",
+    "png_bytes",
+    "scene",
+    "schedule_scene",
+    "svg_file",
+    "text_plot",
+]

@@ -20,8 +20,13 @@ def columns(drawn: Picture, curves: Panel, noise: Panel | None) -> Iterator[Colu
     rows = _curve_rows(drawn)
     yield from _strips([(step, step) for step in sorted(rows)], [rows[step] for step in sorted(rows)], curves)
     if noise is not None:
-        stages = _stages([track for track in drawn.noise if track])
-        yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], noise)
+        yield from columns_of_noise(drawn, noise)
+
+
+def columns_of_noise(drawn: Picture, panel: Panel) -> Iterator[Column]:
+    """Those of the lower panel, a column for each stretch of one planned sigma."""
+    stages = _stages([track for track in drawn.noise if track])
+    yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], panel)
 
 
 def _strips(spans: Sequence[tuple[int, int]], rows: Sequence[Sequence[Row]], panel: Panel) -> Iterator[Column]:

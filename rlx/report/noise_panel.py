@@ -44,7 +44,7 @@ def _exponents(drawn: Picture) -> list[int]:
 def _title(drawn: Picture, panel: Panel) -> Iterator[Shape]:
     tracks = [track for track in drawn.noise if track]
     unplaced = sum(track.unplaced for track in tracks)
-    words = "pale line: planned, points: applied"
+    words = "pale line: planned" + (", points: applied" if any(track.applied for track in tracks) else "")
     words += ", rings: in validation" if any(track.in_validation for track in tracks) else ""
     words += f"; {unplaced} without step or sigma not drawn" if unplaced else ""
     title, y = "noise sigma", panel.top - 14

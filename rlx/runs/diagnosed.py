@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, read_log
+from rlx.evidence import Evidence, grammar, read_log
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
+    Hit,
     collapses,
     diagnose,
     needle_pattern,
     read_excerpt,
     stalls,
 )
+from rlx.evidence.files import read_metrics
 from rlx.hosts import transport_for
 from rlx.hosts.errors import HostError
 from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
 from rlx.resources import payload_folder
+from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.lines import split_lines
 from rlx.runs.overview import overview, quiet
 
@@ -57,12 +60,34 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
         return list(pool.map(_diagnose_row, rows))
 
 
+def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
+    """Why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    # A host that did not answer a moment ago is not asked again.
+    ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(ended, pool.map(_diagnose_row, ended), strict=True)
+        return {row.ref.run_id: one.diagnosis.cause for row, one in found}
+
+
 def diagnose_log(path: Path) -> Diagnosed:
-    """A log that no run knows. Raises RlxError where it cannot be read."""
+    """A console log, or a metrics file, that no run knows. Raises RlxError where it cannot be read, or is no text."""
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
-    excerpt = _excerpt(LOCAL, str(path.absolute()))
-    return Diagnosed(str(path), diagnose(excerpt, None, findings=collapses(evidence)), evidence)
+    if not evidence.metrics:
+        evidence = replace(evidence, metrics=read_metrics(path).steps)
+    found = diagnose(_excerpt(LOCAL, str(path.absolute())), None, findings=_about_values(evidence))
+    if not (evidence.metrics or _explains(found)):
+        refuse_no_text(path, path)
+    return Diagnosed(str(path), found, evidence)
+
+
+def explains_an_end(path: Path) -> bool:
+    """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    return _explains(diagnose_log(path).diagnosis)
+
+
+def _explains(found: Diagnosis) -> bool:
+    return bool(found.cause or found.symptoms or found.warnings)
 
 
 def _refuse_packed(path: Path) -> None:
@@ -96,7 +121,12 @@ def _findings(row: Overview) -> Iterator[Finding]:
         # What earlier attempts logged says nothing of a start.
         so_far = Evidence() if row.state is RunState.STARTING else row.evidence
         yield from stalls(so_far, row.expectations, quiet(row.observation))
-    yield from collapses(row.evidence)
+    yield from _about_values(row.evidence)
+
+
+def _about_values(evidence: Evidence) -> Iterator[Finding]:
+    yield from collapses(evidence)
+    yield from (charge.finding for charge in grammar.charges(evidence))
 
 
 @cache

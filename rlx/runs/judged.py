@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import (
-    PROBABILITY_GAP,
-    Evidence,
     JudgedRun,
-    Verdict,
     VerdictStatus,
-    judge,
-    judge_unplanned,
     read_evidence,
-    series,
     settings_of,
     settings_of_config,
 )
-from rlx.plan import LaunchPlan, RunState
+from rlx.plan import RunState
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.source import is_adopted, source_of
@@ -35,6 +29,7 @@ from rlx.runs.parsed import ParsedFiles
 from rlx.runs.report import Looked
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
+from rlx.runs.verdicts import verdict_of
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
@@ -76,7 +71,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
     parsed = ParsedFiles(index.home)
     judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], parsed) for ref in refs]
-    return [_with_config(run, copies[run.run_id]) for run in judged]
+    return [_with_config(run, copies[run.run_id], parsed) for run in judged]
 
 
 def judge_observed(
@@ -135,27 +130,22 @@ def _manifest_of(ref: RunRef, copies: Mapping[str, Mirrored]) -> Manifest:
     return manifest
 
 
-def judge_beside(control: JudgedRun, run: JudgedRun) -> JudgedRun:
+def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
     """The run judged again with its control at hand, which sharpens the second witness; unchanged without one."""
-    if control.plan.expectations.noise is not None or control.verdict.status is VerdictStatus.INVALID:
+    if run.plan.expectations.noise is None or control.plan.expectations.noise is not None:
         return run
-    gap = series(control.evidence, PROBABILITY_GAP)
-    return replace(run, verdict=_verdict(run.plan, run.evidence, run.state, gap or None))
-
-
-def _verdict(
-    plan: LaunchPlan, evidence: Evidence, state: RunState, control_gap: Mapping[int, float] | None = None
-) -> Verdict:
-    if not plan.has_recipe:
-        return judge_unplanned(evidence, plan.expectations, state)
-    return _with_waived(judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=control_gap), plan)
+    if control.verdict.status is VerdictStatus.INVALID:
+        return run
+    parsed = ParsedFiles(index.home)
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control.evidence)
+    return replace(run, verdict=verdict)
 
 
 def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
     evidence = read_evidence(paths.attempts, parsed)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
-    conflicts, settings = conflicts_of(copy.run_dir, evidence), settings_of(plan.recipe)
+    conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
     evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
     return JudgedRun(
         run_id=ref.run_id,
@@ -164,7 +154,7 @@ def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, par
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=_verdict(plan, evidence, state),
+        verdict=verdict_of(ref.run_id, plan, evidence, state, parsed),
         state=state,
         provenance={**_found_at_start(paths), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
@@ -179,21 +169,16 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
     return source.digests if source else ()
 
 
-def _with_config(run: JudgedRun, copy: Mirrored) -> JudgedRun:
+def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
-    found = configurations(RunPaths(copy.run_dir).latest)
+    found = configurations(RunPaths(copy.run_dir).latest, parsed)
     provenance = {**run.provenance, **found}
     seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
-    return replace(run, provenance=provenance, evidence=evidence, verdict=_verdict(run.plan, evidence, run.state))
-
-
-def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
-    """What the recipe took on itself before the launch belongs to what is said of the result."""
-    taken = tuple(finding for finding in plan.findings if finding.waived)
-    return replace(verdict, findings=(*verdict.findings, *taken))
+    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed)
+    return replace(run, provenance=provenance, evidence=evidence, verdict=verdict)
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:

@@ -6,14 +6,18 @@ once, and each carries a checksum, so that a damaged one counts as none.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import mmap
 import os
+import pickle
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
@@ -42,6 +46,17 @@ class ParsedFiles:
             return None
         return view[_HEAD_BYTES:]
 
+    def peek(self, name: str) -> memoryview | None:
+        """As `load`, without a look at the checksum: for a file that has its own for each part."""
+        path = self._folder / name
+        try:
+            with path.open("rb") as file:
+                view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            os.utime(path)
+        except (OSError, ValueError):
+            return None
+        return view[_HEAD_BYTES:]
+
     def save(self, name: str, parts: Sequence[bytes]) -> None:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -52,6 +67,20 @@ class ParsedFiles:
             aside.replace(self._folder / name)
             self._tidy_up()
 
+    def remembered(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
+        """One JSON value: that of the last time, or what `compute` returns.
+
+        `what` names it, and has one value at a time; `of` is all else that it depends on.
+        """
+        name, of = _hashed(what)[:32], _hashed(of)
+        view = self.load(name)
+        with suppress(ValueError, KeyError, TypeError):
+            if view is not None and (kept := json.loads(bytes(view)))["of"] == of:
+                return kept["value"]
+        value = compute()
+        self.save(name, [json.dumps({"of": of, "value": value}).encode()])
+        return value
+
     def _tidy_up(self) -> None:
         """Remove what was not used for a month, and the rest from the oldest on where it is too much."""
         seen = sorted(((path, path.stat()) for path in self._folder.iterdir()), key=lambda each: -each[1].st_mtime)
@@ -60,6 +89,10 @@ class ParsedFiles:
             total += stat.st_size
             if total > MOST_BYTES or stat.st_mtime < oldest:
                 path.unlink(missing_ok=True)
+
+
+def _hashed(value: Any) -> str:
+    return hashlib.sha256(pickle.dumps(value)).hexdigest()
 
 
 def _checksum(parts: Iterable[bytes]) -> bytes:

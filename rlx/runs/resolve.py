@@ -15,7 +15,7 @@ _MOST_CANDIDATES = 8
 
 def latest_launch(index: Index) -> tuple[RunRef, ...]:
     """The runs of the newest launch, in the order of its recipe. Raises NoSuchRun if nothing was ever launched."""
-    refs = _some_runs(index)
+    refs = some_runs(index)
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id)
 
 
@@ -42,12 +42,17 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
     newest so called), a launch id, or the beginning of exactly one run id. Raises NoSuchRun with the candidates.
     """
-    refs = _some_runs(index)
+    return meant_by(names, some_runs(index))
+
+
+def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+    """`resolve` for all runs that there are, as the index has them."""
     chosen = {ref.run_id: ref for name in names for ref in _match(refs, name)}
     return tuple(chosen.values())
 
 
-def _some_runs(index: Index) -> tuple[RunRef, ...]:
+def some_runs(index: Index) -> tuple[RunRef, ...]:
+    """All runs, the newest launch first. Raises NoSuchRun if there is none."""
     refs = index.runs()
     if not refs:
         raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")

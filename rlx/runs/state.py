@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,7 @@ class Life(StrEnum):
 
 
 _LAST_EPOCH = 1e11
+_CLOCK = "/proc/self/"
 _NO_ANSWER = frozenset({"unknown", "paused"})
 
 
@@ -82,23 +84,27 @@ def parse_report(text: str) -> dict[str, Facts]:
     runs: dict[str, dict[str, str]] = {}
     inside: dict[str, dict[str, str]] = {}
     containers: dict[str, str] = {}
+    members: Counter[str] = Counter()
     files: dict[tuple[str, str], _File] = {}
     for line in text.splitlines():
         kind, *words = line.split()
-        if kind == "now":
-            now = epoch_of(words[0])
-        elif kind == "container":
+        if kind == "container":
             containers[words[0]] = words[1]
+        elif kind == "marked":
+            members.update(mark.removeprefix("RLX_RUN=") for word in words for mark in word.split("\0"))
         elif kind in ("run", "in"):
             (runs if kind == "run" else inside)[words[0]] = dict(word.split("=", 1) for word in words[1:])
         elif kind == "file":
             path, size, time = words
             files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
+            now = epoch_of(time) if path == _CLOCK else now
     if now is None:
         raise ValueError("it is empty")
     for run_id, values in runs.items():
         if "container" in values:
             values |= _contained(containers.get(values["container"], "unknown"), inside.get(run_id))
+        else:
+            values["members"] = str(members[run_id])
     return {run_id: _facts(run_id, now, values, files) for run_id, values in runs.items()}
 
 

@@ -11,7 +11,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts.errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted.source import is_adopted
+from rlx.runs.adopted.source import Source, source_of
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 
@@ -87,10 +87,8 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone,
     or if rlx did not start it: then it knows neither its processes nor whose they are.
     """
-    if is_adopted(ref):
-        raise UsageError(
-            f"{ref.run_id} was taken in: rlx did not start it, and stops nothing of it", "end it on its host"
-        )
+    if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
+        raise _taken_in(ref.run_id, source)
     grace = math.ceil(grace_s)
     text = supervisor.call(
         ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
@@ -98,3 +96,15 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     with reading_answer(ref.host, "rlx stop"):
         pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
         return Stopped(ref.run_id, pids["ended"], pids["left"], pids.get("zombies", ()))
+
+
+def _taken_in(run_id: str, source: Source) -> UsageError:
+    if not source.followed:
+        return UsageError(
+            "imported, not started by rlx: there are only logs, and nothing to stop",
+            f"rlx status -v {run_id} says where they came from",
+        )
+    return UsageError(
+        "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing",
+        f"end it on {source.place.host} as it was started there; rlx status {run_id} then shows its end",
+    )

@@ -6,8 +6,8 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.parts import Part, run_part
-from rlx.plan import Cmd, Place
+from rlx.hosts.parts import Part, run_part, slim
+from rlx.plan import Place
 from rlx.resources import payload_folder
 
 NAME = "supervise.sh"
@@ -27,7 +27,12 @@ def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: t
 
 
 def part(*arguments: str) -> Part:
-    return Part(Cmd("sh", "-s", "--", *arguments), script().encode())
+    return Part(_slim_script(), arguments)
+
+
+@cache
+def _slim_script() -> bytes:
+    return slim(script())
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:

@@ -75,16 +75,20 @@ def merge(document: dict[str, Any], change: dict[str, Any]) -> None:
 
 
 def config_tree(version: str) -> Path:
-    """`verl/trainer/config` of a released wheel; downloaded once and kept for later test runs."""
+    return verl_folder(version) / "trainer/config"
+
+
+def verl_folder(version: str) -> Path:
+    """The package `verl` of a released wheel; downloaded once and kept for later test runs."""
     if version == INSTALLED:
         spec = importlib.util.find_spec("verl")
         assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
-        return Path(spec.origin).parent / "trainer/config"
+        return Path(spec.origin).parent
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
-    folder = cache / f"verl-{version}"
+    folder = cache / f"verl-wheel-{version}"
     if not folder.is_dir():
         _download(version, folder)
-    return folder / "verl/trainer/config"
+    return folder / "verl"
 
 
 def _download(version: str, folder: Path) -> None:
@@ -107,6 +111,6 @@ def _download(version: str, folder: Path) -> None:
             pytest.skip(f"pip cannot download verl {version}: {done.stderr.strip().splitlines()[-1:]}")
         unpacked = Path(scratch, "unpacked")
         with zipfile.ZipFile(next(Path(scratch).glob("verl-*.whl"))) as wheel:
-            wheel.extractall(unpacked, [name for name in wheel.namelist() if name.startswith("verl/trainer/config/")])
+            wheel.extractall(unpacked)
         if not folder.is_dir():
             unpacked.rename(folder)

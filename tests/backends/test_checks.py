@@ -148,7 +148,8 @@ def test_the_cpu_rollout_needs_a_verl_that_can_be_steered(recipe: MakeRecipe) ->
 
 
 def test_noise_that_nothing_would_apply_is_an_error(recipe: MakeRecipe) -> None:
-    assert found(recipe, {"aqn": AQN})["RLX610"].severity is Severity.ERROR
+    assert found(recipe, {"aqn": AQN}, {"rollout": {"engine": "sglang"}})["RLX610"].severity is Severity.ERROR
+    assert "RLX610" not in found(recipe, {"aqn": AQN})
     assert found(recipe, {"aqn": AQN}, CPU) == {}
 
 
@@ -226,5 +227,5 @@ def test_a_key_source_that_is_none(content: str | None, recipe: MakeRecipe, tmp_
 
 
 def test_an_unknown_back_end_is_refused() -> None:
-    with pytest.raises(UsageError, match="mindspeed-rl"):
-        load_backend("mindspeed-rl")
+    with pytest.raises(UsageError, match="trl"):
+        load_backend("trl")

@@ -70,6 +70,12 @@ COMPOSITIONS: dict[str, dict[str, str]] = {
         "where/deep/c": "z: 1",
         "x/y": "y: 1",
     },
+    "packages-of-files": {
+        "main": "defaults: [server/a@w.v, b@k, server/a, _self_]\nm: 1",
+        "server/a": "defaults: [/b@inner, c]\np: 1",
+        "server/c": "r: 1",
+        "b": "q: 1",
+    },
     "choices": {
         "main": "defaults: [base, {override engine: big}, _self_]\na: 1",
         "base": "defaults: [{engine: small}, {part@p: '${engine}_part'}]\n",
@@ -86,3 +92,23 @@ def test_defaults_lists(case: str, tmp_path: Path) -> None:
     folder = written(tmp_path, COMPOSITIONS[case])
     groups = {"server", "server@w.v", "where/deep", "engine", "n", "gone"}
     assert keys_of_rlx(folder, "main") - groups == keys_of_hydra(folder, "main")
+
+
+def test_of_a_named_configuration_only_what_it_includes_counts(tmp_path: Path) -> None:
+    """As of a fork's own start, which takes less than the trainer of its engine; Hydra would refuse the rest."""
+    files = {"ppo_megatron_trainer": "big: 1", "ppo_trainer": "a: 1\nb: {c: 1}", "runs/own": OWN_START}
+    folder = written(tmp_path, files)
+    assert read_config_folder(folder, "ppo_megatron_trainer", "runs/own") == {"a": 2, "b": None}
+    assert keys_of_hydra(folder, "runs/own") == {"a", "b"}
+    assert read_config_folder(folder, "ppo_megatron_trainer", "runs/other") == {"big": 1}
+
+
+OWN_START = "# @package _global_\ndefaults: [/ppo_trainer, _self_]\na: 2\nb: null"
+
+
+def test_numbers_are_those_of_hydra(tmp_path: Path) -> None:
+    written(tmp_path, {"ppo_trainer": "lr: 1e-6\nmany: 2E3\ntext: 1e-6x\nwhole: 7"})
+    keys = read_config_folder(tmp_path, "ppo_trainer")
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        assert OmegaConf.to_container(compose("ppo_trainer")) == keys
+    assert keys["lr"] == 1e-6

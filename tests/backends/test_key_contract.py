@@ -79,7 +79,9 @@ def arrived(config: DictConfig, override: Override) -> bool:
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value)
     if override.verbatim and isinstance(override.value, str):
-        return bool(value == OmegaConf.create({"text": override.value}).text)
+        # What it interpolates is looked up in the whole configuration.
+        OmegaConf.update(config, "written", override.value, force_add=True)
+        return bool(value == config.written)
     return bool(value == plain(override.value))
 
 

@@ -60,8 +60,8 @@ def test_every_arm_is_shown_in_words(recipe: str) -> None:
         "  1319 validation items, 1 sample each; metric auto",
         "  no noise",
         "    steps 1–12: none",
-        "    steps 13–24: sigma 0.05",
-        "    steps 106–116: sigma 0.0005",
+        "    steps 13–24: sigma 0.05, 100 % of float32 weights around 1 change",
+        "    steps 106–116: sigma 0.0005, <100 % of float32 weights around 1 change",
         "  WANDB_API_KEY: secret, from the environment of rlx launch",
         "  VERL_PLATFORM=cpu",
         "findings: none",
@@ -93,7 +93,7 @@ def test_files_are_shown_on_demand(recipe: str) -> None:
 def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = invoke(recipe, "--json").stdout
     (tmp_path / "p.json").write_text(answer)
-    planned = draft_plans(recipe, [], [], [], here())
+    planned = [draft.plan for draft in draft_plans(recipe, [], [], [], here())]
     assert [one.run_name for one in planned] == ["base-baseline-s1", "base-aqn-s1"]
     assert read_plans(str(tmp_path / "p.json")) == planned
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
@@ -111,7 +111,7 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
     assert "error RLX010 recipe.yaml:" in result.stdout
     assert "did you mean trainer.test_freq" in result.stdout
     with pytest.raises(UsageError, match="RLX010"):
-        launchable(draft_plans(bad, [], [], [], here()))
+        launchable([draft.plan for draft in draft_plans(bad, [], [], [], here())])
 
 
 def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_the_payload_is_found_before_anything_of_the_recipe(tmp_path: Path) -> N
         ("cuda-lora-reward-file", {"provenance.py", "score.py"}),
         (
             "cpu-aqn-payload",
-            {"provenance.py", "score.py", "aqn.json", "rlx_aqn.py", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
+            {"provenance.py", "score.py", "aqn.json", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
+            | {"rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py", "rlx_aqn_settings.py"}
             | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py"},
         ),
     ],

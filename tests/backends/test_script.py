@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from rlx.backends.verl.script import Script, on_host, program, render
+from rlx.backends.shell import on_host
+from rlx.backends.verl.script import Script, program, render
 from rlx.errors import UsageError
 
 WORDS = st.lists(st.text(st.sampled_from("~/ab '\"\\$`(){}!*?;&|<>#\n\té🙂-="), max_size=10), min_size=1, max_size=40)

@@ -22,9 +22,25 @@ _SSH = """#!{sh}
 while [ "$1" != -- ]; do shift; done
 PATH={folder}/there:$PATH exec {sh} -c "$3"
 """
-# The shells of the transport are real; what rlx asks on stdin is answered from a file.
+# The shells of the transport are real; what rlx asks on stdin, one script or several, is answered from a file.
 _THERE = """#!{sh}
-case "$1 $2" in "-s --") cat >/dev/null; LC_ALL=C exec sed "s|@MARK@|$4|g" {folder}/answer ;; *) exec {sh} "$@" ;; esac
+answer() {{ LC_ALL=C sed "s|@MARK@|$1|g" {folder}/answer; }}
+case "$1 $2" in
+    "-s --")
+        cat >/dev/null
+        answer "$4"
+        ;;
+    "-s ")
+        asked=$(cat)
+        part=$(printf '%s\\n' "$asked" | sed -n "s/^printf '%s %s.n' \\([0-9a-f]*\\) .code.*/\\1/p" | head -n 1)
+        printf '%s\\n' "$asked" | grep -a '^set -- ' | while read -r _ _ _ mark _; do
+            answer "$mark"
+            echo "$part 0"
+            echo "$part 0" >&2
+        done
+        ;;
+    *) exec {sh} "$@" ;;
+esac
 """
 
 _OWNED = b"\x1b]0;owned\x07\xc2\x9b31m"
@@ -32,16 +48,17 @@ _GARBAGE = (
     b"",
     b"\n\n",
     b"\xff\x00\xfe" * 50,
-    b"now\n",
-    b"now yesterday\n",
-    b"now 1e999\n",
-    b"now 5\nrun\n",
-    b"now 5\nrun main-1 attempt\n",
-    b"now 5\nrun main-1 attempt=1 holder=%s supervisor=none leader=none members=0 ahead=0\n" % _OWNED,
-    b"now 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead members=" + b"9" * 5000 + b" ahead=0\n",
-    b"now 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead members=0 ahead=0 exit=1,x,nan\n"
+    b"file /proc/self/\n",
+    b"file /proc/self/ 0 yesterday\n",
+    b"file /proc/self/ 0 1e999\n",
+    b"file /proc/self/ 0 5\nrun\n",
+    b"file /proc/self/ 0 5\nrun main-1 attempt\n",
+    b"file /proc/self/ 0 5\nrun main-1 attempt=1 holder=%s supervisor=none leader=none ahead=0\n" % _OWNED,
+    b"file /proc/self/ 0 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead ahead=" + b"9" * 5000 + b"\n",
+    b"marked RLX_RUN=main-1\0\0\xffRLX_RUN=\0\nfile /proc/self/ 0 5\nrun main-1 attempt=1 holder=dead ahead=0\n",
+    b"file /proc/self/ 0 5\nrun main-1 attempt=1 holder=dead supervisor=dead leader=dead ahead=0 exit=1,x,nan\n"
     b"file main-1/state/started 0 -1e300\n",
-    b"now 5\nrun main-1 attempt=1 holder=live supervisor=dead leader=dead members=0 ahead=0 foreign=%s\n" % _OWNED,
+    b"file /proc/self/ 0 5\nrun main-1 attempt=1 holder=live supervisor=dead leader=dead ahead=0 foreign=%s\n" % _OWNED,
     b"container\nin\nfile x\n",
     _OWNED * 3,
 )

@@ -23,7 +23,7 @@ def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed() -> None:
     assert first == "at step 6: +20.0 points between the means of 2 seeds and 1 seed"
     assert second.startswith("baseline-s2 and fast: +15.0 points, 95 % interval")
     assert last == "one seed of fast: nothing follows about the treatment (fast)"
-    assert [finding.id for finding in contrast.findings] == ["RLX905"]
+    assert [finding.id for finding in contrast.findings] == ["RLX905", "RLX912"]
 
 
 def items(step: int, right: int, n: int = 200) -> ItemScores:

@@ -70,6 +70,23 @@ def test_several_seeds_an_arm_say_something_about_the_treatment(runs_of: RunsOf,
     assert answer["contrasts"][0]["test"]["method"].startswith("Welch's t test")
 
 
+def test_unequal_numbers_of_seeds_are_said_with_what_they_cost(runs_of: RunsOf, say: Said) -> None:
+    runs_of(*seeds(CONTROL, 0.68, 0.69), *seeds(TREATMENT, 0.7, 0.71, 0.72))
+    code, text = say("baseline", "fast")
+    assert code is ExitCode.OK and "p = " in text
+    assert (
+        "RLX911 warning: baseline has 2 seeds and fast 3: where the smaller arm spreads more widely, the test finds a "
+        "difference that is not there in up to 9 % of cases, not in 5 %"
+    ) in text
+    assert "fix: compare equal numbers of seeds" in text
+    assert "two seeds an arm: where one arm spreads ten times as widely" in say("baseline", "fast", seeds=[1, 2])[1]
+
+
+def test_equal_numbers_of_three_seeds_need_no_warning(runs_of: RunsOf, say: Said) -> None:
+    runs_of(*seeds(CONTROL, 0.68, 0.69, 0.7), *seeds(TREATMENT, 0.7, 0.71, 0.72))
+    assert "RLX911" not in say("baseline", "fast")[1]
+
+
 def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: RunsOf, say: Said) -> None:
     # Six steps without noise: an arm of which one run promises none.
     runs_of(CONTROL, replace(SILENT, noise=None), replace(SILENT, seed=2))

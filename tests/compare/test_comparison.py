@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlx.compare import Comparison, other_sources
+from rlx.compare.unit import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.plan import RunState, Severity
@@ -32,7 +33,7 @@ def test_published_headline_is_no_significant_difference(control: JudgedRun, tre
         "(p = 0.18, n = 1319; 5.0 points would be seen with 80 % power, 2.4 with 5670 items)"
     )
     assert seed == "one seed per arm: nothing follows about the treatment (aqn)"
-    assert severities(comparison) == {"RLX905": Severity.NOTE}
+    assert severities(comparison) == {"RLX905": Severity.NOTE, "RLX912": Severity.WARNING}
     assert comparison.reportable
 
 
@@ -177,7 +178,10 @@ def test_uncommitted_changes_are_a_difference(control_builder: Build, treated: B
     [
         ({"metric": "val-core/gsm8k/acc/mean@8"}, "not the mean@1 of a binary accuracy or reward"),
         ({"metric": "critic/score/mean"}, "not the mean@1"),
-        ({"rows": None, "planned_rows": None}, "neither the plan nor the log says how many items"),
+        (
+            {"rows": None, "planned_rows": None},
+            "neither the plan nor the log says how many items the validation set has; --val-size of rlx import",
+        ),
         ({"series": {0: 0.1, 116: 0.123456789}}, "not multiples of 1/1319"),
         ({"more_metrics": {"val-core/math/acc/mean@1": 0.5}}, "2 data sources"),
     ],
@@ -203,6 +207,43 @@ def test_n_of_the_log_outranks_the_plan_and_both_are_said(control_builder: Build
     )
     assert contrast.test is not None and contrast.test.n == 96
     assert "n = 96 from the log; the plan says 100" in contrast.sentences[0]
+
+
+def test_n_of_one_arm_is_not_taken_for_the_others(control_builder: Build, treated: Build) -> None:
+    """Known for the control alone, and no digest, path or filter says that the treatment has the same items."""
+    unknown = {"rows": None, "planned_rows": None}
+    elsewhere = {"aqn": {"stages": 10}, "data": {"train": "~/gsm8k/train.parquet", "val": "~/other/test.parquet"}}
+    contrast = only(one_run_each(control_builder(), [treated(recipe=elsewhere, **unknown)]))
+    assert contrast.test is None
+    assert contrast.no_test == (
+        "neither the plan nor the log says how many items the validation set of aqn has, and nothing shows that it is "
+        "the one of baseline (n = 1319 from the plan and the log); --val-size of rlx import, or data.val_rows in the "
+        "recipe, can"
+    )
+    other_way = only(one_run_each(control_builder(**unknown), [treated(recipe=elsewhere)]))
+    assert other_way.no_test.startswith("neither the plan nor the log says how many items the validation set of base")
+
+
+def test_n_is_known_for_both_where_they_are_known_to_have_the_same_items(
+    control_builder: Build, treated: Build
+) -> None:
+    unknown = {"rows": None, "planned_rows": None}
+    contrast = only(one_run_each(control_builder(), [treated(**unknown)]))
+    assert contrast.test is not None and contrast.test.n == 1319
+    assert "n = 1319 from the plan and the log (baseline) and neither the plan nor" in contrast.sentences[0]
+    assert "both were validated on the same file" in contrast.sentences[0]
+    # One path on two hosts may be two files.
+    found = [{"data": {"/data/test.parquet": {"sha256": digest}}} for digest in ("sha256:1", "sha256:1", "sha256:2")]
+    recipe = {"aqn": {"stages": 10}, "data": {"val": "/data/test.parquet"}}
+    control = control_builder(recipe={"data": recipe["data"]}, provenance=found[0])
+    runs = [treated(arm=arm, recipe=recipe, provenance=found[at], **unknown) for at, arm in enumerate("ab", start=1)]
+    same, other = one_run_each(control, runs).contrasts
+    assert same.test is not None
+    assert other.test is None and "validation data differs" in other.no_test
+    # Nor does the same file have the same rows under another filter.
+    longer = {**recipe, "data": {**recipe["data"], "max_prompt_tokens": 2048}}
+    filtered = treated(recipe=longer, provenance=found[1], **unknown)
+    assert "nothing shows that it is the one" in only(one_run_each(control, [filtered])).no_test
 
 
 def test_p_values_are_corrected_for_several_treatments(control: JudgedRun, treated: Build) -> None:
@@ -262,3 +303,13 @@ def test_values_after_the_last_common_step_are_named(control: JudgedRun, treated
 def test_other_data_sources_are_known(control_builder: Build) -> None:
     runs = [control_builder(more_metrics={"val-core/math/acc/mean@1": 0.3, "val-aux/gsm8k/score/mean@1": 0.5})]
     assert other_sources(runs, "val-core/gsm8k/acc/mean@1") == ["val-core/math/acc/mean@1"]
+
+
+def test_a_small_difference_shows_on_which_side_of_nothing_it_lies() -> None:
+    points = Unit(in_points=True)
+    assert (points.change(0.0242), points.change(0.0003), points.change(-0.0003)) == (
+        "+2.4 points",
+        "+0.03 points",
+        "-0.03 points",
+    )
+    assert (points.change(0.0), points.bare(0.0003), points.size(-0.0004)) == ("+0.0 points", "0.03", "0.04 points")

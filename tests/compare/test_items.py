@@ -101,7 +101,12 @@ def test_other_items(pair: dict[str, Path]) -> None:
 def test_without_outputs_the_shares_are_compared(pair: dict[str, Path]) -> None:
     outputs(pair["baseline"]).unlink()
     found = contrast()
-    assert ids(found) == {"RLX905"} and "z" in found["test"]
+    assert ids(found) == {"RLX905", "RLX912"} and "z" in found["test"]
+    (told,) = [finding for finding in found["findings"] if finding["id"] == "RLX912"]
+    assert told["message"].startswith("there are no scores per item of baseline at step 20, so the checkpoints are not")
+    assert "trainer.validation_data_dir" in told["fix"]
+    outputs(pair["aqn"]).unlink()
+    assert any("of baseline and aqn at step 20" in finding["message"] for finding in contrast()["findings"])
 
 
 def test_a_torn_file_is_no_whole_validation(pair: dict[str, Path]) -> None:
@@ -142,11 +147,12 @@ def test_pairs_do_not_depend_on_the_order_of_the_lines(scores: Scores, random: A
 
 
 def test_several_sources_that_the_outputs_do_not_name() -> None:
-    """Which items the value is the mean of is not known, so nothing is paired; that is no fault of the outputs."""
+    """Which items the value is the mean of is not known, so nothing is paired."""
     scores = {str(item): (float(item % 2), 1.0) for item in range(20)}
     found = only(compared(scores, more_metrics={"val-core/math/acc/mean@1": 0.3}))
     assert found.test is None and "2 data sources" in found.no_test
-    assert {finding.id for finding in found.findings} == {"RLX905"}
+    assert {finding.id for finding in found.findings} == {"RLX905", "RLX912"}
+    assert "do not say which of 2 data sources" in found.findings[-1].message
 
 
 def test_items_of_another_step_are_not_used() -> None:

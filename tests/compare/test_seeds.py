@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -46,6 +46,7 @@ def test_the_unit_of_the_metric_changes_nothing(control: list[float], treatment:
     assert (tiny.df, tiny.p_value) == pytest.approx((test.df, test.p_value))
 
 
+@settings(deadline=None)
 @given(values, values)
 def test_bounds_and_p_value_agree(control: list[float], treatment: list[float]) -> None:
     test = result_of(control, treatment)

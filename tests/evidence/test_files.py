@@ -37,6 +37,11 @@ def events(tmp_path: Path, *documents: Any) -> list[NoiseEvent]:
     return read_events(tmp_path)
 
 
+@pytest.mark.parametrize(("asked", "read"), [(0.025, 0.025), (0.0, None), (None, None), ("0.025", None)])
+def test_what_was_asked_for_with_factors(asked: object, read: float | None, tmp_path: Path) -> None:
+    assert [event.asked_std for event in events(tmp_path, EVENT, {**EVENT, "asked_std": asked})] == [None, read]
+
+
 def test_both_writers_of_verl(tmp_path: Path) -> None:
     by_json = '{"step": 1, "data": {"a": 0.5, "n": NaN, "big": Infinity}}\n'
     by_orjson = '{"step":2,"data":{"a":1,"n":null,"flag":true,"text":"no","list":[1]}}\n'

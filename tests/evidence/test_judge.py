@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import PROBABILITY_GAP, Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge
+from rlx.evidence import PROBABILITY_GAP, Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, settings_of
 from rlx.evidence.schedule import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
@@ -108,6 +108,19 @@ def test_only_a_printed_sigma_may_lack_digits(source: str, status: str) -> None:
     assert verdict(replace(evidence, noise=noise), replace(EXPECTED, noise=small))[0] == status
 
 
+@pytest.mark.parametrize(("factor", "status"), [(0.1, "valid"), (None, "unverified")])
+def test_factors_of_layers_are_no_loss_by_rounding(factor: float | None, status: str) -> None:
+    """A tenth of sigma arrived: as the factors of the layers ask for, or because the rest was rounded away."""
+    evidence = healthy()
+    noise = tuple(
+        replace(event, elements=9, changed=9, effective_std=event.sigma / 10, asked_std=factor and event.sigma * factor)
+        if event.sigma
+        else event
+        for event in evidence.noise
+    )
+    assert verdict(replace(evidence, noise=noise))[0] == status
+
+
 def test_a_second_sync_of_one_step_must_fit_too() -> None:
     evidence = healthy()
     again = NoiseEvent(12, 0.05, 5)
@@ -163,7 +176,36 @@ def test_a_plan_that_leaves_the_last_step_out_excuses_nothing() -> None:
 def test_a_fraction_needs_one_data_source_and_right_or_wrong_answers() -> None:
     evidence = healthy()
     odd = replace(evidence, metrics={**evidence.metrics, 10: {**evidence.metrics[10], METRIC: 0.123456}})
-    assert verdict(odd) == ("valid", ["RLX708"])
+    assert verdict(odd) == ("unverified", ["RLX708"])
+
+
+def with_partial_credit(*odd_steps: int) -> Evidence:
+    """A reward function of the recipe's own, all 100 answers kept, and values at these steps that 100 cannot have."""
+    evidence = healthy()
+    metrics = {step: {**evidence.metrics[step], METRIC: 0.12345 + step / 100} for step in odd_steps}
+    kept = dict.fromkeys((0, 10, 20), 100)
+    return replace(
+        evidence, metrics={**evidence.metrics, **metrics}, answers=kept, settings=settings_of({"reward": {"path": "r"}})
+    )
+
+
+def test_partial_credit_is_no_fault_where_everything_else_shows_it() -> None:
+    assert verdict(with_partial_credit(10, 20)) == ("valid", ["RLX708"])
+    # Where most values are right or wrong answers, the one that is not has no credit.
+    assert verdict(with_partial_credit(20)) == ("unverified", ["RLX708"])
+    lost = replace(with_partial_credit(10, 20), answers={0: 100, 10: 100})
+    assert verdict(lost) == ("unverified", ["RLX708"])
+    named = replace(with_partial_credit(10, 20), settings=settings_of({"reward": "gsm8k"}))
+    assert verdict(named) == ("unverified", ["RLX708"])
+    eight = replace(EXPECTED, validation_samples=8, metric="val-core/a/acc/mean@8")
+    metrics = {
+        step: {"val-core/a/acc/mean@8" if key == METRIC else key: value for key, value in line.items()}
+        for step, line in with_partial_credit(10, 20).metrics.items()
+    }
+    of_eight = replace(with_partial_credit(), metrics=metrics, answers=dict.fromkeys((0, 10, 20), 800))
+    assert verdict(of_eight, eight) == ("valid", ["RLX708"])
+    metrics[10]["val-core/a/acc/mean@8"], metrics[20]["val-core/a/acc/mean@8"] = 1 / 800, 799 / 800
+    assert verdict(of_eight, eight) == ("valid", [])
 
 
 def with_second_source(value: float, first: float) -> Evidence:
@@ -176,8 +218,8 @@ def test_values_of_several_sources_must_fit_one_split_of_the_rows() -> None:
     """100 rows: 1/3 and 1/7 may be of 30 and 70; 1/61 and 1/59 take 120; 0.123456 fits no number of rows."""
     assert verdict(with_second_source(1 / 3, 10 / 70)) == ("valid", ["RLX711"])
     assert verdict(with_second_source(0.5, 0.5)) == ("valid", ["RLX711"])
-    assert verdict(with_second_source(1 / 61, 1 / 59)) == ("valid", ["RLX711", "RLX708"])
-    assert verdict(with_second_source(0.1234567, 0.5)) == ("valid", ["RLX711", "RLX708"])
+    assert verdict(with_second_source(1 / 61, 1 / 59)) == ("unverified", ["RLX708", "RLX711"])
+    assert verdict(with_second_source(0.1234567, 0.5)) == ("unverified", ["RLX708", "RLX711"])
 
 
 def test_three_printed_decimals_are_fractions_too() -> None:

@@ -32,6 +32,7 @@ def test_it_holds_what_was_put(rows: Rows) -> None:
     assert {step: held[step] for step in held} == dict(held.items()) == rows
     assert list(held.values()) == list(rows.values())
     assert all((step in held) == (step in rows) for step in range(13))
+    assert list(map(set, held.forms())) == list(map(set, rows.values()))
     assert held.series("a") == {step: values["a"] for step, values in rows.items() if "a" in values}
 
 

@@ -41,6 +41,26 @@ def test_a_host_is_asked_and_its_files_are_kept(recipe: Path, loopback: Loopback
     assert ids(rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run", "--json").stdout) == planned
 
 
+def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loopback, tmp_path: Path) -> None:
+    """A folder called like one model with the config.json of another, or of none that rlx knows, or without one."""
+    model = tmp_path / "models/Qwen2.5-0.5B"
+    model.mkdir(parents=True)
+    sizes = {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28, "vocab_size": 152064}
+    config = {**sizes, "model_type": "qwen2", "num_key_value_heads": 4, "intermediate_size": 18944}
+    options = ("plan", str(recipe), "--set", f"model.path={model}", "--host", "ssh://loop")
+    (model / "config.json").write_text(json.dumps(config))
+    answer = json.loads(rlx(*options, "--json").stdout)["memory"][0]
+    assert (answer["model"], answer["source"]) == ("qwen2", "by config.json on ssh://loop")
+    # Of 7.6 billion parameters 8 bytes each, over 8 devices.
+    assert answer["phases_gib"]["actor update"]["parts"]["optimizer"] == pytest.approx(7.615e9 / 2**30, abs=0.01)
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}))
+    shown = rlx(*options).stdout
+    assert "config.json on ssh://loop: model_type 'gemma3' is not known to rlx" in shown
+    assert "qwen2.5-0.5b, by rlx's table (not confirmed); GiB a device" in shown
+    (model / "config.json").unlink()
+    assert "qwen2.5-0.5b, by rlx's table (not confirmed, no config.json read on ssh://loop)" in rlx(*options).stdout
+
+
 def test_a_plan_does_without_its_host_and_a_launch_does_not(recipe: Path, loopback: Loopback) -> None:
     loopback.stop()
     loopback.cut()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -101,13 +102,50 @@ def test_bad_rows_are_named_and_nothing_is_written(tmp_path: Path) -> None:
         gsm8k([str(tmp_path / "in")], to=str(tmp_path / "out"))
     said = caught.value.message.splitlines()
     assert said[0].endswith("test.jsonl: 27 of 28 rows cannot be used")
-    expected = ["no JSON", "no object", "has no answer, only question", "question is empty", "no ####", "no number"]
-    for number, (line, words) in enumerate(zip(said[1:7], expected, strict=True), start=2):
-        assert f"row {number}: " in line
-        assert words in line
-    assert "row 8: question is no text" in said[7]
+    assert [line.split(" (Exp")[0] for line in said[1:-1]] == [
+        "  rows 2, 9, 10, 11: no JSON",
+        "  row 3: no object with question and answer",
+        "  row 4: has no answer, only question",
+        "  row 5: question is empty",
+        "  row 6: the answer has no ####",
+        "  row 7: no number follows ####: '#### one'",
+        "  row 8: question is no text",
+    ]
     assert said[-1].strip() == "and 17 more"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"", "holds no rows"), (b"[" * 200_000 + b"\n", "row 1: no JSON"), (b"\xff\xfe\x00{\n", "row 1: no JSON")],
+    ids=["empty", "endless brackets", "not UTF-8"],
+)
+def test_a_file_that_is_none_is_told(content: bytes, says: str, tmp_path: Path) -> None:
+    (published(tmp_path / "in") / "train.jsonl").write_bytes(content)
+    with pytest.raises(RlxError) as caught:
+        gsm8k([str(tmp_path / "in")], to=str(tmp_path / "out"))
+    assert says in caught.value.message and not (tmp_path / "out").exists()
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+    source = published(tmp_path / "in")
+    for file in source.iterdir():
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    gsm8k([str(source)], to=str(tmp_path / "out"))
+    assert len(read(tmp_path / "out/train.parquet")) == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--for", "mindspeed-rl", "--tokenizer", "/models/m"]], ids=["verl", "msrl"])
+def test_a_full_disk_leaves_no_part_of_a_file(options: list[str], tmp_path: Path) -> None:
+    """As a limit on the size of files; then there is room, and the same command goes on."""
+    source = published(tmp_path / "in", train=[{"question": f"{n} " * 9, "answer": f"#### {n}"} for n in range(2000)])
+    command = [sys.executable, "-m", "rlx", "data", "gsm8k", str(source), "--to", str(tmp_path / "out"), *options]
+    limited = ["bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, "File too large" in done.stderr) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr and names(tmp_path / "out") == []
+    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "train: 2,000 rows" in again.stderr
 
 
 def test_what_is_complete_is_left_alone_and_what_is_missing_is_made(

@@ -69,7 +69,7 @@ def aqn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def events(folder: Path) -> list[tuple[str, int, float]]:
     (file,) = folder.iterdir()
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "noise"]
     return [(line["phase"], line["step"], line["sigma"]) for line in lines]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from rlx.cli.doctor_text import doctor_text
 from rlx.plan import Finding, Place, Severity, Site
 from rlx.preflight.doctor import examine, findings_of, has_errors
-from rlx.preflight.wanted import DataFile, Wanted
+from rlx.preflight.wanted import DataFile, Wanted, wanted_by
+from rlx.recipe import load_recipe
+from tests.conftest import CASES
 from tests.preflight.recorded import MACHINE, RecordedHost, recorded
 from tests.preflight.test_cases import FOLDERS, PROBES
 
@@ -234,6 +237,19 @@ def test_versions_that_are_documented_together() -> None:
         ),
         ({"verl": "0.7.1", "torch_npu": "2.7.1"}, "RLX540", NOTE, "torch_npu 2.7.1 instead of 2.8.0"),
         ({"verl": "0.5.0.dev0", "torch_npu": "2.7.1"}, "RLX540", NOTE, "in no table"),
+        # Seed 001's own set, which fits no row and worked.
+        (
+            {
+                "mindspeed_rl": "2.1.0",
+                "torch": "2.7.1",
+                "torch_npu": "2.7.1",
+                "ray": "2.53.0",
+                "transformers": "4.57.1",
+            },
+            "RLX540",
+            NOTE,
+            "mindspeed_rl master is documented with another combination: ray 2.53.0 instead of 2.42.1 or 2.54.0",
+        ),
     ],
 )
 def test_versions_that_are_not(versions: dict[str, str], id_: str, severity: Severity, words: str) -> None:
@@ -265,6 +281,28 @@ def test_cpus_that_mindspeed_rl_would_wait_for() -> None:
     assert "RLX519" not in said(look({"machine": MACHINE}, wanted=wanted))
     found = look({"machine": MACHINE.replace("cpus=192", "cpus=64")}, wanted=wanted)
     assert "64 CPUs; MindSpeed-RL asks Ray for 128" in message(found, "RLX519")
+
+
+def test_what_a_recipe_for_mindspeed_rl_needs_there(tmp_path: Path) -> None:
+    """Six packed files, weights that Megatron loads, and CPUs for its placement groups and local tasks."""
+    base = CASES / "preflight/bases/mindspeed-rl.yaml"
+    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n")
+    wanted = wanted_by(load_recipe(tmp_path / "recipe.yaml"))
+    assert wanted.cpus == 16 * 8 + 2
+    packed = [file.path for file in wanted.files if file.role == "packed"]
+    assert len(packed) == 6 and "/data/deepscaler/data_packed_labels_document.idx" in packed
+    model = {"role": "model", "path": wanted.files[0].path, "kind": "folder", "config": True, "weight_files": 2}
+    weights = {"role": "mcore", "path": "/data/mcore/qwen2.5-7b-tp2-pp2", "kind": "folder", "tracker": True}
+    there = [{"role": "packed", "path": path, "kind": "file"} for path in packed]
+
+    def asked(*rows: dict[str, Any]) -> dict[str, Severity]:
+        lines = "\n".join(json.dumps(row) for row in rows)
+        return said(look({"paths": lines, "packages": packages(mindspeed_rl="2.1.0")}, wanted=wanted))
+
+    assert asked(model, weights, *there) == {}
+    assert asked(model, weights, *there[1:], {**there[0], "kind": None}) == {"RLX550": ERROR}
+    assert asked(model, {**weights, "tracker": False, "weight_files": 3}, *there) == {"RLX550": ERROR}
+    assert asked(model, {**weights, "kind": None}, *there) == {"RLX550": ERROR}
 
 
 def test_model_and_data() -> None:

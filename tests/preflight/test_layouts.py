@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -81,6 +82,49 @@ def test_recommended_layouts_of_the_moe_are_listed_and_fit() -> None:
     assert {(one["tp"], one["ep"]) for one in fitting if one["pp"] == one["cp"] == 1} >= {(4, 2), (2, 4)}
     four = [one for one in listed(recipe, "--devices", "4")["layouts"] if one["training"]["pp"] == 1]
     assert {one["verdict"] for one in four} == {"too large"}
+
+
+def test_a_critic_that_reads_a_layer_in_the_middle_needs_one_stage() -> None:
+    """And its model counts: without it, the recipe would seem to fit on 80 GiB."""
+    answer = listed("nla-qwen2.5-7b-megatron-tp4", "--memory", "80")
+    assert {one["training"]["pp"] for one in answer["layouts"]} == {1}
+    assert any(reason.startswith("pp 2: the critic reads a layer in the middle") for reason in answer["refused"])
+    (own,) = [one for one in answer["layouts"] if one["own"]]
+    assert own["training"] == {"tp": 4, "pp": 1, "cp": 1, "ep": 1, "dp": 2} and own["verdict"] == "too large"
+    offloaded = listed(
+        "nla-qwen2.5-7b-megatron-tp4",
+        "--memory",
+        "80",
+        "--set",
+        "overrides={+actor_rollout_ref.actor.megatron.optimizer_offload: true}",
+    )
+    assert [one["verdict"] for one in offloaded["layouts"] if one["own"]] == ["fits"]
+
+
+def test_experts_may_be_split_otherwise_than_the_rest() -> None:
+    """Experts whole on a device: 60 of them over 4 devices then, not over 8."""
+    recipe, key = "qwen1.5-moe-a2.7b-gsm8k-npu8-tp2-ep4", "actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"
+    split, whole = (
+        next(one for one in listed(recipe, *sets)["layouts"] if one["own"])["memory_gib"]["log-prob"]["parts"]
+        for sets in ((), ("--set", f"overrides={{{key}: 1}}"))
+    )
+    # 14.3 billion parameters, 12.5 of them experts', in 2 bytes.
+    assert split["weights"] == pytest.approx((1.86e9 / 2 + 12.46e9 / 8) * 2 / 2**30, rel=0.01)
+    assert whole["weights"] == pytest.approx((1.86e9 / 2 + 12.46e9 / 4) * 2 / 2**30, rel=0.01)
+
+
+def test_the_recipes_own_layout_is_shown_wherever_it_ranks() -> None:
+    shown = CliRunner().invoke(app, ["layouts", "qwen1.5-moe-a2.7b-gsm8k-npu8-tp4-ep2"]).output
+    (own,) = [line for line in shown.splitlines() if "the recipe's own" in line]
+    assert own.split()[:5] == ["4", "1", "1", "2", "2"]
+
+
+def test_ulysses_copies_no_fraction_of_a_key_value_head() -> None:
+    """verl: kv heads % sp == 0 or sp % kv heads == 0 (verl/models/transformers/monkey_patch.py)."""
+    job = job_of("qwen2.5-7b", Split(28))
+    found = layouts(replace(job, engine="fsdp", fsdp_size=28), Batch(28 * 28, 28 * 28, 1))
+    assert {one.job.split.cp for one in found.possible} == {1, 2, 4, 28}
+    assert "cp 7 neither divides 4 key-value heads nor is a multiple of them" in found.refused
 
 
 def test_layers_of_a_prime_number_are_one_stage() -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 
-from rlx.backends.verl.checks import rendering_of
-from rlx.backends.verl.overrides import chosen
 from rlx.preflight.rules.facts import Facts
-from rlx.recipe import ResolvedRecipe, load_recipe
-from tests.backends.conftest import INSTALLED, config_tree
 from tests.conftest import CASES
+from tests.preflight.verl_configuration import configured, resolved, validate
 
 # verl warns about engines that are not installed here.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -23,45 +19,59 @@ STARTUP = {
     "RLX109": r"You have set both|Please set at least one of",
     "RLX113": r"Invalid loss_agg_mode: mean",
     "RLX115": r"you must enable `use_remove_padding`",
+    "RLX116": r"validation gen temperature should be greater than 0",
+    "RLX117": r"ppo_mini_batch_size \(32\) must be divisible by ppo_micro_batch_size \(24\)",
+    "RLX205": r"n_gpus \(8\) must be divisible by model_parallel_size \(6\)",
 }
-# Megatron's configuration classes need Megatron.
-FOLDERS = [
-    folder
-    for folder in sorted((CASES / "preflight").iterdir())
-    if folder.name[:6] in STARTUP and "megatron" not in folder.name
-]
+# Classes that a worker makes of its section before anything else.
+SECTIONS = {
+    "RLX118": ("actor.megatron.router_replay", r"Invalid router_replay mode: R4"),
+    "RLX204": ("rollout", r"expert_parallel_size must be equal to"),
+    "RLX208": ("rollout", r"not implemented pipeline_model_parallel_size > 1"),
+    "RLX222": ("rollout", r"moe_tensor_parallel_size is only supported for trtllm"),
+    "RLX224": ("actor.megatron", r"dtype float32 not supported"),
+}
+# Of other versions of verl, of what is refused later, or of Megatron's classes, which need Megatron.
+ELSEWHERE = ("-0.7", "-0.8", "only-the-old-key", "indivisible", "passes-split", "RLX103-breaks-megatron", "bypass")
+NAMES = [folder.name for folder in sorted((CASES / "preflight").iterdir())]
+FOLDERS = [name for name in NAMES if not any(word in name for word in ELSEWHERE) or name.endswith("in-0.9")]
 
 
-def resolved(name: str) -> ResolvedRecipe:
-    return load_recipe(CASES / "preflight" / name / "recipe.yaml").resolve("main")
+def cases(ids: dict[str, Any], kind: str) -> list[str]:
+    return [name for name in FOLDERS if name[:6] in ids and f"-{kind}-" in name]
 
 
-def configured(recipe: ResolvedRecipe) -> Any:
-    rendering = rendering_of(recipe)
-    assert rendering.version == INSTALLED
-    with initialize_config_dir(str(config_tree(INSTALLED)), version_base=None):
-        # As main_ppo does it; paths of a run are not there yet.
-        arguments = [override.argument() for override in chosen(rendering) if not override.key.startswith("hydra")]
-        return compose("ppo_trainer", arguments)
-
-
-def validate(recipe: ResolvedRecipe) -> None:
-    from verl.utils.config import validate_config
-
-    uses_reference = recipe.recipe.algorithm.kl is not None
-    validate_config(configured(recipe), use_reference_policy=uses_reference, use_critic=False)
-
-
-@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS if "-breaks-" in folder.name])
+@pytest.mark.parametrize("name", cases(STARTUP, "breaks"))
 def test_verl_refuses_what_breaks_a_rule(name: str) -> None:
     # Hydra wraps what a configuration class raises.
     with pytest.raises((AssertionError, ValueError, InstantiationException), match=STARTUP[name[:6]]):
         validate(resolved(name))
 
 
-@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS if "-passes-" in folder.name])
+@pytest.mark.parametrize("name", cases(STARTUP, "passes"))
 def test_verl_takes_what_keeps_it(name: str) -> None:
     validate(resolved(name))
+
+
+def section(name: str) -> Any:
+    """The class of verl that a worker makes of the section which the rule is about."""
+    from omegaconf import OmegaConf
+    from verl.utils.config import omega_conf_to_dataclass
+
+    return omega_conf_to_dataclass(
+        OmegaConf.select(configured(resolved(name)).actor_rollout_ref, SECTIONS[name[:6]][0])
+    )
+
+
+@pytest.mark.parametrize("name", cases(SECTIONS, "breaks"))
+def test_verls_worker_refuses_its_section(name: str) -> None:
+    with pytest.raises((AssertionError, ValueError, InstantiationException), match=SECTIONS[name[:6]][1]):
+        section(name)
+
+
+@pytest.mark.parametrize("name", cases(SECTIONS, "passes"))
+def test_verls_worker_takes_its_section(name: str) -> None:
+    assert section(name)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import pytest
 
 from rlx.backends import load_backend
 from rlx.plan import Severity
+from rlx.preflight.memory import Phase, device_of, estimate, job_of
 from rlx.preflight.rules import check
+from rlx.preflight.rules.facts import Facts
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.conftest import CASES
@@ -22,7 +24,7 @@ STEPS = re.compile(r"(\d+) steps")
 
 @pytest.mark.parametrize("name", sorted(SHIPPED.keys() - OWN))
 def test_each_says_where_it_comes_from_and_has_no_warning(name: str) -> None:
-    assert re.search(r"Source: (the guide in )?seed \d", SHIPPED[name].description)
+    assert re.search(r"Source: (the guide in )?seed \d|Source: configs/\S+ of MindSpeed-RL", SHIPPED[name].description)
     file = load_recipe(SHIPPED[name].path)
     for arm in file.arms:
         resolved = file.resolve(arm)
@@ -37,11 +39,36 @@ def test_the_last_step_is_a_validation_of_its_own(name: str) -> None:
 
     file = load_recipe(SHIPPED[name].path)
     resolved = file.resolve(file.control or file.arms[0])
-    expected = load_backend("verl").plan(resolved, site_of("local")).expectations
+    backend = resolved.recipe.backend.kind
+    expected = load_backend(backend).plan(resolved, site_of("local")).expectations
     assert expected.total_steps is not None
     said = STEPS.search(SHIPPED[name].description)
     assert said is None or int(said[1]) == expected.total_steps
-    assert expected.validation_steps[-1] == expected.total_steps
+    # MindSpeed-RL has no validation.
+    assert backend == "mindspeed-rl" or expected.validation_steps[-1] == expected.total_steps
+
+
+def test_the_page_has_them_all_with_their_memory() -> None:
+    """Of a GPU, 80 GiB are taken; of the fullest phase what the page says."""
+    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
+    for name in SHIPPED.keys() - {"tiny-cpu"}:
+        row = next(line for line in page.splitlines() if line.startswith("|") and f"`{shown_name(name)}`" in line)
+        file = load_recipe(SHIPPED[name].path)
+        facts = Facts.of(file.resolve(file.control or file.arms[0]))
+        assert facts.architecture
+        device = device_of(facts.recipe, None if facts.recipe.layout.device == "npu" else 80)
+        assert device
+        fullest = max(estimate(job_of(facts.recipe, facts.settings, facts.architecture, device)).phases, key=total_of)
+        assert f"{fullest.total:.1f} ± {fullest.margin:.1f}" in row, name
+
+
+def shown_name(name: str) -> str:
+    """The second of two names in a row is cut to what differs."""
+    return name if not name.endswith(("-tp4-ep2", "megatron-tp2")) else f"-{name.partition('-tp')[2].join(('tp', ''))}"
+
+
+def total_of(phase: Phase) -> float:
+    return phase.total
 
 
 @pytest.mark.parametrize("base", sorted((recipes_folder() / "base").glob("*.yaml")), ids=lambda path: path.stem)

@@ -291,7 +291,10 @@ def test_logs(log: Path, writer: Writer) -> None:
 def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> None:
     writer.write(b"one\n")
     run = adopt(log)
-    assert "rlx did not start it" in rlx("stop", run, code=2).stderr
+    refused = rlx("stop", run, code=2).stderr
+    assert "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing" in refused
+    assert f"fix: end it on local as it was started there; rlx status {run} then shows its end" in refused
+    assert "stopping" not in refused
     assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr
     (ref,) = Index(tmp_path / "home").runs()
     with pytest.raises(RlxError, match="rlx did not start it"):

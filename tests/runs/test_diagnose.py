@@ -17,6 +17,7 @@ from rlx.runs import Index, RunRef
 from rlx.runs.diagnosed import diagnose_runs
 from rlx.runs.overview import overview
 from tests.cli.support import rlx
+from tests.conftest import CASES
 from tests.loopback import Loopback, loopback
 from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
 
@@ -189,3 +190,66 @@ def test_a_packed_log_is_not_read_as_a_clean_one(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(b"RuntimeError: NPU out of memory\n"))
     refused = rlx("diagnose", str(packed), code=1)
     assert "is packed" in refused.stderr and f"zcat {packed}" in refused.stderr
+
+
+def test_status_says_why_only_where_details_are_wanted() -> None:
+    (ref,) = start(toy_plan(FAILS))
+    ended(ref)
+    assert f"why: RLX804 the memory of an NPU is full (line 4: {OOM})" in rlx("status", "-v").stdout
+    assert "RLX804" not in rlx("status").stdout
+
+
+def test_markdown_for_an_issue(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(f"{OOM} `here` <b>\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n")
+    shown = rlx("diagnose", str(log), "--md").stdout.splitlines()
+    assert shown[:4] == [
+        f"**{log}: no step in its log**",
+        "",
+        "- **RLX804 the memory of an NPU is full**",
+        f"  - line 1: `` {OOM} `here` <b> ``",
+    ]
+    assert "- with it:" in shown and any(line.startswith("  - RLX814 ") for line in shown)
+    assert "exclude each other" in rlx("diagnose", str(log), "--md", "--json", code=2).stderr
+
+
+def test_iteration_lines_say_that_their_grammar_is_unproven() -> None:
+    log = CASES / "console/mindspeed-rl-by-its-source/log"
+    assert "RLX724 metrics from iteration lines of MindSpeed-RL" in rlx("diagnose", str(log)).stdout
+    for arm in ("a", "b"):
+        rlx("import", str(log), "--name", "msrl", "--arm", arm)
+    assert "RLX724 metrics from iteration lines" in rlx("status", "-v", "msrl-a-s1").stdout
+    compared = rlx("compare", "a", "b", "--metric", "base_acc_rewards/mean", code=14).stdout
+    assert "RLX724 warning: metrics from iteration lines" in compared
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (bytes(range(256)) * 50, "is no text"),
+        ("step:1 - a:1\n".encode("utf-16"), "is text in UTF-16"),
+    ],
+)
+def test_what_is_no_text_is_not_shown(data: bytes, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(data)
+    done = rlx("diagnose", str(log), code=1)
+    assert f"{log} {said}" in done.stderr and "fix: " in done.stderr and done.stdout == ""
+
+
+def test_what_is_no_file_is_no_run_either(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is a directory" in rlx("diagnose", str(tmp_path), code=2).stderr
+    assert "is no file" in rlx("diagnose", str(tmp_path / "pipe"), code=2).stderr
+
+
+def test_a_log_of_another_tool_and_a_metrics_file_alone(tmp_path: Path) -> None:
+    other, metrics = tmp_path / "other.log", tmp_path / "metrics.jsonl"
+    other.write_text("{'loss': 0.5, 'epoch': 1}\n" * 9)
+    assert "rlx knows no line of it: neither a step nor a failure" in rlx("diagnose", str(other)).stdout
+    values = [{"step": step, "data": {"actor/grad_norm": float("nan") if step > 9 else 1.0}} for step in range(1, 40)]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in values))
+    said = rlx("diagnose", str(metrics)).stdout
+    assert "metrics.jsonl: step 39" in said and "RLX893" in said
+    rlx("import", str(metrics), "--name", "old")
+    assert "it has metrics, but no console log" in rlx("diagnose", "old-main-s1").stdout

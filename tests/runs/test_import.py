@@ -65,7 +65,11 @@ def test_a_log_without_a_recipe_is_unverified(tmp_path: Path) -> None:
     assert (log.stat().st_mtime_ns, log.read_bytes()) == (before.st_mtime_ns, BASELINE)
     assert rlx("logs", "-f", run).stdout == rlx("logs", run).stdout
     rlx("wait", run)
-    assert "rlx did not start it" in rlx("stop", run, code=2).stderr
+    refused = rlx("stop", run, code=2).stderr
+    assert (
+        "imported, not started by rlx: there are only logs, and nothing to stop" in refused
+        and f"rlx status -v {run}" in refused
+    )
 
 
 def test_a_recipe_judges_it(tmp_path: Path) -> None:
@@ -105,8 +109,11 @@ def test_n_is_what_somebody_says(tmp_path: Path) -> None:
     taken(other, "--name", "old", "--arm", "b")
     done = rlx("compare", "a", "b", "--json")
     (contrast,) = json.loads(done.stdout)["contrasts"]
+    assert contrast["test"] is None
+    assert "nothing shows that it is the one of a (n = 8 from the import" in contrast["no_test"]
+    taken(other, "--name", "new", "--arm", "b", "--val-size", "8")
+    (contrast,) = json.loads(rlx("compare", "a", "new-b-s1", "--json").stdout)["contrasts"]
     assert contrast["test"]["n"] == 8
-    assert "the import; the log does not say (a) and neither the import nor the log says (b)" in done.stdout
     refused = rlx("import", log, "--name", "x", "--recipe", RECIPE, "--arm", "aqn", "--val-size", "8", code=2)
     assert "the recipe says 100" in refused.stderr
 
@@ -166,6 +173,15 @@ def test_other_seeds_and_arms_are_other_runs(tmp_path: Path) -> None:
     assert all("RLX715" not in ids(row(run)) for run in (*runs, other))
 
 
+def test_two_seeds_of_one_arm_are_no_two_arms(tmp_path: Path) -> None:
+    for seed, value in (("1", 0.5), ("2", 0.75)):
+        log = write(tmp_path / f"{seed}.log", lines(1, acc=value))
+        taken(log, "--name", "old", "--arm", "a", "--seed", seed, "--val-size", "8")
+    done = rlx("compare", "old-a-s1", "old-a-s2", code=14)
+    assert "no result: a-s1 and a-s2 are runs of one arm, a: what differs is the seed, at most" in done.stdout
+    assert "p =" not in done.stdout
+
+
 def test_once_is_enough(tmp_path: Path) -> None:
     log = write(tmp_path / "x.log", BASELINE)
     run = taken(log, "--name", "old")["run_id"]
@@ -215,10 +231,36 @@ def test_what_cannot_be_imported(arguments: list[str], code: int, reason: str) -
 
 
 def test_a_log_without_metrics_says_so(tmp_path: Path) -> None:
-    done = rlx("import", write(tmp_path / "x.log", b"Traceback (most recent call last):\nboom"), "--name", "old")
+    frame = b'  File "main.py", line 1, in <module>\n    main()\n'
+    crashed = b"Traceback (most recent call last):\n" + frame + b"RuntimeError: boom\nboom"
+    done = rlx("import", write(tmp_path / "x.log", crashed), "--name", "old")
     assert "no metric line" in done.stderr
     assert "its last line has no end" in done.stderr
     assert (row("old-main-s1")["state"], row("old-main-s1")["verdict"]["status"]) == ("lost", "unverified")
+
+
+def test_what_says_nothing_of_a_run_is_refused(tmp_path: Path) -> None:
+    readme = str(REPOSITORY / "README.md")
+    done = rlx("import", readme, "--name", "old", code=2)
+    assert (
+        f"{readme} has no metric line (step:N - key:value), no noise line and no failure that rlx knows" in done.stderr
+    )
+    assert "fix: name the console log of the run, or its metrics.jsonl" in done.stderr
+    rlx("import", write(tmp_path / "x.log", BASELINE), readme, "--name", "old", code=2)
+    assert list((tmp_path / "home/adopted/runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"torch.OutOfMemoryError: NPU out of memory. Tried to allocate 2.00 GiB",
+        b"Training Progress:   5%|5         | 1/20 [00:01<00:19,  1.00s/it]",
+        b"[AQN] Applied noise to 57 RMSNorm layers (skipped 0 excluded layers)",
+        b"Total training steps: 20",
+    ],
+)
+def test_one_line_that_some_command_can_use_is_enough(line: bytes, tmp_path: Path) -> None:
+    rlx("import", write(tmp_path / "x.log", b"INFO starting\n" + line + b"\n"), "--name", "old")
 
 
 def test_a_lost_index_finds_it_again(tmp_path: Path) -> None:

@@ -70,6 +70,12 @@ def _verifiers(rendering: Rendering) -> Iterator[Finding]:
         yield _error("RLX014", "reward.verifiers: verl has no named verifiers", "give reward: {path, function}")
 
 
+def _dapo(rendering: Rendering) -> Iterator[Finding]:
+    if rendering.recipe.algorithm.kind == "dapo":
+        message = "algorithm.kind dapo: verl has no estimator of that name, DAPO is GRPO with other settings there"
+        yield _error("RLX014", message, "algorithm.kind grpo, and the clip ratios and filter_groups in overrides")
+
+
 def _length(rendering: Rendering) -> Iterator[Finding]:
     try:
         # Every number that the plan needs is looked at there.
@@ -85,6 +91,7 @@ def _error(name: str, message: str, fix: str) -> Finding:
 _RULES: tuple[Callable[[Rendering], Iterator[Finding]], ...] = (
     _version,
     _verifiers,
+    _dapo,
     own_key_findings,
     rendered_key_findings,
     _length,

@@ -27,20 +27,20 @@ Package = tuple[str, ...]
 def read_config_folder(folder: Path, trainer: str, config_name: str | None = None) -> dict[str, Any]:
     """Key → default for a start from `config_name`, which is `trainer` itself unless given.
 
-    verl keeps the composed configuration of its own trainers beside the sources; a fork may have added to the sources
-    only, so both count. Raises UsageError for a folder that has neither.
+    Of a `config_name` that is there, only what it includes counts: Hydra refuses the rest. verl keeps the composed
+    configuration of its own trainers beside the sources; a fork may have added to the sources only, so of a trainer
+    both count. Raises UsageError for a folder that has neither.
     """
-    names = tuple(dict.fromkeys((trainer, config_name or trainer)))
     places = (folder, folder / "verl/trainer/config", folder / "trainer/config")
+    names = tuple(dict.fromkeys((trainer, config_name or trainer)))
     found = next((place for place in places if any(map(_is_file, _files(place, names)))), folder)
-    generated = found / f"_generated_{trainer}.yaml"
-    sources = [name for name in names if _is_file(found / f"{name}.yaml")]
-    if not generated.is_file() and not sources:
-        raise UsageError(f"{found}: there is neither {generated.name} nor {trainer}.yaml", HINT)
-    keys = read_key_file(generated) if generated.is_file() else {}
-    for name in sources:
-        keys = _composed(found, name, trainer) | keys
-    return keys
+    if config_name and config_name != trainer and _is_file(found / f"{config_name}.yaml"):
+        return _composed(found, config_name, trainer)
+    generated, source = found / f"_generated_{trainer}.yaml", found / f"{trainer}.yaml"
+    if not generated.is_file() and not source.is_file():
+        raise UsageError(f"{found}: there is neither {generated.name} nor {source.name}", HINT)
+    composed = _composed(found, trainer, trainer) if source.is_file() else {}
+    return composed | (read_key_file(generated) if generated.is_file() else {})
 
 
 def _files(place: Path, names: tuple[str, ...]) -> Iterator[Path]:
@@ -86,8 +86,9 @@ class _Composition:
     def _follow(self, default: Any, folder: PurePosixPath, here: Package) -> None:
         if isinstance(default, str):
             if default != "_self_":
-                written = PurePosixPath(default)
-                self.include(_within(folder, default), (*here, *_relative(written.parent)), "")
+                written, _, package = default.partition("@")
+                parents = () if package else _relative(PurePosixPath(written).parent)
+                self.include(_within(folder, written), (*here, *parents), package)
         elif isinstance(default, dict):
             for group, option in default.items():
                 self._follow_group(str(group), option, folder, here)

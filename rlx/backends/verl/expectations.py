@@ -24,11 +24,14 @@ _MOST_STEPS = 1_000_000
 class Length:
     """Steps of the run. `total` is what verl announces, `by_data` where its epochs end; None: not known beforehand.
 
+    `epoch` are the steps of one epoch.
+
     The data can end first: then verl stops without taking any step for its last one.
     """
 
     total: int | None
     by_data: int | None
+    epoch: int | None = None
 
     @property
     def data_ends_first(self) -> bool:
@@ -46,10 +49,13 @@ def settings_of(overrides: tuple[Override, ...]) -> Settings:
 
 def run_length(rendering: Rendering, settings: Settings) -> Length:
     """verl drops the last, incomplete batch of an epoch. Raises UsageError for a setting that is no count of steps."""
-    rows = rendering.recipe.data.train_rows
-    by_data = None
+    rows, most = rendering.recipe.data.train_rows, settings.get("data.train_max_samples")
+    if rows is not None and type(most) is int and most > 0:
+        rows = min(rows, most)
+    by_data = epoch = None
     if rows is not None:
-        by_data = rows // _count(settings, "data.train_batch_size") * _count(settings, "trainer.total_epochs")
+        epoch = rows // _count(settings, "data.train_batch_size")
+        by_data = epoch * _count(settings, "trainer.total_epochs")
     steps = settings.get("trainer.total_training_steps")
     total = by_data if steps is None else _count(settings, "trainer.total_training_steps")
     if total is not None and total > _MOST_STEPS:
@@ -57,7 +63,7 @@ def run_length(rendering: Rendering, settings: Settings) -> Length:
             f"the run would have {total:,} steps, and a plan lists each up to {_MOST_STEPS:,}",
             "lower train.steps or train.epochs",
         )
-    return Length(total, by_data)
+    return Length(total, by_data, epoch)
 
 
 def expectations(rendering: Rendering, settings: Settings) -> Expectations:
@@ -72,7 +78,7 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
         validation_items=rendering.recipe.data.val_rows,
         validation_samples=_count(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
         metric=rendering.recipe.eval.metric,
-        noise=noise_schedule(rendering.recipe, length.total, length.by_data),
+        noise=noise_schedule(rendering.recipe, length.total, length.by_data, length.epoch),
         reports_probability_gap=settings.get(LOG_PROBS_KEY) is True,
     )
 

@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
-from rlx.backends.verl.expectations import expectations, settings_of
+from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.keys import KeyTable
-from rlx.backends.verl.noise import payload_settings
-from rlx.backends.verl.overrides import Rendering, chosen, cpu
+from rlx.backends.verl.noise import NOISE, payload_settings
+from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.backends.verl.script import Quoted, Script, program, render
+from rlx.backends.verl.script import Script, program, render
 from rlx.errors import UsageError
-from rlx.plan import START_VARIABLES, Expectations, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)
-    promised = expectations(rendering, settings_of(overrides))
+    length, promised = run_length(rendering, settings_of(overrides)), expectations(rendering, settings_of(overrides))
     script = _script(rendering, site, tuple(override.argument() for override in overrides))
     return LaunchPlan(
         name=recipe.name,
@@ -41,7 +42,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         command=(script.python, "-u", *script.program, *script.arguments),
         env=script.env,
         secrets=recipe.secrets,
-        files=tuple(_files(rendering, script, promised)),
+        files=tuple(_files(rendering, script, length)),
         expectations=promised,
         treatment=resolved.treatment,
         recipe=resolved.document,
@@ -67,6 +68,7 @@ def question_script(resolved: ResolvedRecipe, site: Site, question: str, argumen
 def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
+    env = {**site.env, **cpu.environment(rendering), **recipe.env}
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
@@ -75,13 +77,13 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         data_files=(recipe.data.train, recipe.data.val),
-        env={**site.env, **cpu.environment(rendering), **recipe.env},
+        env=env | noise.environment(rendering, env),
         path_prefix=site.path_prefix,
         setup=site.setup,
     )
 
 
-def _files(rendering: Rendering, script: Script, promised: Expectations) -> Iterator[PlannedFile]:
+def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[PlannedFile]:
     import yaml
 
     yield PlannedFile("launch.sh", render(script), 0o700)
@@ -91,8 +93,8 @@ def _files(rendering: Rendering, script: Script, promised: Expectations) -> Iter
     for name in names:
         yield _payload(name)
     recipe = rendering.recipe
-    if recipe.aqn and recipe.aqn.provider == "payload" and promised.total_steps is not None:
-        yield PlannedFile("payload/aqn.json", payload_settings(recipe, promised.total_steps))
+    if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
+        yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from _reward(rendering, {*names, "aqn.json"})
 
 
@@ -100,9 +102,16 @@ def _payload_names(rendering: Rendering) -> Iterator[str]:
     recipe = rendering.recipe
     yield "provenance.py"
     if recipe.aqn and recipe.aqn.provider == "payload":
-        yield "rlx_aqn.py"
+        yield from _modules(NOISE)
+    if noise.is_hooked(rendering):
+        yield from _modules(noise.HOOK)
     if recipe.rollout.engine == "cpu":
-        yield from sorted(path.name for path in payload_folder().glob(f"{cpu.PLUGIN}*.py"))
+        yield from _modules(cpu.PLUGIN)
+
+
+def _modules(name: str) -> list[str]:
+    """A part of the payload and the modules it is made of."""
+    return sorted(path.name for path in payload_folder().glob(f"{name}*.py"))
 
 
 def _payload(name: str) -> PlannedFile:

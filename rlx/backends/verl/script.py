@@ -1,27 +1,15 @@
-"""launch.sh from its template. Everything that the template prints is quoted for the shell, without exception."""
+"""What launch.sh of verl is made of."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
+from rlx.backends.shell import Quoted, render_template
 from rlx.errors import UsageError
-from rlx.resources import templates_folder
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-
-
-class Quoted(str):
-    """Text that is shell syntax already."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +34,7 @@ class Script:
 
 def render(script: Script) -> str:
     """The text of launch.sh."""
-    return _environment().get_template("verl.sh.j2").render(script=script)
-
-
-def on_host(path: str) -> Quoted:
-    """A host path as one shell word; `~/` is expanded there, whatever characters follow."""
-    if path.startswith("~/"):
-        return Quoted(f'"$HOME"/{shlex.quote(path[2:])}')
-    return Quoted(shlex.quote(path))
+    return render_template("verl.sh.j2", script)
 
 
 def program(entrypoint: str) -> tuple[str, ...]:
@@ -66,24 +47,3 @@ def program(entrypoint: str) -> tuple[str, ...]:
             "write a module such as verl.trainer.main_ppo, or a path that ends in .py",
         )
     return ("-m", entrypoint)
-
-
-def _quoted(value: object) -> str:
-    return value if isinstance(value, Quoted) else shlex.quote(str(value))
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(templates_folder()),
-        undefined=StrictUndefined,
-        finalize=_quoted,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # shell, not HTML: finalize quotes
-    )
-    environment.filters["on_host"] = on_host
-    return environment

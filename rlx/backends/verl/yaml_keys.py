@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from rlx.errors import UsageError
 
 _MOST_KEYS = 100_000
 _DEEPEST = 200
+# A number for Hydra, a text for PyYAML: it wants a dot and a sign of the exponent.
+_EXPONENT = re.compile(r"[-+]?\d+[eE][-+]?\d+$")
 HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
 
 
@@ -39,14 +43,25 @@ def _load(text: str) -> Any:
     import yaml
 
     if not yaml.__with_libyaml__:
-        return yaml.safe_load(text)
+        return yaml.load(text, _loader())
     depth = 0
     # It would follow ten thousand brackets to the end of the stack, and of rlx. Its events need no stack.
     for event in yaml.parse(text, yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise RecursionError(f"nested more than {_DEEPEST} deep")
-    return yaml.load(text, yaml.CSafeLoader)
+    return yaml.load(text, _loader())
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
+        pass
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+    return Loader
 
 
 def flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from rlx.errors import RlxError, UsageError
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 MODULES = ("data_rows", "gsm8k_source", "gsm8k_data")
 _TIMEOUT_S = 600
+# Of MindSpeed-RL; what that writes is the recipe's data.
+_CONFIGS = "configs/datasets/ of MindSpeed-RL"
+_PREPROCESS = "python cli/preprocess_data.py gsm8k"
 
 
 def gsm8k(
@@ -70,11 +73,12 @@ def gsm8k(
 
 def _error(answer: dict[str, Any], where: str) -> RlxError:
     from rlx.cli.data.there import refusal
+    from rlx.preflight.data_files import rows_by_fault
 
     if answer["problem"] != "rows":
         return refusal(answer, where)
     shown = answer["rows"]
-    lines = [f"  row {row['row']}: {row['what']}" for row in shown]
+    lines = [f"  {line}" for line in rows_by_fault(shown)]
     if answer["bad"] > len(shown):
         lines.append(f"  and {answer['bad'] - len(shown):,} more")
     return RlxError(
@@ -92,5 +96,7 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         print_json(answer)
         return
     for file in answer["files"]:
-        narrate(f"{file['split']}: {file['rows']:,} rows{'' if file['written'] else ', as it was'}")
+        what = file["split"] if file["rows"] else "its preprocessing"
+        rows = f"{file['rows']:,} rows" if file["rows"] else f"copy it to {_CONFIGS}, then: {_PREPROCESS}"
+        narrate(f"{what}: {rows}{'' if file['written'] else ', as it was'}")
         print_text(file["path"])

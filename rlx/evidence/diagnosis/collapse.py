@@ -7,7 +7,8 @@ step says nothing, and they want the change to last until the end of what is the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import gt, lt
 from statistics import median
@@ -35,11 +36,12 @@ def _warning(id: str, message: str, fix: str, step: int) -> Finding:
 
 
 def _not_finite(evidence: Evidence) -> Iterator[Finding]:
-    broken: dict[str, list[int]] = {}
-    for step, values in evidence.metrics.items():
-        for key, value in values.items():
-            if not math.isfinite(value) and any(part in key for part in _FINITE):
-                broken.setdefault(key, []).append(step)
+    broken = {
+        key: steps
+        for key in metric_names(evidence)
+        if any(part in key for part in _FINITE)
+        and (steps := [step for step, value in series(evidence, key).items() if not math.isfinite(value)])
+    }
     if broken:
         key, steps = min(broken.items(), key=lambda item: (item[1][0], item[0]))
         others = f", and {len(broken) - 1} more metrics" if len(broken) > 1 else ""
@@ -74,10 +76,18 @@ def _kl_keys(evidence: Evidence) -> list[str]:
 def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
     """Some trainers sum over tokens: such a KL may be large, but not many times what it is at other steps."""
     values = finite(series(evidence, key))
-    for step, value in values.items():
-        others = [abs(other) for at, other in values.items() if at != step]
-        if abs(value) >= (max(_KL_LARGE, 20 * median(others)) if others else _KL_NONSENSE):
+    large = [(step, value) for step, value in values.items() if abs(value) >= _KL_LARGE]
+    sizes = sorted(map(abs, values.values())) if large else []
+    for step, value in large:
+        if abs(value) >= (max(_KL_LARGE, 20 * _median_of_others(sizes, abs(value))) if sizes[1:] else _KL_NONSENSE):
             yield step, value
+
+
+def _median_of_others(sizes: Sequence[float], size: float) -> float:
+    """Of ascending sizes without this one; without a copy of them, since there is one for each step."""
+    place, count = bisect_left(sizes, size), len(sizes) - 1
+    low, high = (sizes[at + (at >= place)] for at in ((count - 1) // 2, count // 2))
+    return (low + high) / 2
 
 
 def _score(evidence: Evidence) -> Iterator[Finding]:

@@ -29,7 +29,10 @@ def lasting(values: Mapping[int, float], is_so: Callable[[float], bool]) -> int 
     """From which step on it is so until the end, for a window at least."""
     since: list[int] = []
     for step, value in values.items():
-        since = [*since, step] if is_so(value) else []
+        if is_so(value):
+            since.append(step)
+        else:
+            since.clear()
     return since[0] if len(since) >= WINDOW else None
 
 

@@ -118,7 +118,7 @@ await() {
 look() {
     RUNS=
     for run in "$@"; do RUNS="$RUNS ${run##*/}"; done
-    find_marked
+    MARKED=$(tell_marks | tr '\0' '\n')
     for run in "$@"; do
         find_attempt "$run"
         line="in ${run##*/}"
@@ -126,6 +126,13 @@ look() {
         add_life leader "$STATE/leader"
         count_marked "${run##*/}"
         printf '%s\n' "$line members=$marked$(restarted)"
+    done
+}
+
+count_marked() {
+    marked=0
+    for mark in $MARKED; do
+        [ "$mark" != "RLX_RUN=$1" ] || marked=$((marked + 1))
     done
 }
 

@@ -1,7 +1,8 @@
 # ---- stop ----------------------------------------------------------------------------------------------------------
 
 stop() {
-    run=$(expand "$1") || exit
+    expand "$1"
+    run=$EXPANDED
     grace=$2 was_alive=''
     [ -d "$run" ] || fail "there is no $run"
     find_attempt "$run"

@@ -1,21 +1,36 @@
 # ---- report --------------------------------------------------------------------------------------------------------
-# First line: `now <epoch>`. For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
-# Then a line a run that exists: `run <id> <key>=<value>…`. Last, a line a file: `file <id>/<path> <bytes> <time>`.
+# For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
+# `marked` and the mark of each process that has one, each followed by a NUL byte. Then a line a run that exists:
+# `run <id> <key>=<value>…`, and later a line a file of it: `file <id>/<path> <bytes> <time>`. The host's clock is the time of
+# the file /proc/self/.
+#
+# Every process that this starts is felt: whoever looks at many hosts pays for it on each. So there are few.
 
 report() {
     choose_runs "$@"
     DOCKER_S=$REPORT_DOCKER_S
-    printf 'now %s\n' "$(date +%s)"
     report_containers
-    find_marked
-    FILES=
-    for id in $RUNS; do report_run "$root/runs/$id" "$id"; done
-    cd "$root/runs" 2>/dev/null || return 0
-    # One process for all files of all runs. Some are not there (123); anything else is a host that is out of processes
-    # or memory, and without this a run that has started would look as if it never had.
-    # shellcheck disable=SC2086 # one word a file
-    printf '%s\n' $FILES | xargs stat -c 'file %n %s %Y' 2>/dev/null
-    case $? in 0 | 123) ;; *) fail "cannot look at the files of the runs" ;; esac
+    printf 'marked '
+    tell_marks
+    printf '\n'
+    cd "$root/runs" 2>/dev/null || RUNS=
+    # What looks at it has just begun: its folder in /proc is from now.
+    set -- /proc/self/
+    for id in $RUNS; do
+        [ -d "$id" ] || continue
+        report_run "$root/runs/$id" "$id"
+        here=$id/attempts/${ATTEMPT##*/}
+        set -- "$@" "$id/manifest.json" "$id/stop" "$here/log" "$here/metrics.jsonl" "$here/state/started"
+        [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
+    done
+    report_files "$@"
+}
+
+# Some are not there (1); anything else is a host that is out of processes or memory, and without this a run that has
+# started would look as if it never had.
+report_files() {
+    stat -c 'file %n %s %Y' "$@" 2>/dev/null
+    case $? in 0 | 1) ;; *) fail "cannot look at the files of the runs" ;; esac
 }
 
 manifests() {
@@ -28,7 +43,8 @@ manifests() {
 
 # choose_runs ROOT [ID…]: in RUNS, these ids, or all names below ROOT that can be run ids; those contain no blanks.
 choose_runs() {
-    root=$(expand "$1") || exit
+    expand "$1"
+    root=$EXPANDED
     shift
     RUNS=$*
     [ -z "$RUNS" ] || return 0
@@ -39,10 +55,14 @@ choose_runs() {
     done
 }
 
-# One pass over the process table for all runs: the run of each marked process, in MARKED.
-find_marked() {
-    # shellcheck disable=SC2062,SC2086 # these are files, not a pattern; one word a run
-    MARKED=$(printf 'RLX_RUN=%s\n' $RUNS | grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n')
+# One pass over the process table for all runs: the mark of each marked process, and a NUL byte.
+tell_marks() {
+    marks=
+    for id in $RUNS; do marks="${marks}RLX_RUN=$id$NEWLINE"; done
+    # shellcheck disable=SC2062 # these are files, not a pattern
+    grep -hzxF -f - /proc/[0-9]*/environ 2>/dev/null <<END
+${marks%"$NEWLINE"}
+END
 }
 
 # Two docker commands for all runs of a container, and the containers at the same time.
@@ -82,7 +102,6 @@ look_at_runs() {
 
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
 report_run() {
-    [ -d "$1" ] || return
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/holder"
@@ -91,12 +110,9 @@ report_run() {
     else
         add_life supervisor "$STATE/supervisor"
         add_life leader "$STATE/leader"
-        count_marked "$2"
-        line="$line members=$marked"
     fi
     { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
-    here=$2/attempts/${ATTEMPT##*/} ended=
-    FILES="$FILES $2/manifest.json $2/stop $here/log $here/metrics.jsonl $here/state/started"
+    ended=
     { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
     { read -r foreign <"$1/foreign"; } 2>/dev/null && [ -e "$1/ticket" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"
@@ -107,13 +123,6 @@ add_life() {
     [ ! -e "$2" ] || life=dead
     if alive "$2"; then life=live; fi
     line="$line $1=$life"
-}
-
-count_marked() {
-    marked=0
-    for mark in $MARKED; do
-        [ "$mark" != "RLX_RUN=$1" ] || marked=$((marked + 1))
-    done
 }
 
 # count_ahead TICKET: the runs that wait before this one, and those that have devices of its kind.

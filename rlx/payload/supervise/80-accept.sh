@@ -79,9 +79,7 @@ take_back() {
 }
 
 expand() {
+    EXPANDED=$1
     # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
-    case $1 in
-        '~' | '~/'*) printf '%s\n' "${HOME:?}${1#'~'}" ;;
-        *) printf '%s\n' "$1" ;;
-    esac
+    case $1 in '~' | '~/'*) EXPANDED=${HOME:?}${1#'~'} ;; esac
 }

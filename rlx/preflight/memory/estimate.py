@@ -141,20 +141,24 @@ def _idle(job: Job, states: States) -> dict[str, float]:
     FSDP frees gradients after the step; Megatron keeps its buffer, which goes to the host with the weights.
     """
     away = job.offload
-    keeps_gradients = job.is_megatron and not (away.gradients or away.weights)
     return {
         "weights": 0 if away.weights else states.weights,
-        "gradients": states.gradients if keeps_gradients else 0,
+        "gradients": _idle_gradients(job, states),
         "optimizer": 0 if away.optimizer else states.optimizer,
         "reference": _reference(job) if job.reference and not job.reference_offload else 0,
         "critic": _idle_critic(job, states) if job.critic else 0,
     }
 
 
+def _idle_gradients(job: Job, states: States) -> float:
+    keeps = job.is_megatron and not (job.offload.gradients or job.offload.weights)
+    return states.gradients if keeps else 0
+
+
 def _idle_critic(job: Job, states: States) -> float:
     """A critic has the actor's shape, but for its head; it is taken to be offloaded like the actor."""
     weights = 0 if job.offload.weights else states.weights
-    return weights + (0 if job.offload.optimizer else states.optimizer)
+    return weights + _idle_gradients(job, states) + (0 if job.offload.optimizer else states.optimizer)
 
 
 def _reference(job: Job) -> float:

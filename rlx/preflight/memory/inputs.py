@@ -50,7 +50,8 @@ def estimate_of(recipe: Recipe, settings: Settings, shape: Architecture) -> Esti
 
 def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job:
     """The split need not be a whole one; `estimate` needs one that is."""
-    split, read = _split(recipe), _Read(settings)
+    read = _Read(settings)
+    split = _split(recipe, read)
     longest = recipe.data.max_prompt_tokens + recipe.data.max_response_tokens
     lora = recipe.model.lora
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)
@@ -69,13 +70,19 @@ def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Devi
         distributed_optimizer=read.flag(f"{ACTOR}.megatron.use_distributed_optimizer", True),
         fused_logits=read.flag(f"{MODEL}.use_fused_kernels", False),
         reference=recipe.algorithm.kl is not None,
-        critic=recipe.algorithm.kind == "ppo",
+        critic=recipe.algorithm.kind == "ppo" or _is_nla(recipe),
+        whole_critic=_is_nla(recipe) and read.whole("critic.output_layer_index", 0) != -1,
         lora_rank=lora.rank if lora else None,
         lora_targets=tuple(lora.targets) if lora and lora.targets != "all-linear" else None,
         offload=_offload(recipe, read, ACTOR),
         # verl keeps the shards of a reference model on the host, always (fsdp: `cpu_offload` of forward-only engines).
         reference_offload=recipe.backend.engine != "megatron" or _offload(recipe, read, REF).weights,
     )
+
+
+def _is_nla(recipe: Recipe) -> bool:
+    """kitft/verl trains a critic with any algorithm."""
+    return "nla" in (recipe.backend.entrypoint or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class _Read:
         return float(value) if isinstance(value, int | float) and 0 < value <= 1 else default
 
 
-def _split(recipe: Recipe) -> Split:
+def _split(recipe: Recipe, read: _Read) -> Split:
     layout = recipe.layout
     devices = layout.nodes * layout.devices_per_node
     if layout.pools:
@@ -106,7 +113,8 @@ def _split(recipe: Recipe) -> Split:
     if recipe.backend.engine != "megatron":
         return Split(devices, cp=layout.cp)
     # Megatron splits experts as it splits the rest, unless told otherwise.
-    return Split(devices, layout.tp, layout.pp, layout.cp, layout.ep, layout.tp)
+    experts = read.whole(f"{ACTOR}.megatron.expert_tensor_parallel_size", layout.tp)
+    return Split(devices, layout.tp, layout.pp, layout.cp, layout.ep, max(1, experts))
 
 
 def _rollout(recipe: Recipe, read: _Read, longest: int) -> Rollout:

@@ -86,6 +86,7 @@ class Job:
 
     `shard_bytes`: bytes a parameter of FSDP's shards; Megatron keeps 16-bit weights and 32-bit masters whatever it
     says. `fsdp_size`: devices that share one copy of the shards. `lora_targets`: None for all linear layers.
+    `whole_critic`: the critic of the NLA fork, which has to see all layers.
     """
 
     shape: Architecture
@@ -103,6 +104,7 @@ class Job:
     fused_logits: bool = False
     reference: bool = True
     critic: bool = False
+    whole_critic: bool = False
     lora_rank: int | None = None
     lora_targets: tuple[str, ...] | None = None
     offload: Offload = Offload()

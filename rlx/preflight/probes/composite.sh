@@ -1,4 +1,4 @@
-# The head of the composite script: `sh -s MARK`, on stdin. The probes follow, each as a call with a here-document.
+# The head of the composite script: `sh -s MARK`, on stdin. The probes follow, each as a call.
 # Lines that begin with MARK frame the answers; MARK is random, so that no output can forge a frame.
 # shellcheck shell=sh disable=SC2034,SC2209  # what follows uses them; `sh` is meant as a word
 mark=$1
@@ -11,17 +11,17 @@ elif timeout -t 5 true 2>/dev/null; then limit() { timeout -t "$@"; }
 else limit() { shift && "$@"; }
 fi
 
-# probe NAME SECONDS ARGUMENT...: runs the script on stdin and frames what it says.
+# probe NAME SECONDS SCRIPT ARGUMENT...: runs the script and frames what it says.
 # The work is in the background and a reader with a limit of its own waits for it: a process that hangs in a driver
 # ignores every signal, and must hold up neither the next probe nor the connection. Until then somebody waits for the
-# work, too: process 1 of a container may not, and would keep a zombie of each.
+# work, too: process 1 of a container may not, and would keep a zombie of each. Only /proc says the pid of a part of a
+# pipe.
 probe() {
-    body=$(cat)
-    name=$1 seconds=$2
-    shift 2
+    name=$1 seconds=$2 body=$3
+    shift 3
     printf '\n%s begin %s\n' "$mark" "$name"
     {
-        sh -c 'echo $PPID'
+        read -r waiting _ </proc/self/stat && echo "$waiting"
         {
             limit "$seconds" "$shell" -c "$body" "rlx-$name" "$@"
             printf '\n%s end %s %d\n' "$mark" "$name" "$?"

@@ -1,18 +1,49 @@
-# Who and where: key=value lines.
+# Who and where: key=value lines. A launch waits for this, so as few programs as can be.
 show() { printf '%s=%s\n' "$1" "$2"; }
-show user "$(id -un 2>/dev/null || id -u)"
-show uid "$(id -u)"
-show groups "$(id -Gn 2>/dev/null)"
+
+# What id says: `uid=0(root) gid=0(root) groups=0(root),7(lp)`; a number without a name stands alone.
+who=$(id 2>/dev/null)
+rest=${who#uid=}
+uid=${rest%%[!0-9]*}
+rest=${rest#"$uid"}
+user=$uid
+case $rest in '('*) user=${rest#'('} user=${user%%')'*} ;; esac
+groups=
+set -f
+IFS=,
+for group in ${who##*groups=}; do
+    group=${group#*'('}
+    groups="$groups ${group%')'}"
+done
+unset IFS
+set +f
+show user "$user"
+show uid "$uid"
+show groups "${groups# }"
 show home "$HOME"
-show name "$(uname -n)"
-show kernel "$(uname -sr)"
-show arch "$(uname -m)"
-show distribution "$(sed -n 's/^PRETTY_NAME=//p' /etc/os-release 2>/dev/null | tr -d '"')"
+uname -snrm | {
+    read -r system name release arch
+    show name "$name"
+    show kernel "$system $release"
+    show arch "$arch"
+}
+while IFS='=' read -r key value; do
+    [ "$key" != PRETTY_NAME ] || { value=${value#\"} && show distribution "${value%\"}"; }
+done 2>/dev/null </etc/os-release
 show cpus "$(nproc 2>/dev/null || grep -c ^processor /proc/cpuinfo)"
-show load "$(cut -d ' ' -f 1-3 /proc/loadavg)"
-sed -n 's/^MemTotal: *\([0-9]*\) kB/memory_kib=\1/p; s/^MemAvailable: *\([0-9]*\) kB/memory_free_kib=\1/p' /proc/meminfo
-show memory_limit "$(cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null)"
+read -r one five fifteen _ </proc/loadavg && show load "$one $five $fifteen"
+while read -r key value _; do
+    case $key in
+        MemTotal:) show memory_kib "$value" ;;
+        MemAvailable:) show memory_free_kib "$value" && break ;;
+    esac
+done </proc/meminfo
+memory_limit=
+for file in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+    [ ! -r "$file" ] || { read -r memory_limit <"$file" && break; }
+done
+show memory_limit "$memory_limit"
 # Every sh has it, POSIX or not.
 # shellcheck disable=SC3045
 show open_files "$(ulimit -n)"
-show shm_kib "$(df -Pk /dev/shm 2>/dev/null | sed -n '2{s/^[^ ]* *\([0-9]*\) .*/\1/;p;}')"
+df -Pk /dev/shm 2>/dev/null | { read -r _ && read -r _ total _ && show shm_kib "$total"; }

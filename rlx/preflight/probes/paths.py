@@ -14,6 +14,11 @@ def model(path):
     }
 
 
+def mcore(path):
+    """Megatron's own weights, or a model that nobody has converted yet."""
+    return {"tracker": (path / "latest_checkpointed_iteration.txt").is_file(), **model(path)}
+
+
 def table(path):
     facts = {"bytes": path.stat().st_size}
     try:
@@ -27,14 +32,17 @@ def table(path):
         return {**facts, "unread": f"{type(problem).__name__}: {problem}"[:200]}
 
 
+FOLDERS = {"model": model, "mcore": mcore}
+
+
 def look(role, text):
     path = Path(text).expanduser()
     kind = "folder" if path.is_dir() else "file" if path.is_file() else None
     facts = {"role": role, "path": text, "kind": kind}
     try:
-        if role == "model" and kind == "folder":
-            facts.update(model(path))
-        elif kind == "file":
+        if role in FOLDERS and kind == "folder":
+            facts.update(FOLDERS[role](path))
+        elif kind == "file" and role != "packed":
             facts.update(table(path))
     except OSError as problem:
         facts["unread"] = str(problem)

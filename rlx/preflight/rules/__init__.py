@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlx.backends import is_known, load_backend
+from rlx.backends import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules.facts import Facts
@@ -32,14 +32,7 @@ def find_rule(id: str) -> Rule | None:
 
 
 def _backend_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
-    kind = resolved.recipe.backend.kind
-    if is_known(kind):
-        yield from load_backend(kind).check(resolved, found)
-    else:
-        message = (
-            f"backend.kind: rlx has no back-end {kind} yet; it holds the recipe's own values against the rules only"
-        )
-        yield Finding("RLX405", Severity.NOTE, message, "", resolved.origins.get("backend.kind", ""))
+    yield from load_backend(resolved.recipe.backend.kind).check(resolved, found)
 
 
 def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from rlx.preflight.rules.words import divisors, near, one_of
 
 BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+BYPASS = "algorithm.rollout_correction.bypass_mode"
 LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in (ROLLOUT, REF))
 
 
@@ -97,8 +98,9 @@ def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
 )
 def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
     micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
-    dynamic = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
-    if facts.release >= (0, 8) and not dynamic and micro and share and share % micro:
+    # In bypass mode the rollout's own log-probabilities are taken, and there is no such pass.
+    left_out = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz") or facts.is_true(BYPASS)
+    if facts.release >= (0, 8) and not left_out and micro and share and share % micro:
         yield _indivisible(facts, LOG_MICRO, micro, share, "a device has of each step")
 
 

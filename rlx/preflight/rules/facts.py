@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rlx.backends import is_known, load_backend
-from rlx.backends.effective import EffectiveSettings
+from rlx.backends import load_backend
 from rlx.errors import UsageError
 from rlx.preflight.architecture_config import architecture_from_text, known_architecture
 from rlx.preflight.architectures import Architecture, architecture_of
 from rlx.preflight.memory import Estimate, estimate_of
 
 if TYPE_CHECKING:
+    from rlx.backends.effective import EffectiveSettings
     from rlx.plan import FoundTree
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
@@ -36,10 +37,7 @@ class Facts:
     @classmethod
     def of(cls, resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
         """Raises UsageError where nobody knows what the back-end's settings are."""
-        kind, version = resolved.recipe.backend.kind, resolved.recipe.backend.version
-        if is_known(kind):
-            return cls(resolved, load_backend(kind).settings(resolved, found), found)
-        return cls(resolved, EffectiveSettings(version, {}, {}, {}), found)
+        return cls(resolved, load_backend(resolved.recipe.backend.kind).settings(resolved, found), found)
 
     @property
     def recipe(self) -> Recipe:
@@ -69,8 +67,9 @@ class Facts:
         return self.settings.sources.get(key, key)
 
     def named(self, key: str) -> str:
-        """`train.micro_batch_size 16`, for messages."""
-        return f"{self.source(key)} {self.settings.get(key)}"
+        """`train.micro_batch_size 16`, for messages; the value as YAML writes it."""
+        value = self.settings.get(key)
+        return f"{self.source(key)} {value if isinstance(value, str) else json.dumps(value, default=str)}"
 
     def is_true(self, key: str) -> bool:
         return self.settings.get(key) is True
@@ -84,20 +83,34 @@ class Facts:
         """The NLA fork's own entry point, which never calls verl's validate_config."""
         return "nla" in (self.recipe.backend.entrypoint or "")
 
-    @cached_property
+    @property
     def architecture(self) -> Architecture | None:
         """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
+        return self._shape[0]
+
+    @property
+    def architecture_problem(self) -> str:
+        """Why the config.json that was found does not count; "" if it does, or there is none."""
+        return self._shape[1]
+
+    @cached_property
+    def _shape(self) -> tuple[Architecture | None, str]:
         try:
             if self.found and self.found.model:
-                return architecture_from_text(self.found.model, f"config.json on {self.found.where}")
-            return known_architecture(self.recipe)
-        except UsageError:
-            return architecture_of(self.recipe)
+                return architecture_from_text(self.found.model, f"config.json on {self.found.where}"), ""
+            return known_architecture(self.recipe), ""
+        except UsageError as problem:
+            return architecture_of(self.recipe), problem.message
 
     @cached_property
     def memory(self) -> Estimate | None:
-        """None where the model or the memory of a device is not known."""
-        return estimate_of(self.recipe, self.settings, self.architecture) if self.architecture else None
+        """None where the model or the memory of a device is not known, or overrides split otherwise than `layout`."""
+        layout = self.recipe.layout
+        sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
+        as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
+        if self.architecture is None or (self.recipe.backend.kind == "verl" and not as_written):
+            return None
+        return estimate_of(self.recipe, self.settings, self.architecture)
 
     @cached_property
     def devices(self) -> int | None:
@@ -148,14 +161,35 @@ class Facts:
     @cached_property
     def steps_of_data(self) -> int | None:
         """Whole batches in all epochs; verl drops what is left of each."""
-        rows, batch, epochs = self.recipe.data.train_rows, *map(self.count, ("data.train_batch_size", _EPOCHS))
+        rows, batch, epochs = self.train_rows, *map(self.count, ("data.train_batch_size", _EPOCHS))
         return rows // batch * epochs if rows and batch and epochs else None
+
+    @cached_property
+    def train_rows(self) -> int | None:
+        """Rows that are trained on: those promised, or the first `data.train_max_samples` of them."""
+        rows, most = self.recipe.data.train_rows, self.count("data.train_max_samples")
+        return min(rows, most) if rows and most else rows
 
     @cached_property
     def steps(self) -> int | None:
         """Steps that will be taken: what is asked for, or what the data gives if that is less."""
         counts = (self.steps_of_data, self.count("trainer.total_training_steps"))
         return min((count for count in counts if count), default=None)
+
+    @cached_property
+    def lora_rank(self) -> int | None:
+        """Rank of the adapters; None: every weight is trained. Both keys count, as in verl's own configuration."""
+        return self.count(f"{MODEL}.lora.rank") or self.count(f"{MODEL}.lora_rank")
+
+    @cached_property
+    def filters_groups(self) -> bool:
+        """Whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
+        return self.is_true("algorithm.filter_groups.enable")
+
+    @cached_property
+    def uses_v1(self) -> bool:
+        """Whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
+        return self.release >= (0, 9) and self.is_true("trainer.use_v1") and self.recipe.backend.entrypoint is None
 
     @cached_property
     def fixed_micro_batches(self) -> bool:

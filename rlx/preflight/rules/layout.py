@@ -51,7 +51,8 @@ def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
     stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
     tp = facts.count(ROLLOUT_TP)
     size = product(tp, replicas, stages)
-    if facts.devices and tp and size and facts.devices % size:
+    has_its_own = facts.setting("trainer.v1.trainer_mode") == "separate_async"
+    if facts.devices and tp and size and facts.devices % size and not has_its_own:
         made_of = f" × {replicas * stages}" if replicas * stages > 1 else ""
         message = f"{facts.named(ROLLOUT_TP)}{made_of} does not divide the {facts.devices} devices"
         fits = [tp for tp in divisors(facts.devices) if facts.devices % (tp * replicas * stages) == 0]
@@ -92,31 +93,13 @@ def expert_groups(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
-    "RLX210",
-    title="the rollout's context is shorter than a sample",
-    why="vLLM cuts or refuses what is longer, or verl asserts it when the rollout starts",
-    fix="remove `max_model_len`, or make it prompt plus response tokens",
-    source="verl 0.6.1 vllm_rollout_spmd.py:177",
+    "RLX222",
+    title="experts split over tensors in the rollout",
+    why="verl refuses it when the rollout is configured: only TensorRT-LLM has it",
+    fix="remove the override; use `rollout.ep`",
+    source="verl 0.9.1 workers/config/rollout.py: moe_tensor_parallel_size is only supported for trtllm",
 )
-def rollout_context(facts: Facts) -> Iterator[Flaw]:
-    key = f"{ROLLOUT}.max_model_len"
-    limit, longest = facts.count(key), facts.longest
-    if limit and longest and limit < longest:
-        message = f"{facts.named(key)} is less than the {longest} tokens of prompt and response"
-        yield error(message, f"remove it, or write {longest}", facts.source(key))
-
-
-@rule(
-    "RLX211",
-    title="a prefill of less than one sample without chunks",
-    why="vLLM refuses it when the rollout starts",
-    fix="leave chunked prefill on, or raise `max_num_batched_tokens`",
-    source="vLLM SchedulerConfig: max_num_batched_tokens is smaller than max_model_len, without chunked prefill",
-)
-def prefill(facts: Facts) -> Iterator[Flaw]:
-    key, chunked = f"{ROLLOUT}.max_num_batched_tokens", f"{ROLLOUT}.enable_chunked_prefill"
-    tokens, context = facts.count(key), facts.count(f"{ROLLOUT}.max_model_len") or facts.longest
-    in_one_piece = facts.recipe.rollout.engine == "vllm" and facts.setting(chunked) is False
-    if in_one_piece and tokens and context and tokens < context:
-        message = f"{facts.named(key)} is less than a sample of {context} tokens, and {chunked} is off"
-        yield error(message, f"remove {facts.source(chunked)}, or set {key} to {context} or more")
+def rollout_expert_tensors(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ROLLOUT}.moe_tensor_parallel_size"
+    if (facts.count(key) or 1) > 1 and facts.setting(f"{ROLLOUT}.name") != "trtllm":
+        yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")

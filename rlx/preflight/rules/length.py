@@ -14,14 +14,16 @@ _SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
 @rule(
     "RLX101",
     title="the data does not fill one batch",
-    why="the run would have no step",
+    why="the run would have no step: verl ends at the start, 0.9 after its first validation",
     fix="lower `train.batch_size`",
-    source=f"{_SOURCE}: Train dataloader is empty!",
+    source=f"{_SOURCE}: Train dataloader is empty!; 0.9.1 divides by its steps_per_epoch of 0",
 )
 def fills_a_batch(facts: Facts) -> Iterator[Flaw]:
     if facts.steps_of_data == 0:
-        rows, key = facts.recipe.data.train_rows, "data.train_batch_size"
-        message = f"data.train_rows {rows} do not fill one batch of {facts.whole(key)} prompts"
+        rows, key = facts.train_rows, "data.train_batch_size"
+        few = rows != facts.recipe.data.train_rows
+        named = facts.source("data.train_max_samples") if few else "data.train_rows"
+        message = f"{named} {rows} do not fill one batch of {facts.whole(key)} prompts"
         yield error(message, f"train.batch_size {rows} or less", facts.source(key))
 
 

@@ -19,7 +19,7 @@ MOST_RANKS = 512
     source="verl 0.7.1 to 0.9.1 workers/config/megatron_peft.py",
 )
 def bridge(facts: Facts) -> Iterator[Flaw]:
-    if not facts.is_megatron or facts.recipe.model.lora is None:
+    if not facts.is_megatron or facts.lora_rank is None:
         return
     if facts.release < (0, 7):
         message = f"model.lora with backend.engine megatron: verl {facts.settings.version} has none"
@@ -54,10 +54,9 @@ def bridge_and_mindspeed(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.9.1 get_vllm_max_lora_rank: 1, 8, 16, 32, 64, 128, 256, 320, 512; 0.6.1 validate_config",
 )
 def lora_rank(facts: Facts) -> Iterator[Flaw]:
-    lora = facts.recipe.model.lora
-    merged = facts.is_true(f"{MODEL}.lora.merge")
-    if lora and lora.rank > MOST_RANKS and facts.setting(f"{ROLLOUT}.name") == "vllm" and not merged:
-        yield error(f"model.lora.rank {lora.rank} is above {MOST_RANKS}", "rank 256, 320 or 512", "model.lora.rank")
+    rank, merged = facts.lora_rank, facts.is_true(f"{MODEL}.lora.merge")
+    if rank and rank > MOST_RANKS and facts.setting(f"{ROLLOUT}.name") == "vllm" and not merged:
+        yield error(f"model.lora.rank {rank} is above {MOST_RANKS}", "rank 256, 320 or 512", "model.lora.rank")
 
 
 @rule(
@@ -70,5 +69,5 @@ def lora_rank(facts: Facts) -> Iterator[Flaw]:
 def load_format(facts: Facts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.load_format"
     is_dummy = key in facts.settings.written and str(facts.setting(key)).startswith("dummy")
-    if facts.recipe.model.lora and is_dummy and not facts.is_true(f"{MODEL}.lora.merge"):
+    if facts.lora_rank and is_dummy and not facts.is_true(f"{MODEL}.lora.merge"):
         yield error(f"{facts.named(key)} with model.lora", f"{key}: safetensors", facts.source(key))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rlx.preflight.memory import GIB, Estimate, Phase
 from rlx.preflight.memory.cache import Cache
 from rlx.preflight.memory.levers import enough_for_cache, what_fits
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import ROLLOUT, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 _SOURCE = "docs/memory.md: arXiv:2205.05198, arXiv:1910.02054, Megatron-Core's distributed optimizer, vLLM's documents"
@@ -53,7 +54,7 @@ def too_close(facts: Facts) -> Iterator[Flaw]:
 )
 def no_cache(facts: Facts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, _WORK_MARGIN) < 1:
-        yield error(_cache(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
+        yield error(_said(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
 
 
 @rule(
@@ -65,8 +66,27 @@ def no_cache(facts: Facts) -> Iterator[Flaw]:
 )
 def little_cache(facts: Facts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, -_WORK_MARGIN) < 1 <= _room(facts.memory.cache, _WORK_MARGIN):
-        words = f"{_cache(facts.memory)}: it may not start"
+        words = f"{_said(facts.memory)}: it may not start"
         yield warning(words, _cache_fix(facts.memory), "rollout.memory_fraction")
+
+
+@rule(
+    "RLX304",
+    title="the rollout may have no room for a sequence as long as the model allows",
+    why="verl from 0.7 on lets vLLM take the model's own context, and the cache must hold one such sequence",
+    fix="`actor_rollout_ref.rollout.max_model_len` of prompt plus response tokens in `overrides`",
+    source="verl 0.7.1 to 0.9.1 vllm_async_server.py: max_model_len is max_position_embeddings unless set; vLLM: "
+    "To serve at least one request with the model's max seq len",
+)
+def whole_context(facts: Facts) -> Iterator[Flaw]:
+    key, most = f"{ROLLOUT}.max_model_len", facts.architecture.max_positions if facts.architecture else None
+    asked = facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None
+    if not (asked and most and facts.memory and facts.longest):
+        return
+    cache = replace(facts.memory.cache, sequence=most)
+    if _room(cache, _WORK_MARGIN) < 1 <= _room(facts.memory.cache, -_WORK_MARGIN):
+        message = f"{_cache(cache, facts.memory.job.rollout.fraction)} (all positions of the model)"
+        yield warning(message, f"overrides: {{{key}: {facts.longest}}}", "rollout.memory_fraction")
 
 
 def _fix(result: Estimate) -> str:
@@ -88,10 +108,14 @@ def _room(cache: Cache, share: float) -> float:
     return (cache.room + share * cache.work) / (cache.token * cache.sequence)
 
 
-def _cache(result: Estimate) -> str:
-    cache, doubt = result.cache, _WORK_MARGIN * result.cache.work
+def _said(result: Estimate) -> str:
+    return _cache(result.cache, result.job.rollout.fraction)
+
+
+def _cache(cache: Cache, fraction: float) -> str:
+    doubt = _WORK_MARGIN * cache.work
     return (
-        f"rollout.memory_fraction {result.job.rollout.fraction:g} is {cache.pool / GIB:.1f} GiB a device: weights "
+        f"rollout.memory_fraction {fraction:g} is {cache.pool / GIB:.1f} GiB a device: weights "
         f"{cache.weights / GIB:.1f} and work space {cache.work / GIB:.1f} ± {doubt / GIB:.1f} leave "
         f"{max(cache.room, 0) / GIB:.1f} for the KV cache, and one sequence of {cache.sequence:,} tokens takes "
         f"{cache.token * cache.sequence / GIB:.2f}"

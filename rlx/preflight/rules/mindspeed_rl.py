@@ -1,110 +1,114 @@
-"""MindSpeed-RL: what its validate_config.py and its workers assert, on the recipe's own values.
-
-rlx has no back-end for it yet, so the values are those of the recipe and no override counts.
-"""
+"""MindSpeed-RL: how batch and model are dealt out to the NPUs, as its validator and its workers assert it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-from rlx.preflight.rules import registry
 from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.mindspeed_rl_facts import (
+    BATCH,
+    CHECKS,
+    CP,
+    EP,
+    INFER_EP,
+    INFER_TP,
+    LATE,
+    MICRO,
+    NPUS,
+    PP,
+    REFUSED,
+    SAMPLES,
+    TP,
+    Sizes,
+    rule,
+)
 from rlx.preflight.rules.registry import Flaw, error
 from rlx.preflight.rules.words import divisors, near, one_of
 
-rule = partial(registry.rule, backend="mindspeed-rl")
-CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"
-_LATE = "MindSpeed-RL 05a90d77, workers/resharding/vllm_weight_container.py"
-
-
-def _devices(facts: Facts) -> int:
-    return facts.recipe.layout.nodes * facts.recipe.layout.devices_per_node
-
-
-def _groups(facts: Facts) -> int | None:
-    """Data-parallel groups of the training; None where the devices cannot be split like that."""
-    layout = facts.recipe.layout
-    size = layout.tp * layout.pp * layout.cp
-    return None if _devices(facts) % size else _devices(facts) // size
+# Somebody has said how many layers each stage has.
+_UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 
 @rule(
     "RLX270",
     title="MindSpeed-RL: tp × pp × cp does not divide the NPUs",
-    why="it refuses the configuration after Ray has started",
+    why=REFUSED,
     fix="sizes whose product divides the NPUs",
     source=f"{CHECKS}:80-105",
 )
 def split(facts: Facts) -> Iterator[Flaw]:
-    layout = facts.recipe.layout
-    size = layout.tp * layout.pp * layout.cp
-    if _groups(facts) is None:
-        message = f"layout: tp {layout.tp} × pp {layout.pp} × cp {layout.cp} = {size} does not divide"
-        fits = one_of(near(divisors(_devices(facts)), size))
-        yield error(f"{message} the {_devices(facts)} NPUs", f"make the product {fits}", "layout.tp")
+    sizes = Sizes(facts)
+    npus, size = sizes[NPUS], sizes.model_parallel
+    if npus and size and npus % size:
+        message = f"layout: tp {sizes[TP]} × pp {sizes[PP]} × cp {sizes[CP]} = {size} does not divide the {npus} NPUs"
+        yield error(message, f"make the product {one_of(near(divisors(npus), size))}", sizes.source(TP))
 
 
 @rule(
     "RLX271",
     title="MindSpeed-RL: the batch cannot be dealt out to the training's groups",
-    why="it refuses the configuration after Ray has started",
+    why=REFUSED,
     fix="a `train.batch_size` that the data-parallel size divides",
-    source=f"{CHECKS}:133",
+    source=f"{CHECKS}:133, :197",
 )
 def batch_over_groups(facts: Facts) -> Iterator[Flaw]:
-    batch, groups = facts.recipe.train.batch_size, _groups(facts)
-    if groups and batch % groups:
-        fits = sorted({max(groups, batch // groups * groups), -(-batch // groups) * groups})
-        message = f"train.batch_size {batch} does not divide over {groups} data-parallel groups"
-        yield error(message, f"train.batch_size {one_of(fits)}", "train.batch_size")
+    yield from _dealt_out(facts, Sizes(facts).groups, "data-parallel groups")
 
 
 @rule(
     "RLX272",
     title="MindSpeed-RL: the micro batch does not divide a group's samples",
-    why="it refuses the configuration after Ray has started",
+    why=REFUSED,
     fix="a `train.micro_batch_size` that divides batch_size / groups × n",
     source=f"{CHECKS}:108, :139",
 )
 def micro_batch(facts: Facts) -> Iterator[Flaw]:
-    train, groups = facts.recipe.train, _groups(facts)
-    if groups and train.batch_size % groups == 0:
-        share = train.batch_size // groups * facts.recipe.rollout.n
-        if share % train.micro_batch_size:
-            message = f"train.micro_batch_size {train.micro_batch_size} does not divide the {share} samples of a group"
-            yield error(
-                message, f"use {one_of(near(divisors(share), train.micro_batch_size))}", "train.micro_batch_size"
-            )
+    sizes = Sizes(facts)
+    batch, groups, n, micro = sizes[BATCH], sizes.groups, sizes[SAMPLES], sizes[MICRO]
+    if not (batch and groups and n and micro) or batch % groups:
+        return
+    share = batch // groups * n
+    if share % micro:
+        message = f"{sizes.named(MICRO)} does not divide the {share} samples of a group"
+        yield error(message, f"use {one_of(near(divisors(share), micro))}", sizes.source(MICRO))
 
 
 @rule(
     "RLX273",
     title="MindSpeed-RL: the batch cannot be dealt out to the rollout's groups",
-    why="it refuses the configuration after Ray has started",
+    why=REFUSED,
     fix="a `train.batch_size` that NPUs / rollout.tp divides",
     source=f"{CHECKS}:158, :190",
 )
 def batch_over_rollouts(facts: Facts) -> Iterator[Flaw]:
-    batch, replicas = facts.recipe.train.batch_size, _devices(facts) // facts.recipe.rollout.tp
-    if replicas and batch % replicas:
-        fits = sorted({max(replicas, batch // replicas * replicas), -(-batch // replicas) * replicas})
-        message = f"train.batch_size {batch} does not divide over {replicas} rollout replicas"
-        yield error(message, f"train.batch_size {one_of(fits)}", "train.batch_size")
+    yield from _dealt_out(facts, Sizes(facts).replicas, "rollout replicas")
+
+
+def _dealt_out(facts: Facts, parts: int | None, what: str) -> Iterator[Flaw]:
+    batch = facts.count(BATCH)
+    if parts and batch and batch % parts:
+        fits = sorted({max(parts, batch // parts * parts), -(-batch // parts) * parts})
+        message = f"{facts.named(BATCH)} does not divide over {parts} {what}"
+        yield error(message, f"{facts.source(BATCH)} {one_of(fits)}", facts.source(BATCH))
 
 
 @rule(
     "RLX274",
     title="MindSpeed-RL: the rollout's experts and the training's do not fit",
     why="it asserts this when the weights are resharded, after the model is loaded",
-    fix="a `layout.ep` that divides rollout.ep × rollout.tp",
-    source=f"{_LATE}:140-177: (infer_ep*infer_tp) % train_ep == 0",
+    fix="a `layout.ep` that divides rollout.ep × rollout.tp, and no `moe_tp_extend_ep: false`",
+    source=f"{LATE}:140-177: (infer_ep*infer_tp) % train_ep == 0; training EP needs moe_tp_extend_ep",
 )
 def resharded_experts(facts: Facts) -> Iterator[Flaw]:
-    rollout, ep = facts.recipe.rollout, facts.recipe.layout.ep
-    if (rollout.ep * rollout.tp) % ep:
-        message = f"layout.ep {ep} does not divide rollout.ep {rollout.ep} × rollout.tp {rollout.tp}"
-        yield error(message, f"layout.ep {one_of(near(divisors(rollout.ep * rollout.tp), ep))}", "layout.ep")
+    sizes = Sizes(facts)
+    infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
+    if not (infer_ep and infer_tp and ep):
+        return
+    if (whole := infer_ep * infer_tp) % ep:
+        message = f"{sizes.named(EP)} does not divide {sizes.named(INFER_EP)} × {sizes.named(INFER_TP)}"
+        yield error(message, f"{sizes.source(EP)} {one_of(near(divisors(whole), ep))}", sizes.source(EP))
+    if ep > 1 and not facts.is_true("actor_config.moe_tp_extend_ep"):
+        yield error(f"{sizes.named(EP)} without moe_tp_extend_ep", "remove the override", sizes.source(EP))
 
 
 @rule(
@@ -112,36 +116,80 @@ def resharded_experts(facts: Facts) -> Iterator[Flaw]:
     title="MindSpeed-RL: tensor parallel sizes of training and rollout do not fit",
     why="it asserts this when the weights are resharded, after the model is loaded",
     fix="one a multiple of the other, and NPUs / pp a multiple of rollout.tp",
-    source=f"{_LATE}:140-177: train_tp % infer_tp; (world // pp) >= infer_tp and divisible",
+    source=f"{LATE}:140-177: train_tp % infer_tp; (world // pp) >= infer_tp and divisible",
 )
 def resharded_tensors(facts: Facts) -> Iterator[Flaw]:
-    layout, tp = facts.recipe.layout, facts.recipe.rollout.tp
-    stage = _devices(facts) // layout.pp
-    if layout.tp > tp and layout.tp % tp:
-        message = f"layout.tp {layout.tp} is no multiple of rollout.tp {tp}"
-        yield error(message, f"rollout.tp {one_of(near(divisors(layout.tp), tp))}", "rollout.tp")
-    elif layout.tp < tp and (stage < tp or stage % tp):
-        message = f"rollout.tp {tp} does not divide the {stage} NPUs of a pipeline stage"
-        yield error(message, f"rollout.tp {one_of(near(divisors(stage), tp))}" if stage else "lower pp", "rollout.tp")
+    sizes = Sizes(facts)
+    train, infer, npus, pp = sizes[TP], sizes[INFER_TP], sizes[NPUS], sizes[PP]
+    if not (train and infer and npus and pp):
+        return
+    stage, where = npus // pp, sizes.source(INFER_TP)
+    if train > infer and train % infer:
+        message = f"{sizes.named(TP)} is no multiple of {sizes.named(INFER_TP)}"
+        yield error(message, f"{where} {one_of(near(divisors(train), infer))}", where)
+    elif train < infer and (stage < infer or stage % infer):
+        message = f"{sizes.named(INFER_TP)} does not divide the {stage} NPUs of a pipeline stage"
+        yield error(message, f"{where} {one_of(near(divisors(stage), infer))}" if stage else "lower pp", where)
 
 
 @rule(
     "RLX276",
     title="MindSpeed-RL: the model's numbers do not fit the split",
     why="Megatron fails when it builds the model; MindSpeed-RL checks none of it before",
-    fix="sizes that divide heads, key-value heads, layers and experts",
-    source=f"{_LATE}:275 for layers; not checked early: heads, query groups, experts",
+    fix="sizes that divide heads, key-value heads, layers and experts; `actor_config.num_layer_list` for uneven layers",
+    source=f"{LATE}:275 for layers; not checked early: heads, query groups, experts",
 )
 def shape(facts: Facts) -> Iterator[Flaw]:
-    layout, model = facts.recipe.layout, facts.architecture
+    sizes, model = Sizes(facts), facts.architecture
     if model is None:
         return
-    sizes = [("layout.tp", layout.tp, model.heads, "attention heads")]
-    sizes += [] if model.latent else [("layout.tp", layout.tp, model.kv_heads, "key-value heads")]
-    sizes += [("rollout.tp", facts.recipe.rollout.tp, model.heads, "attention heads")]
-    sizes += [("layout.pp", layout.pp, model.layers, "layers")]
-    sizes += [("layout.ep", layout.ep, model.experts.count, "experts")] if model.experts else []
-    for key, size, whole, what in sizes:
-        if whole % size:
-            fits = one_of(near(divisors(whole), size))
-            yield error(f"{key} {size} does not divide the {whole} {what} of {model.name}", f"{key} {fits}", key)
+    wholes = [(TP, model.heads, "attention heads")]
+    wholes += [] if model.latent else [(TP, model.kv_heads, "key-value heads")]
+    wholes += [(INFER_TP, model.heads, "attention heads")]
+    wholes += [(PP, model.layers, "layers")] if all(facts.setting(key) is None for key in _UNEVEN) else []
+    wholes += [(EP, model.experts.count, "experts")] if model.experts else []
+    for key, whole, what in wholes:
+        if (size := sizes[key]) and whole % size:
+            fits = f"{sizes.source(key)} {one_of(near(divisors(whole), size))}"
+            message = f"{sizes.named(key)} does not divide the {whole} {what} of {model.name}"
+            yield error(message, fits, sizes.source(key))
+
+
+@rule(
+    "RLX277",
+    title="MindSpeed-RL: pools of devices",
+    why="its integrated worker is all roles at once on all NPUs: pools are ignored, or refused after Ray has started",
+    fix="remove `layout.pools`",
+    source=f"{CHECKS}:33-40: reference_resource and reward_resource must be None",
+)
+def pools(facts: Facts) -> Iterator[Flaw]:
+    for name in facts.recipe.layout.pools or ():
+        yield error(f"layout.pools.{name}: the integrated worker has no pools", "remove it", "layout.pools")
+
+
+@rule(
+    "RLX278",
+    title="MindSpeed-RL: more than one node",
+    why="rlx starts a run's own Ray on one machine",
+    fix="`layout.nodes: 1`",
+    source="rlx: templates/mindspeed_rl.sh.j2",
+)
+def one_node(facts: Facts) -> Iterator[Flaw]:
+    nodes = facts.recipe.layout.nodes
+    if nodes > 1:
+        yield error(f"layout.nodes {nodes}: rlx launches MindSpeed-RL on one", "layout.nodes 1", "layout.nodes")
+
+
+@rule(
+    "RLX279",
+    title="MindSpeed-RL: a model that it cannot hand to its rollout",
+    why="it raises after both copies are loaded: Model architectures … are not supported for now",
+    fix="Qwen2, Qwen2.5, Qwen3, Qwen3-MoE, DeepSeek V2 or V3, or Llama; or verl",
+    source="MindSpeed-RL 05a90d77, workers/resharding/weight_adaptor.py, about :705-730",
+)
+def known_weights(facts: Facts) -> Iterator[Flaw]:
+    model = facts.architecture
+    # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
+    if model and model.experts and model.experts.shared_gate:
+        message = f"model.arch {model.name}: MindSpeed-RL has no weights of Qwen2MoeForCausalLM"
+        yield error(message, "another model, or backend.kind verl", "model.path")

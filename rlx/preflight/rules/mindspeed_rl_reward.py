@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl import CHECKS, rule
-from rlx.preflight.rules.registry import Flaw, error, warning
+from rlx.preflight.rules.mindspeed_rl_facts import CHECKS, rule
+from rlx.preflight.rules.registry import Flaw, error, note, warning
 from rlx.preflight.rules.words import divisors, near, one_of
 
 VERIFIERS = (
@@ -23,11 +23,7 @@ VERIFIERS = (
     source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
 )
 def verifiers(facts: Facts) -> Iterator[Flaw]:
-    from rlx.recipe.schema import VerifierReward
-
-    reward = facts.recipe.reward
-    names = reward.verifiers if isinstance(reward, VerifierReward) else (reward,) if isinstance(reward, str) else ()
-    for name in names:
+    for name in _verifiers(facts):
         if name not in VERIFIERS:
             yield error(f"reward: MindSpeed-RL has no verifier {name}", f"one of {', '.join(VERIFIERS)}", "reward")
 
@@ -49,16 +45,19 @@ def reward_file(facts: Facts) -> Iterator[Flaw]:
 
 @rule(
     "RLX152",
-    title="MindSpeed-RL: sampling that leaves nothing to compare",
-    why="answers to one prompt are nearly the same at a low temperature or with few tokens: no advantage",
+    title="MindSpeed-RL: sampling that leaves little to compare",
+    why="answers to one prompt are nearly the same at a low temperature; a small top_k samples another policy",
     fix="`rollout.temperature: 1.0` and `top_k: -1`",
     source="its defaults temperature 0.2 and top_k 50 against its own GRPO samples with 1.0 and -1",
 )
 def sampling(facts: Facts) -> Iterator[Flaw]:
     rollout = facts.recipe.rollout
-    if rollout.temperature <= 0.2 or 0 < rollout.top_k <= 50:
-        message = f"rollout: temperature {rollout.temperature:g}, top_k {rollout.top_k} hardly vary the answers"
-        yield warning(message, "temperature 1.0 and top_k -1", "rollout.temperature")
+    if rollout.temperature <= 0.2:
+        message = f"rollout.temperature {rollout.temperature:g}: the answers to a prompt hardly differ"
+        yield warning(message, "rollout.temperature 1.0", "rollout.temperature")
+    if 0 < rollout.top_k <= 50:
+        message = f"rollout.top_k {rollout.top_k}: the answers are of a narrower policy than the one that is trained"
+        yield warning(message, "rollout.top_k -1", "rollout.top_k")
 
 
 @rule(
@@ -100,3 +99,65 @@ def no_validation(facts: Facts) -> Iterator[Flaw]:
     every = facts.recipe.eval.every
     if every:
         yield warning(f"eval.every {every}: MindSpeed-RL never validates", "eval.every null", "eval.every")
+
+
+@rule(
+    "RLX157",
+    title="MindSpeed-RL: a verifier that wants tags in the answer",
+    why="an answer without them scores 0 however right it is, and stays so if the prompt does not ask for them",
+    fix="say the form in the prompt, or take `math_17k_acc`",
+    source="MindSpeed-RL 05a90d77, models/rule_verifier.py: base_acc reads <think>…</think>…<answer>…\\boxed{}…",
+)
+def tags(facts: Facts) -> Iterator[Flaw]:
+    if "base_acc" in _verifiers(facts):
+        form = "<think>…</think><answer>…\\boxed{…}…</answer>"
+        yield note(f"reward base_acc counts answers of the form {form} only", "ask for it in the prompt", "reward")
+
+
+@rule(
+    "RLX156",
+    title="MindSpeed-RL: an algorithm that it does not have",
+    why="its trainers are GRPO, DAPO and PPO: there is no command to start another",
+    fix="`algorithm.kind: grpo`, `dapo` or `ppo`, or verl",
+    source="MindSpeed-RL 05a90d77: cli/train_{grpo,dapo,ppo,dpo}.py; stage ray_grpo, ray_dapo, ray_ppo",
+)
+def algorithm(facts: Facts) -> Iterator[Flaw]:
+    kind = facts.recipe.algorithm.kind
+    if kind not in ("grpo", "dapo", "ppo"):
+        yield error(
+            f"algorithm.kind {kind}: MindSpeed-RL has none", "algorithm.kind grpo, dapo or ppo", "algorithm.kind"
+        )
+
+
+@rule(
+    "RLX158",
+    title="MindSpeed-RL: noise",
+    why="it has no noise injection, and refuses keys that it does not know: the arm would train without noise",
+    fix="verl with rlx's own noise, or a fork of verl that has it",
+    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33: The key: … is missing, causing the setup to fail",
+)
+def no_noise(facts: Facts) -> Iterator[Flaw]:
+    if facts.recipe.aqn:
+        yield error("aqn: MindSpeed-RL adds no noise", "backend.kind verl, or no aqn", "aqn.sigma_start")
+
+
+@rule(
+    "RLX159",
+    title="MindSpeed-RL: a device or a rollout engine that it does not have",
+    why="it trains with Megatron on NPUs and generates with vllm-ascend, nothing else",
+    fix="`layout.device: npu` and `rollout.engine: vllm`, or verl",
+    source="MindSpeed-RL 05a90d77, README and config_cls/generate_config.py",
+)
+def platform(facts: Facts) -> Iterator[Flaw]:
+    device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
+    if device != "npu":
+        yield error(f"layout.device {device}: MindSpeed-RL runs on NPUs", "layout.device npu", "layout.device")
+    if engine != "vllm":
+        yield error(f"rollout.engine {engine}: MindSpeed-RL has vllm only", "rollout.engine vllm", "rollout.engine")
+
+
+def _verifiers(facts: Facts) -> tuple[str, ...]:
+    from rlx.recipe.schema import VerifierReward
+
+    reward = facts.recipe.reward
+    return reward.verifiers if isinstance(reward, VerifierReward) else (reward,) if isinstance(reward, str) else ()

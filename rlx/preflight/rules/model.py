@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.architectures import Architecture
-from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
-from rlx.preflight.rules.layout import ROLLOUT_TP
+from rlx.preflight.rules.facts import ACTOR, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 from rlx.preflight.rules.words import divisors, near, one_of
 
 MEGATRON = f"{ACTOR}.megatron"
-_TABLE = "heads, layers and experts: rlx/preflight/architectures.json"
+TABLE = "heads, layers and experts: rlx/preflight/architectures.json"
 
 
 @rule(
@@ -19,14 +18,14 @@ _TABLE = "heads, layers and experts: rlx/preflight/architectures.json"
     title="tensor parallelism of the training does not divide the attention heads",
     why="Megatron fails when it builds the model, after minutes",
     fix="a `layout.tp` that divides the heads and, with grouped queries, the key-value heads",
-    source=f"Megatron core: num_attention_heads % tensor_model_parallel_size; {_TABLE}",
+    source=f"Megatron core: num_attention_heads % tensor_model_parallel_size; {TABLE}",
 )
 def training_heads(facts: Facts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if shape.kv_heads % size == 0]
         message = f"layout.tp {tp} does not divide the {shape.heads} attention heads of {shape.name}"
-        yield _misfit(shape, message, f"layout.tp {one_of(near(fits, tp))}", "layout.tp")
+        yield misfit(shape, message, f"layout.tp {one_of(near(fits, tp))}", "layout.tp")
 
 
 @rule(
@@ -34,13 +33,13 @@ def training_heads(facts: Facts) -> Iterator[Flaw]:
     title="tensor parallelism of the training does not divide the key-value heads",
     why="Megatron fails when it builds the model, after minutes",
     fix="a `layout.tp` that divides the key-value heads",
-    source=f"Megatron core: num_query_groups % tensor_model_parallel_size; {_TABLE}",
+    source=f"Megatron core: num_query_groups % tensor_model_parallel_size; {TABLE}",
 )
 def training_kv_heads(facts: Facts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and not shape.latent and tp and shape.heads % tp == 0 and shape.kv_heads % tp:
         message = f"layout.tp {tp} does not divide the {shape.kv_heads} key-value heads of {shape.name}"
-        yield _misfit(shape, message, f"layout.tp {one_of(near(divisors(shape.kv_heads), tp))}", "layout.tp")
+        yield misfit(shape, message, f"layout.tp {one_of(near(divisors(shape.kv_heads), tp))}", "layout.tp")
 
 
 @rule(
@@ -48,7 +47,7 @@ def training_kv_heads(facts: Facts) -> Iterator[Flaw]:
     title="the pipeline does not divide the layers",
     why="Megatron fails when it builds the model, after minutes",
     fix="a `layout.pp` that divides the layers, or an override that says how many the first or last stage has",
-    source=f"Megatron core: num_layers should be divisible by pipeline_model_parallel_size; {_TABLE}",
+    source=f"Megatron core: num_layers should be divisible by pipeline_model_parallel_size; {TABLE}",
 )
 def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
     shape, pp = facts.architecture, facts.pp
@@ -56,7 +55,7 @@ def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
         return
     message = f"layout.pp {pp} does not divide the {shape.layers} layers of {shape.name}"
     first = f"+{MEGATRON}.override_transformer_config.num_layers_in_first_pipeline_stage"
-    yield _misfit(shape, message, f"layout.pp {one_of(near(divisors(shape.layers), pp))}, or {first}", "layout.pp")
+    yield misfit(shape, message, f"layout.pp {one_of(near(divisors(shape.layers), pp))}, or {first}", "layout.pp")
 
 
 @rule(
@@ -64,13 +63,13 @@ def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
     title="expert parallelism of the training does not divide the experts",
     why="Megatron fails when it builds the model, after minutes",
     fix="a `layout.ep` that divides the experts",
-    source=f"Megatron core: num_moe_experts % expert_model_parallel_size; {_TABLE}",
+    source=f"Megatron core: num_moe_experts % expert_model_parallel_size; {TABLE}",
 )
 def training_experts(facts: Facts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.count(f"{MEGATRON}.expert_model_parallel_size")
     if facts.is_megatron and shape and shape.experts and ep and shape.experts.count % ep:
         message = f"layout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
-        yield _misfit(shape, message, f"layout.ep {one_of(near(divisors(shape.experts.count), ep))}", "layout.ep")
+        yield misfit(shape, message, f"layout.ep {one_of(near(divisors(shape.experts.count), ep))}", "layout.ep")
 
 
 @rule(
@@ -78,7 +77,7 @@ def training_experts(facts: Facts) -> Iterator[Flaw]:
     title="experts are split, and the model has none",
     why="the devices are grouped for nothing, or the engine refuses it",
     fix="leave `layout.ep` and `rollout.ep` at 1",
-    source=_TABLE,
+    source=TABLE,
 )
 def no_experts(facts: Facts) -> Iterator[Flaw]:
     shape, recipe = facts.architecture, facts.recipe
@@ -86,50 +85,6 @@ def no_experts(facts: Facts) -> Iterator[Flaw]:
         for key, ep in (("layout.ep", recipe.layout.ep), ("rollout.ep", recipe.rollout.ep)):
             if ep > 1:
                 yield warning(f"{key} {ep}: {shape.name} has no experts", f"{key} 1", key)
-
-
-@rule(
-    "RLX217",
-    title="tensor parallelism of the rollout does not divide the attention heads",
-    why="vLLM refuses it when the rollout starts",
-    fix="a `rollout.tp` that divides the heads",
-    source=f"vLLM: Total number of attention heads (H) must be divisible by tensor parallel size (T); {_TABLE}",
-)
-def rollout_heads(facts: Facts) -> Iterator[Flaw]:
-    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
-    if shape and tp and shape.heads % tp:
-        fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
-        message = f"{facts.named(ROLLOUT_TP)} does not divide the {shape.heads} attention heads of {shape.name}"
-        yield _misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
-
-
-@rule(
-    "RLX218",
-    title="tensor parallelism of the rollout and the key-value heads do not fit",
-    why="vLLM asserts that one divides the other when the rollout builds the model",
-    fix="a `rollout.tp` that divides the key-value heads, or is a multiple of them",
-    source=f"vLLM attention layers: total_num_kv_heads % tp_size == 0, or tp_size % total_num_kv_heads == 0; {_TABLE}",
-)
-def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
-    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
-    if shape and not shape.latent and tp and shape.heads % tp == 0 and not _fits(shape.kv_heads, tp):
-        fits = [size for size in divisors(shape.heads) if _fits(shape.kv_heads, size)]
-        message = f"{facts.named(ROLLOUT_TP)} and the {shape.kv_heads} key-value heads of {shape.name} do not fit"
-        yield _misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
-
-
-@rule(
-    "RLX219",
-    title="expert parallelism of the rollout does not divide the experts",
-    why="the experts cannot be dealt out evenly to the rollout's devices",
-    fix="a `rollout.ep` that divides the experts",
-    source=f"{_TABLE}",
-)
-def rollout_experts(facts: Facts) -> Iterator[Flaw]:
-    shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
-    if shape and shape.experts and ep and shape.experts.count % ep:
-        message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
-        yield _misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
 
 
 @rule(
@@ -142,11 +97,11 @@ def rollout_experts(facts: Facts) -> Iterator[Flaw]:
 )
 def sequence_heads(facts: Facts) -> Iterator[Flaw]:
     shape, cp = facts.architecture, facts.cp
-    if facts.is_megatron or not shape or not cp or (shape.heads % cp == 0 and _fits(shape.kv_heads, cp)):
+    if facts.is_megatron or not shape or not cp or (shape.heads % cp == 0 and whole_heads(shape.kv_heads, cp)):
         return
-    fits = [size for size in divisors(shape.heads) if _fits(shape.kv_heads, size)]
+    fits = [size for size in divisors(shape.heads) if whole_heads(shape.kv_heads, size)]
     message = f"layout.cp {cp} does not fit {shape.heads} attention and {shape.kv_heads} key-value heads"
-    yield _misfit(shape, f"{message} of {shape.name}", f"layout.cp {one_of(near(fits, cp))}", "layout.cp")
+    yield misfit(shape, f"{message} of {shape.name}", f"layout.cp {one_of(near(fits, cp))}", "layout.cp")
 
 
 @rule(
@@ -154,7 +109,7 @@ def sequence_heads(facts: Facts) -> Iterator[Flaw]:
     title="virtual pipeline stages do not divide the layers",
     why="Megatron fails when it builds the model, after minutes",
     fix="a size for which pp × virtual stages divides the layers",
-    source=f"Megatron core: virtual pipeline needs num_layers % (pp × vpp) == 0 and pp > 1; {_TABLE}",
+    source=f"Megatron core: virtual pipeline needs num_layers % (pp × vpp) == 0 and pp > 1; {TABLE}",
 )
 def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
     key = f"{MEGATRON}.virtual_pipeline_model_parallel_size"
@@ -162,23 +117,39 @@ def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
     if not (facts.is_megatron and virtual and virtual > 1 and pp):
         return
     if pp == 1:
-        yield _misfit(
+        yield misfit(
             shape, f"{facts.named(key)} with layout.pp 1: there is no pipeline to split", f"remove {facts.source(key)}"
         )
     elif shape and shape.layers % (pp * virtual) and not _uneven(facts):
         message = f"{facts.named(key)} × layout.pp {pp} does not divide the {shape.layers} layers of {shape.name}"
         fits = [size for size in divisors(shape.layers // pp)] if shape.layers % pp == 0 else [1]
-        yield _misfit(shape, message, f"{key} {one_of(near(fits, virtual))}", facts.source(key))
+        yield misfit(shape, message, f"{key} {one_of(near(fits, virtual))}", facts.source(key))
 
 
-def _misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> Flaw:
+@rule(
+    "RLX225",
+    title="tensor parallelism of the training does not divide the vocabulary",
+    why="the embedding is split over its rows; unless the bridge pads them, Megatron fails when it builds the model",
+    fix="a `layout.tp` that divides the vocabulary",
+    source="Megatron core, tensor_parallel/utils.py, vocab_range_from_global_vocab_size: divide; verl "
+    "models/mcore/model_initializer.py passes vocab_size unpadded",
+)
+def training_vocabulary(facts: Facts) -> Iterator[Flaw]:
+    shape, tp = facts.architecture, facts.tp
+    if facts.is_megatron and shape and tp and shape.heads % tp == 0 and shape.vocab % tp:
+        fits = [size for size in divisors(shape.heads) if shape.vocab % size == 0]
+        message = f"layout.tp {tp} does not divide the vocabulary of {shape.vocab} of {shape.name}"
+        yield warning(message, f"layout.tp {one_of(near(fits, tp))}, or see that the bridge pads it", "layout.tp")
+
+
+def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> Flaw:
     """Numbers that nobody has held against the model itself may warn, not forbid."""
     if shape is None or shape.confirmed:
         return error(message, fix, key)
     return warning(f"{message} (its shape is from memory)", fix, key)
 
 
-def _fits(kv_heads: int, size: int) -> bool:
+def whole_heads(kv_heads: int, size: int) -> bool:
     """Each device has whole key-value heads, or each head is on whole devices."""
     return kv_heads % size == 0 or size % kv_heads == 0
 

@@ -51,7 +51,7 @@ def both_pools(facts: Facts) -> Iterator[Flaw]:
     pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
     if facts.is_nla and len(pools) == 1:
         other = "critic" if pools == ["actor_rollout"] else "actor_rollout"
-        yield error(f"{_POOLS} has {pools[0]} only", f"+{_POOLS}.{other}.num_gpus")
+        yield error(f"{_POOLS} has {pools[0]} only", f"set +{_POOLS}.{other}.num_gpus, too")
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,16 +19,22 @@ _MODULES = (
     "length",
     "batch",
     "batch_limits",
+    "sampling",
     "layout",
+    "context",
     "model",
+    "model_in_rollout",
     "environment",
     "noise",
     "evaluation",
+    "records",
     "reward",
     "lora",
     "nla",
     "mindspeed_rl",
+    "mindspeed_rl_settings",
     "mindspeed_rl_reward",
+    "mindspeed_rl_limits",
     "memory",
 )
 
@@ -77,6 +84,7 @@ def rule(id: str, *, title: str, why: str, fix: str, source: str, backend: str =
     return register
 
 
+@cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, in the order of the modules and of their text."""
     for module in _MODULES:

@@ -8,10 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.registry import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 _SOURCE = "verl reward managers call compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)"
+# Of all versions together; `remote` and `gdpo` are there from 0.7 on, `prime` and `batch` before 0.9.
+_MANAGERS = ("naive", "dapo", "prime", "batch", "gdpo", "remote")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -53,7 +55,8 @@ def reward_function(facts: Facts) -> Iterator[Flaw]:
 def reward_signature(facts: Facts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
-    if function is None:
+    # What a decorator makes of the signature nobody can read here.
+    if function is None or function.decorator_list:
         return
     arguments, passed = function.args, [*_PASSED, *_kwargs(facts)]
     named = [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
@@ -69,17 +72,32 @@ def reward_signature(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX143",
     title="the reward function returns nothing",
-    why="every answer scores None: the run fails at the first batch, or learns nothing",
+    why="every answer scores None, and the run fails in its first validation or step",
     fix="return a number, or a dict with `score`",
-    source="verl reward managers: float(score) or score['score']",
+    source="verl reward managers: float(score) or score['score']; run with 0.9.1: key \"rm_scores\" not found",
 )
 def reward_returns(facts: Facts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
-    if function and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
-        yield warning(
-            f"reward.function {function.name} has no return with a value", "return the score", "reward.function"
-        )
+    if function is None or function.decorator_list:
+        return
+    if not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
+        message = f"reward.function {function.name} has no return with a value"
+        yield error(message, "return the score", "reward.function")
+
+
+@rule(
+    "RLX144",
+    title="no such reward manager",
+    why="verl raises ValueError when the trainer loads it: Unknown reward manager",
+    fix="naive, or another of verl's; a manager of your own needs source importlib",
+    source="verl 0.6.1 to 0.9.1, workers/reward_manager and experimental/reward_loop/reward_manager, registry.py",
+)
+def reward_manager(facts: Facts) -> Iterator[Flaw]:
+    key = "reward_model.reward_manager" if facts.release < (0, 7) else "reward.reward_manager.name"
+    name, source = facts.setting(key), facts.setting("reward.reward_manager.source")
+    if isinstance(name, str) and name not in _MANAGERS and source in (None, "register"):
+        yield error(f"{facts.named(key)}: verl has no such reward manager", f"one of {', '.join(_MANAGERS)}", key)
 
 
 def _path(facts: Facts) -> Path | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.batch import BYPASS
+from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.words import one_of
 
 
 @rule(
@@ -43,9 +45,10 @@ def pools(facts: Facts) -> Iterator[Flaw]:
     source="templates/verl.sh.j2: RAY_ADDRESS=local",
 )
 def nodes(facts: Facts) -> Iterator[Flaw]:
-    count = facts.recipe.layout.nodes
+    count = facts.count("trainer.nnodes") or 1
     if count > 1:
-        yield error(f"layout.nodes {count}: a run's own Ray covers one node", "use one node", "layout.nodes")
+        message = f"{facts.named('trainer.nnodes')}: a run's own Ray covers one node"
+        yield error(message, "use one node", facts.source("trainer.nnodes"))
 
 
 @rule(
@@ -56,10 +59,49 @@ def nodes(facts: Facts) -> Iterator[Flaw]:
     source="verl/workers/config/rollout.py: expert_parallel_size == tensor_model_parallel_size * data_parallel_size",
 )
 def expert_groups_of_rollout(facts: Facts) -> Iterator[Flaw]:
-    rollout = facts.recipe.rollout
-    if rollout.ep > 1 and (rollout.ep < rollout.tp or rollout.ep % rollout.tp):
-        message = f"rollout.ep {rollout.ep}: verl splits experts over whole groups of rollout.tp {rollout.tp}"
-        yield error(message, f"rollout.ep {rollout.tp} or {2 * rollout.tp}", "rollout.ep")
+    key, tp_key = f"{ROLLOUT}.expert_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"
+    ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
+    if not ep or ep == 1 or not tp or ep == product(tp, replicas) or facts.setting(f"{ROLLOUT}.name") == "trtllm":
+        return
+    is_written = facts.source(f"{ROLLOUT}.data_parallel_size").startswith("overrides.")
+    fits = [tp * replicas] if is_written else [tp * replicas, tp * (replicas + 1)]
+    message = f"{facts.named(key)}: verl splits experts over whole groups of {facts.named(tp_key)}"
+    yield error(message + (f" × {replicas}" if is_written else ""), f"rollout.ep {one_of(fits)}", facts.source(key))
+
+
+@rule(
+    "RLX224",
+    title="Megatron in another precision than 16 bits",
+    why="verl refuses the configuration at the start",
+    fix="`model.dtype: bfloat16`, or fsdp",
+    source="verl 0.6.1 to 0.9.1, workers/config/engine.py, McoreEngineConfig: dtype not supported",
+)
+def megatron_precision(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.megatron.dtype"
+    value = facts.setting(key)
+    if facts.is_megatron and isinstance(value, str) and value not in ("bfloat16", "float16"):
+        yield error(
+            f"{facts.named(key)}: Megatron takes bfloat16 or float16", "model.dtype bfloat16", facts.source(key)
+        )
+
+
+@rule(
+    "RLX118",
+    title="a router replay that verl does not know",
+    why="verl refuses the configuration at the start",
+    fix="disabled, R2 or R3; R2 only without bypass_mode",
+    source="verl 0.7.1 to 0.9.1, workers/config/actor.py, RouterReplayConfig; 0.9.1 utils/config.py, "
+    "_validate_router_replay_config",
+)
+def router_replay(facts: Facts) -> Iterator[Flaw]:
+    for section in ("", ".megatron", ".fsdp_config"):
+        key = f"{ACTOR}{section}.router_replay.mode"
+        mode = facts.setting(key)
+        if mode is not None and mode not in ("disabled", "R2", "R3"):
+            yield error(f"{facts.named(key)}: verl has no such mode", "disabled, R2 or R3", facts.source(key))
+        elif mode == "R2" and facts.is_true(BYPASS) and facts.release >= (0, 9):
+            message = f"{facts.named(key)} records routes in a pass that {facts.named(BYPASS)} leaves out"
+            yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
 
 
 @rule(
@@ -80,13 +122,27 @@ def cpu_rollout(facts: Facts) -> Iterator[Flaw]:
     title="rlx brings no noise for this rollout engine",
     why="the arm would train without noise",
     fix="`aqn.provider: builtin` with a fork that has it",
-    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout only",
+    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout, and hooked into verl's for vLLM (rlx_verl_hook.py)",
 )
 def noise_provider(facts: Facts) -> Iterator[Flaw]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
-    if aqn and aqn.provider == "payload" and engine != "cpu":
+    if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
         message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
         yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
+
+
+@rule(
+    "RLX642",
+    title="the rollout splits weights that are to take noise",
+    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
+    fix="`rollout.tp: 1`, or norms only",
+    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
+)
+def split_weights(facts: Facts) -> Iterator[Flaw]:
+    aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
+    if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
+        message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
+        yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
 @rule(

@@ -8,18 +8,20 @@ from pathlib import Path
 from rlx.evidence import Disagreement, Evidence, conflicts, overlaps, read_evidence
 from rlx.runs.adopted.source import Source, read_source, source_of
 from rlx.runs.manifest import Manifest, read_manifest
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.run import RunPaths
 
 
-def conflicts_of(run_dir: Path, evidence: Evidence) -> tuple[Disagreement, ...]:
+def conflicts_of(run_dir: Path, evidence: Evidence, parsed: ParsedFiles) -> tuple[Disagreement, ...]:
     """Where other logs that claim to be this run have other values; empty for a run that rlx started itself."""
-    source, manifest = source_of(run_dir), read_manifest(run_dir)
+    source = source_of(run_dir)
+    manifest = read_manifest(run_dir) if source else None
     if source is None or manifest is None:
         return ()
-    found = list(_within(run_dir, source))
+    found = list(_within(run_dir, source, parsed))
     for other, known in _namesakes(run_dir, manifest):
         # Both of them tell it in the same words, the earlier one first.
-        records = [(run_dir, evidence), (other, read_evidence(RunPaths(other).attempts))]
+        records = [(run_dir, evidence), (other, read_evidence(RunPaths(other).attempts, parsed))]
         if (known.created_epoch, known.run_id) < (manifest.created_epoch, manifest.run_id):
             records.reverse()
         labels = _labels(*(folder for folder, _ in records))
@@ -27,13 +29,14 @@ def conflicts_of(run_dir: Path, evidence: Evidence) -> tuple[Disagreement, ...]:
     return tuple(found)
 
 
-def _within(run_dir: Path, source: Source) -> tuple[Disagreement, ...]:
+def _within(run_dir: Path, source: Source, parsed: ParsedFiles) -> tuple[Disagreement, ...]:
     attempts = RunPaths(run_dir).attempts
     if source.followed or len(attempts) < 2:
         return ()
     names = [Path(path).name for path in source.paths]
     labels = names if len(set(names)) == len(names) else source.paths
-    return overlaps({label: read_evidence([attempt]) for label, attempt in zip(labels, attempts, strict=True)})
+    records = (read_evidence([attempt], parsed) for attempt in attempts)
+    return overlaps(dict(zip(labels, records, strict=True)))
 
 
 def _namesakes(run_dir: Path, manifest: Manifest) -> Iterator[tuple[Path, Manifest]]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import UsageError
+from rlx.evidence import Evidence, Totals
 from rlx.plan import LOCAL, LaunchPlan
 from rlx.runs.adopted.log_copy import point_latest
 from rlx.runs.adopted.log_file import copy_log, look_at
 from rlx.runs.adopted.room import run_dirs, take_in
 from rlx.runs.adopted.source import Source, read_source, write_source
+from rlx.runs.diagnosed import explains_an_end
 from rlx.runs.index import Index
+from rlx.runs.parsed import ParsedFiles
 from rlx.runs.run import RunRef
 
 
@@ -39,12 +42,13 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
     """Copy console logs, or metrics.jsonl files, plain or gzipped; the files themselves are only read.
 
     They are put in the order of their first steps; one without a step stays behind the one before it. Raises RlxError
-    for what cannot be read or is no text, UsageError for a log that this run has already.
+    for what cannot be read or is no text, UsageError for a log that this run has already, and for a file in which no
+    command could find anything.
     """
     paths, remarks = [Path(log).absolute() for log in logs], list[str]()
 
     def copy(folder: Path) -> None:
-        parts = _copies(paths, folder / "attempts")
+        parts = _copies(paths, folder / "attempts", ParsedFiles(index.home))
         _refuse_twice(index, plan.run_name, parts)
         remarks.extend(_arrange(parts))
         write_source(folder, Source(LOCAL, *_columns(parts)))
@@ -53,15 +57,30 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
     return Imported(take_in(index, plan, LOCAL, copy), tuple(remarks))
 
 
-def _copies(paths: Sequence[Path], attempts: Path) -> list[_Part]:
+def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[_Part]:
     parts: list[_Part] = []
     for number, path in enumerate(paths, start=1):
         folder = attempts / f"given-{number}"
         digest = copy_log(path, folder)
-        evidence, remarks = look_at(path, folder)
+        evidence, remarks = look_at(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
+        if not (_says_something(evidence) or explains_an_end(folder / "log")):
+            raise _says_nothing(path)
         parts.append(_Part(path, folder, digest, first, remarks))
     return parts
+
+
+def _says_something(evidence: Evidence) -> bool:
+    said = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
+    return any(said) or evidence.totals != Totals()
+
+
+def _says_nothing(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
+        "it is no log of a run, or one that was cut off before it said anything",
+        "name the console log of the run, or its metrics.jsonl",
+    )
 
 
 def _refuse_twice(index: Index, run_name: str, parts: Sequence[_Part]) -> None:

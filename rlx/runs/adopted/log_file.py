@@ -15,6 +15,7 @@ from typing import BinaryIO
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
 from rlx.runs.duration import duration
+from rlx.runs.parsed import ParsedFiles
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -76,7 +77,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _refuse_utf16(path: Path, head: bytes) -> None:
     if head.startswith(_UTF16):
-        raise RlxError(f"{path} is text in UTF-16", f"iconv -f UTF-16 -t UTF-8 {path} >utf8.log, and import that")
+        raise RlxError(f"{path} is text in UTF-16", f"iconv -f UTF-16 -t UTF-8 {path} >utf8.log, and name that")
 
 
 def _holds_metrics(head: bytes) -> bool:
@@ -87,19 +88,22 @@ def _holds_metrics(head: bytes) -> bool:
     return isinstance(first, dict) and {"step", "data"} <= first.keys()
 
 
-def look_at(path: Path, folder: Path) -> tuple[Evidence, list[str]]:
+def look_at(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
     """What the copy in `folder` shows, and what a person should know of it. Raises RlxError if `path` is no text."""
-    evidence = read_evidence([folder])
+    evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
-    if shows_nothing and not _is_text(folder / "log"):
-        raise RlxError(f"{path} is no text", "name a console log; unpack it first if it is an archive")
+    if shows_nothing:
+        refuse_no_text(path, folder / "log")
     return evidence, list(_remarks(path, folder, evidence))
 
 
-def _is_text(log: Path) -> bool:
+def refuse_no_text(path: Path, log: Path) -> None:
+    """Raises RlxError, by the name of `path`, where what is in `log` is no text."""
     with log.open("rb") as copy:
         head = copy.read(1 << 16)
-    return b"\0" not in head and len(head.decode("utf-8", "ignore").encode()) > 0.9 * len(head)
+    _refuse_utf16(path, head)
+    if b"\0" in head or len(head.decode("utf-8", "ignore").encode()) < 0.9 * len(head):
+        raise RlxError(f"{path} is no text", "name a console log; unpack it first if it is an archive")
 
 
 def _remarks(path: Path, folder: Path, evidence: Evidence) -> Iterator[str]:

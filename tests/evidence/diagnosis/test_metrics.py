@@ -6,9 +6,10 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import median
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import Evidence, Totals
@@ -42,6 +43,7 @@ def test_a_run_that_learns_raises_no_alarm() -> None:
     assert found(training()) == []
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.sampled_from(["critic/score/mean", "actor/entropy", "actor/grad_norm"]), st.floats(0, 50))
 def test_one_wild_step_raises_none(step: int, key: str, value: float) -> None:
     evidence = training()
@@ -53,6 +55,15 @@ def test_the_collapse_of_the_30b_arm_is_seen() -> None:
     key = "val-core/openai/gsm8k/acc/mean@1"
     metrics = {30: {key: 0.7908}, 58: {key: 0.3359, "actor/kl_loss": 88.73}}
     assert found(Evidence(metrics, totals=Totals(58, 7473, 1319))) == [("RLX894", 58), ("RLX895", 58)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-200, 200), min_size=2, max_size=9))
+def test_a_kl_is_held_against_the_median_of_the_other_steps(values: list[float]) -> None:
+    others = [[abs(other) for at, other in enumerate(values) if at != step] for step in range(len(values))]
+    beyond = [step for step, value in enumerate(values) if abs(value) >= max(10, 20 * median(others[step]))]
+    metrics = {step: {"actor/kl_loss": value} for step, value in enumerate(values)}
+    assert found(Evidence(metrics)) == [("RLX894", step) for step in beyond[:1]]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,30 @@
-"""AQN as a fork of verl implements it, in keys of its own. Source: zhshgmail/verl, branch feature/npu-aqn-test."""
+"""AQN as a fork of verl implements it, in keys of its own, and as the payload brings it into a stock verl.
+
+Source of the fork's keys: zhshgmail/verl, branch feature/npu-aqn-test.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rlx.backends.verl.overrides.base import Override, Rendering
+
+_MODULES = "VERL_USE_EXTERNAL_MODULES"
+HOOK = "rlx_verl_hook"  # the payload's modules begin with it
+
+
+def is_hooked(rendering: Rendering) -> bool:
+    """Whether the payload's noise goes into verl's own rollout; rlx's own calls it by itself."""
+    recipe = rendering.recipe
+    return recipe.aqn is not None and recipe.aqn.provider == "payload" and recipe.rollout.engine == "vllm"
+
+
+def environment(rendering: Rendering, others: Mapping[str, str]) -> dict[str, str]:
+    """What every process of the run must see, `others` kept: without the hook the arm would train clean."""
+    if not is_hooked(rendering):
+        return {}
+    modules = filter(None, (others.get(_MODULES), HOOK))
+    return {_MODULES: ",".join(modules)}
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

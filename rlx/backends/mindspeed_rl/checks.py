@@ -1,0 +1,93 @@
+"""What is wrong with a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
+
+What would fail although it can be written is the rules' (rlx/preflight/rules/mindspeed_rl*.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.backends.mindspeed_rl.found import found_findings, table_of
+from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_key_source
+from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered
+from rlx.backends.mindspeed_rl.sections.base import LOAD, MODEL
+from rlx.errors import UsageError
+from rlx.plan import Finding, FoundTree, Severity
+
+if TYPE_CHECKING:
+    from rlx.backends.verl.keys import KeyTable
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Backend as BackendSection
+
+
+def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+    """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
+    findings = [*found_findings(resolved, found)] if found else []
+    try:
+        rendering = rendering_of(resolved, found)
+        # Whether it can be written at all is looked at there.
+        rendered(rendering)
+    except UsageError as problem:
+        about = "RLX012" if problem.message.startswith("backend.") else "RLX015"
+        findings.append(Finding(about, Severity.ERROR, problem.message, problem.hint))
+    else:
+        findings += [*_unnamed(rendering), *_own_keys(rendering), *_rendered_keys(rendering)]
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def rendering_of(resolved: ResolvedRecipe, found: FoundTree | None = None) -> Rendering:
+    """The recipe with the key table it is checked against. Raises UsageError if there is none."""
+    backend = resolved.recipe.backend
+    table = (found and table_of(found)) or _listed_table(backend)
+    # What an installed package says of its version is 2.1.0 for every one of them.
+    return Rendering(resolved, resolved.recipe, table, backend.version)
+
+
+def _listed_table(backend: BackendSection) -> KeyTable:
+    return read_key_source(Path(backend.key_source)) if backend.key_source else find_table(backend.version)
+
+
+def _unnamed(rendering: Rendering) -> Iterator[Finding]:
+    """What no default can be right for."""
+    recipe = rendering.recipe
+    if rendering.model_name is None:
+        message = f"model.arch {recipe.model.arch or 'null'}: MindSpeed-RL ships no description of this model"
+        fix = f"name one in overrides ({MODEL}: NAME), with its keys there as model.NAME.num_layers and so on"
+        yield Finding("RLX025", Severity.ERROR, message, fix, _origin(rendering, "model.arch"))
+    if not recipe.overrides.get(LOAD):
+        message = "no weights to start from: MindSpeed-RL loads those of Megatron, not those in model.path"
+        fix = f"convert them with MindSpeed-LLM, and name the folder: overrides: {{{LOAD}: /data/...-tp2-pp2}}"
+        yield Finding("RLX025", Severity.ERROR, message, fix, _origin(rendering, "model.path"))
+
+
+def _own_keys(rendering: Rendering) -> Iterator[Finding]:
+    """About the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
+    written = {setting.key: setting.source for setting in leaves(rendered(rendering))}
+    for setting in leaves(own_overrides(rendering)):
+        if not is_known(setting.key, rendering.table):
+            near = nearest(setting.key, rendering.table)
+            fix = f"did you mean {', '.join(near)}?" if near else "remove it: MindSpeed-RL refuses unknown keys"
+            yield _unknown(rendering, setting, fix)
+        elif setting.key in written and written[setting.key] != setting.source:
+            message = f"{setting.source} replaces what rlx writes for {written[setting.key]}"
+            yield Finding("RLX013", Severity.NOTE, message)
+
+
+def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
+    """About the keys that rlx writes: a release may lack a feature."""
+    known = {setting.key for setting in own_overrides(rendering)}
+    for setting in leaves(rendered(rendering)):
+        if setting.key not in known and not is_known(setting.key, rendering.table):
+            fix = f"remove {setting.source}, or use a MindSpeed-RL that has it"
+            yield _unknown(rendering, setting, fix)
+
+
+def _unknown(rendering: Rendering, setting: Override, fix: str) -> Finding:
+    message = f"{setting.source}: MindSpeed-RL {rendering.table.version} has no key {setting.key}"
+    return Finding("RLX010", Severity.ERROR, message, fix, _origin(rendering, setting.source))
+
+
+def _origin(rendering: Rendering, key: str) -> str:
+    return rendering.resolved.origins.get(key, "")

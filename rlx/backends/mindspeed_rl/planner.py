@@ -1,0 +1,101 @@
+"""A resolved recipe becomes a LaunchPlan: the same input always gives the same plan, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlx.backends.effective import EffectiveSettings
+from rlx.backends.mindspeed_rl.checks import rendering_of
+from rlx.backends.mindspeed_rl.effective import settings as settings_of
+from rlx.backends.mindspeed_rl.expectations import expectations
+from rlx.backends.mindspeed_rl.script import Script, render
+from rlx.backends.mindspeed_rl.sections import Rendering, document
+from rlx.backends.shell import Quoted
+from rlx.errors import UsageError
+from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+_TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
+# Read by the payload of the same name; everything else is rlx's own and the same in each run.
+_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py", "mindspeed_rl_ray.py")
+# What examples/grpo/*.sh export; the recipe's `env` and the host's come over these.
+_ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
+
+
+def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
+    """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
+    recipe, rendering = resolved.recipe, rendering_of(resolved, found)
+    settings = settings_of(resolved, found)
+    script = _script(resolved, site, settings)
+    return LaunchPlan(
+        name=recipe.name,
+        arm=resolved.arm,
+        control=resolved.control,
+        seed=recipe.seed,
+        backend=recipe.backend.kind,
+        backend_version=rendering.version,
+        site=site,
+        command=(script.python, "-u", script.entrypoint, *script.arguments),
+        env=script.env,
+        secrets=recipe.secrets,
+        files=tuple(_files(rendering, script)),
+        expectations=expectations(rendering, settings),
+        treatment=resolved.treatment,
+        recipe=resolved.document,
+        device_kind=recipe.layout.device,
+        devices=recipe.layout.devices_per_node,
+        # A worker takes the NPU with the number that Ray gives it, and that counts from 0 (cli/train_grpo.py,
+        # `_initialize_distributed`): no other devices can be had.
+        device_list=tuple(range(recipe.layout.devices_per_node)),
+    )
+
+
+def entrypoint_of(recipe: Recipe) -> str:
+    """Raises UsageError for an algorithm without a trainer."""
+    if recipe.backend.entrypoint:
+        return recipe.backend.entrypoint
+    if trainer := _TRAINERS.get(recipe.algorithm.kind):
+        return trainer
+    raise UsageError(
+        f"algorithm.kind: MindSpeed-RL has no trainer for {recipe.algorithm.kind}", f"use one of {', '.join(_TRAINERS)}"
+    )
+
+
+def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
+    """bash that runs a Python program as launch.sh would run the training: its place, environment and interpreter.
+
+    The script's own arguments come before `arguments`.
+    """
+    nothing = EffectiveSettings("", {}, {}, {})
+    script = replace(_script(resolved, site, nothing), arguments=arguments, look=Quoted(question))
+    return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
+
+
+def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -> Script:
+    recipe = resolved.recipe
+    if recipe.backend.workdir is None:
+        raise UsageError(
+            "backend.workdir: MindSpeed-RL starts from the root of its checkout",
+            "write the folder on the host that holds cli/ and configs/",
+        )
+    return Script.of(recipe, site, settings, resolved.arm, entrypoint_of(recipe), _ENVIRONMENT)
+
+
+def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
+    import yaml
+
+    yield PlannedFile("launch.sh", render(script), 0o700)
+    recipe = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
+    yield PlannedFile("recipe.yaml", recipe)
+    config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
+    yield PlannedFile(script.config_file, config)
+    yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
+    for name in _PAYLOAD:
+        yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))

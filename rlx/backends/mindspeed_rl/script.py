@@ -1,0 +1,92 @@
+"""What launch.sh of MindSpeed-RL is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.backends.mindspeed_rl.data import packed_files
+from rlx.backends.shell import Quoted, render_template
+
+if TYPE_CHECKING:
+    from rlx.backends.effective import EffectiveSettings
+    from rlx.plan import Site
+    from rlx.recipe.schema import Recipe
+
+CONFIG_NAME = "mindspeed_rl"
+# Ray starts in seconds; a machine under load or with a slow disk takes longer.
+READY_WITHIN_S = 120
+# Besides the NPUs' own: the reward worker and the advantages each take CPUs for a local task, DAPO's filter as well.
+_LOCAL_TASKS = {"dapo": 3}
+_LEAST_LOCAL_TASKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Paths are paths on the host and may start with `~/`. `npus` and `cpus` are what Ray must have.
+
+    `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables. With a `look`, a
+    Python script, the text goes where launch.sh would start and runs that instead of the training.
+    """
+
+    title: str
+    device: str
+    python: str
+    entrypoint: str
+    arguments: Sequence[str]
+    workdir: str
+    data_files: Sequence[str]
+    env: Mapping[str, str]
+    worker_env: Mapping[str, str]
+    path_prefix: Sequence[str]
+    setup: Sequence[str]
+    npus: int
+    cpus: int
+    ready_within_s: int = READY_WITHIN_S
+    look: Quoted | None = None
+
+    @classmethod
+    def of(
+        cls, recipe: Recipe, site: Site, settings: EffectiveSettings, arm: str, entrypoint: str, env: Mapping[str, str]
+    ) -> Script:
+        return cls(
+            title=f"{recipe.name}, arm {arm}, seed {recipe.seed}",
+            device=recipe.layout.device,
+            python=recipe.backend.python,
+            entrypoint=entrypoint,
+            arguments=("--config-name", CONFIG_NAME),
+            workdir=recipe.backend.workdir or "",
+            data_files=packed_files(recipe.data.train),
+            env={**env, **site.env, **recipe.env},
+            worker_env={**site.env, **recipe.env},
+            path_prefix=site.path_prefix,
+            setup=site.setup,
+            npus=recipe.layout.devices_per_node,
+            cpus=needed_cpus(settings, recipe.layout.devices_per_node, recipe.algorithm.kind),
+        )
+
+    @property
+    def config_file(self) -> str:
+        """Relative to the run directory; its folder is put on Hydra's search path."""
+        return f"config/{CONFIG_NAME}.yaml"
+
+
+def needed_cpus(settings: EffectiveSettings, npus: int, kind: str) -> int:
+    """CPUs without which a placement group of MindSpeed-RL waits for ever.
+
+    Source: workers/scheduler/launcher.py, a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU; cli/
+    and trainer/ for the local tasks. The driver's own CPU is free while it waits.
+    """
+    each, local = (_count(settings, f"rl_config.num_cpus_for_{what}") for what in ("placement_group", "local_task"))
+    return int(npus * each + local * _LOCAL_TASKS.get(kind, _LEAST_LOCAL_TASKS))
+
+
+def _count(settings: EffectiveSettings, key: str) -> float:
+    value = settings.get(key)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+
+def render(script: Script) -> str:
+    """The text of launch.sh."""
+    return render_template("mindspeed_rl.sh.j2", script)

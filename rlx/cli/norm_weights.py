@@ -1,0 +1,66 @@
+"""The norm weights of a model folder on this machine, read from its safetensors files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from math import frexp
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from rlx.plan.rounding import Weights
+
+# Eight bytes of length, the header as JSON, then the tensors: https://huggingface.co/docs/safetensors.
+_LENGTH_BYTES, _LONGEST_HEADER = 8, 100_000_000
+
+
+def norm_weights(folder: Path) -> Weights:
+    """Value -> how often, with one value for all weights that rounding treats alike. Raises RlxError without any.
+
+    Rounding asks only for the power of two below a weight, and whether it is one itself.
+    """
+    counts: Counter[float] = Counter()
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as stream:
+                for values in _norms(stream):
+                    counts.update(_binade(value) for value in values)
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise RlxError(f"{path}: no weights can be read ({problem})", "give a whole model folder") from None
+    if not counts:
+        raise RlxError(f"{folder}: no norm weights in *.safetensors files", "give the folder of the model's weights")
+    return counts
+
+
+def _binade(weight: float) -> float:
+    """A stand-in between the powers of two around it; a power of two is its own, since the gap below it is halved."""
+    mantissa, exponent = frexp(abs(weight))
+    return abs(weight) if mantissa in (0.0, 0.5) else 0.75 * 2.0**exponent
+
+
+def _norms(stream: BinaryIO) -> Iterator[list[float]]:
+    """The values of each norm weight: vectors that are called so."""
+    length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+    header = json.loads(stream.read(length)) if length <= _LONGEST_HEADER else None
+    if not isinstance(header, dict):
+        raise ValueError("this is no safetensors file")
+    for name, tensor in header.items():
+        if "norm" in name and name.endswith(".weight") and len(tensor["shape"]) == 1:
+            first, last = tensor["data_offsets"]
+            stream.seek(_LENGTH_BYTES + length + first)
+            yield _values(stream.read(last - first), tensor["dtype"])
+
+
+def _values(data: bytes, dtype: str) -> list[float]:
+    import numpy
+
+    if dtype == "BF16":
+        # The upper half of a float32.
+        numbers: Any = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    else:
+        numbers = numpy.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype])
+    return [float(number) for number in numbers]

@@ -1,0 +1,85 @@
+"""What the noise of a run is to be: the content of aqn.json, and sigma for each step."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PRINTED_LAYER_TYPE = {"rmsnorm": "RMSNorm", "linear": "linear"}
+SCHEDULES = ("geometric", "linear", "constant")
+
+
+def refusal(finding: str, what: str, fix: str) -> ValueError:
+    """What ends a run at its start, in the words of rlx's findings: id, what is wrong, and how to put it right."""
+    return ValueError(f"{finding} {what} (fix: {fix})")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The content of aqn.json. Sigmas are standard deviations in units of the weights; steps count from 1.
+
+    `schedule` is the way from sigma_start to sigma_end; `epoch_steps` the steps of an epoch where the stages run
+    through in each one, None where they run through once. `targets`, `exclude` and the keys of `multipliers` are
+    substrings of module names; the factors of all that match are multiplied. "auto" means every RMSNorm of a dense
+    model and the post-attention RMSNorms of a mixture of experts. Raises ValueError for what cannot be noise.
+    """
+
+    sigma_start: float
+    sigma_end: float
+    stages: int
+    total_steps: int
+    layer_types: tuple[str, ...] = ("rmsnorm",)
+    targets: str | tuple[str, ...] = "auto"
+    exclude: tuple[str, ...] = ()
+    seed: int = 0
+    validation_noise: bool = False
+    schedule: str = "geometric"
+    epoch_steps: int | None = None
+    multipliers: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.stages < 3:
+            raise ValueError(f"AQN needs at least 3 stages, got {self.stages}")
+        if unknown := set(self.layer_types) - PRINTED_LAYER_TYPE.keys():
+            raise ValueError(f"AQN knows the layer types {sorted(PRINTED_LAYER_TYPE)}, not {sorted(unknown)}")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"AQN knows the schedules {', '.join(SCHEDULES)}, not {self.schedule}")
+
+    @classmethod
+    def read(cls, path: Path) -> Settings:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+        return cls(**{**document, **lists})
+
+    def sigma(self, step: int) -> float:
+        """Sigma for the rollout of `step`; the first stage is free of noise (QeRL's schedule where geometric).
+
+        Source: NVlabs/QeRL trl_trainer/noise_scheduler.py; per epoch, zhshgmail/verl cfb21db5,
+        `get_epoch_aware_sigma_schedule`: each epoch takes its share of the way. Steps outside 1 … total_steps carry
+        none: the weights synced after the last step are used by nobody.
+        """
+        if not 1 <= step <= self.total_steps:
+            return 0.0
+        length = self.epoch_steps or self.total_steps
+        epoch, index = divmod(step - 1, length)
+        stage = index * self.stages // length
+        if stage == 0:
+            return 0.0
+        epochs = -(-self.total_steps // length)
+        return self._on_the_way((epoch + (stage - 1) / (self.stages - 2)) / epochs)
+
+    def _on_the_way(self, share: float) -> float:
+        """Sigma at `share` of the way, 0 to 1."""
+        if self.schedule == "linear":
+            return self.sigma_start + (self.sigma_end - self.sigma_start) * share
+        if self.schedule == "constant":
+            return self.sigma_start
+        return self.sigma_start * (self.sigma_end / self.sigma_start) ** share
+
+    def multiplier(self, name: str) -> float:
+        """The factor on sigma for the layer of that name."""
+        factor = 1.0
+        for pattern, own in self.multipliers.items():
+            factor *= own if pattern in name else 1.0
+        return factor

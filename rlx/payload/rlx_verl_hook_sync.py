@@ -1,0 +1,125 @@
+"""verl 0.7.1 to 0.9.1 with vLLM: the noise around the weight sync, told by the trainer.
+
+The order in verl, of each step s: generate, train, sync (`CheckpointEngineManager.update_weights(s)`), validate. So
+what is synced at the end of step s generates step s + 1. In the worker a sync starts from clean weights: full weights
+overwrite them (hook A), LoRA adapters or a quantised base leave them as they are (hook B).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+from typing import Any
+
+from rlx_aqn import Injector
+from rlx_aqn_settings import refusal
+
+ROLLOUT, VALIDATION = "rollout", "validation"
+# One sync of LoRA may call a worker twice: the base, then the adapters.
+_MOST_UNTOLD = 3
+
+
+class WorkerNoise:
+    """The noise in one process of the engine; `tp_size` processes hold parts of one model."""
+
+    def __init__(self, tp_size: int) -> None:
+        self._injector = Injector.from_run_directory(tp_size)
+        self._untold = 0
+
+    def before_sync(self) -> None:
+        """Clean weights, bit by bit. Raises ValueError where syncs come and nobody says for which step."""
+        self._untold += 1
+        if self._untold > _MOST_UNTOLD:
+            what = "aqn: weights were synced and no trainer said for which step, so that no noise was added"
+            raise refusal("RLX641", what, "use a trainer that calls CheckpointEngineManager.update_weights(step)")
+        if self._injector is not None:
+            self._injector.restore()
+
+    def enter(self, model: Any, phase: str, step: int, replica: int) -> None:
+        self._untold = 0
+        if self._injector is not None:
+            self._injector.apply(model, step, replica, phase)
+
+
+def hook_worker(cls: Any) -> None:
+    """verl's extension of vLLM's worker, which vLLM mixes into its own worker class."""
+    for name in ("update_weights_from_ipc", "update_verl_delta_weights"):
+        if hasattr(cls, name):
+            setattr(cls, name, _from_clean(getattr(cls, name)))
+    cls.rlx_enter = _enter_worker
+
+
+def _from_clean(sync: Any) -> Any:
+    @functools.wraps(sync)
+    def from_clean(self: Any, *arguments: Any, **options: Any) -> Any:
+        _noise_of(self).before_sync()
+        return sync(self, *arguments, **options)
+
+    return from_clean
+
+
+def _enter_worker(self: Any, phase: str, step: int, replica: int) -> None:
+    runner = self.model_runner
+    # Newer engines wrap the model to record graphs.
+    model = runner.get_model() if hasattr(runner, "get_model") else runner.model
+    _noise_of(self).enter(model, phase, step, replica)
+
+
+def _noise_of(worker: Any) -> WorkerNoise:
+    noise: WorkerNoise | None = getattr(worker, "_rlx_noise", None)
+    if noise is None:
+        parallel = worker.model_runner.vllm_config.parallel_config
+        noise = worker._rlx_noise = WorkerNoise(parallel.tensor_parallel_size)
+    return noise
+
+
+def hook_manager(cls: Any) -> None:
+    """verl's manager of the syncs, in the process of the trainer."""
+    sync = inspect.unwrap(cls.update_weights)
+    # verl's own decorator: its trainers call this with and without a running event loop.
+    auto_await = sys.modules[cls.__module__].auto_await
+
+    @functools.wraps(sync)
+    async def update_weights(self: Any, global_steps: int | None = None) -> Any:
+        done = await sync(self, global_steps)
+        await _serve(self, *_served_after(self, global_steps))
+        return done
+
+    cls.update_weights = auto_await(update_weights)
+    cls.rlx_serve = auto_await(_serve)
+
+
+def _served_after(manager: Any, global_steps: int | None) -> tuple[str, int]:
+    """What a sync serves. One inside a validation, for a reward model that shares the devices, serves that."""
+    phase, step = getattr(manager, "_rlx_serves", (ROLLOUT, 0))
+    if phase == VALIDATION:
+        return phase, step
+    if global_steps is None:
+        what = "aqn: the trainer syncs weights without saying after which step"
+        raise refusal("RLX641", what, "use verl's main_ppo, whose trainers do")
+    return ROLLOUT, global_steps + 1
+
+
+async def _serve(manager: Any, phase: str, step: int) -> None:
+    """Tell every worker, then forget what the engine has cached of prompts: it was computed with other weights."""
+    manager._rlx_serves = (phase, step)
+    servers = [(replica.replica_rank, replica.servers[0]) for replica in manager.replicas]
+    calls = [server.collective_rpc.remote("rlx_enter", args=(phase, step, rank)) for rank, server in servers]
+    await asyncio.gather(*calls)
+    await asyncio.gather(*(server.clear_kv_cache.remote() for _, server in servers))
+
+
+def hook_trainer(cls: Any) -> None:
+    """Validation on clean weights (or on noisy ones, where the recipe says so), and back."""
+    validate = cls._validate
+
+    @functools.wraps(validate)
+    def _validate(self: Any, *arguments: Any, **options: Any) -> Any:
+        self.checkpoint_manager.rlx_serve(VALIDATION, self.global_steps)
+        metrics = validate(self, *arguments, **options)
+        self.checkpoint_manager.rlx_serve(ROLLOUT, self.global_steps + 1)
+        return metrics
+
+    cls._validate = _validate

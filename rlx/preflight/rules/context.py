@@ -1,0 +1,74 @@
+"""How long a sequence may be: for the rollout's engine, and for the model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ROLLOUT, Facts
+from rlx.preflight.rules.registry import Flaw, error, rule
+
+LENGTH, TOKENS, CHUNKED = (
+    f"{ROLLOUT}.{name}" for name in ("max_model_len", "max_num_batched_tokens", "enable_chunked_prefill")
+)
+
+
+@rule(
+    "RLX210",
+    title="the rollout's context is shorter than a sample",
+    why="answers to long prompts are cut, without a word",
+    fix="remove `max_model_len`, or make it prompt plus response tokens",
+    source="verl 0.7.1 to 0.9.1 vllm_async_server.py, generate: max_tokens = min(…, max_model_len - prompt); "
+    "0.6.1 hands it to vLLM, which ends an answer there",
+)
+def rollout_context(facts: Facts) -> Iterator[Flaw]:
+    limit, longest = facts.count(LENGTH), facts.longest
+    if limit and longest and limit < longest:
+        message = f"{facts.named(LENGTH)} is less than the {longest} tokens of prompt and response"
+        yield error(message, f"remove it, or write {longest}", facts.source(LENGTH))
+
+
+@rule(
+    "RLX211",
+    title="a prefill of less than one sample",
+    why="verl 0.6 refuses it with chunked prefill, vLLM without; verl 0.9 raises the limit itself",
+    fix="raise `max_num_batched_tokens`, or leave chunked prefill on (verl 0.7 and later)",
+    source="verl 0.6.1 vllm_rollout_spmd.py:197: Enable chunked prefill, max_num_batched_tokens is smaller than "
+    "max_model_len; vLLM SchedulerConfig; verl 0.9.1 vllm_async_server.py, _validate_configs: raising "
+    "max_num_batched_tokens",
+)
+def prefill(facts: Facts) -> Iterator[Flaw]:
+    tokens, context = facts.count(TOKENS), facts.count(LENGTH) or facts.longest
+    if facts.setting(f"{ROLLOUT}.name") != "vllm" or not tokens or not context or tokens >= context:
+        return
+    message = f"{facts.named(TOKENS)} is less than a sample of {context} tokens"
+    chunked = facts.setting(CHUNKED) is not False
+    if chunked and facts.release < (0, 7):
+        message += f", which verl {facts.settings.version} refuses with chunked prefill"
+        yield error(message, f"{TOKENS} {context} or more", facts.source(TOKENS))
+    elif not chunked and facts.release < (0, 9):
+        fix = f"remove {facts.source(CHUNKED)}, or set {TOKENS} to {context} or more"
+        yield error(f"{message}, and {CHUNKED} is off", fix, facts.source(TOKENS))
+
+
+@rule(
+    "RLX223",
+    title="a sample is longer than the model's context",
+    why="verl 0.6 asserts it when the rollout starts; later ones cut the answers at the model's last position",
+    fix="shorter `data.max_prompt_tokens` or `data.max_response_tokens`, or a model with more positions",
+    source="verl 0.6.1 vllm_rollout_spmd.py:177: model context length should be greater than total sequence length; "
+    "0.9.1 vllm_async_server.py, _validate_configs: max_model_len is max_position_embeddings, or refused above it",
+)
+def model_context(facts: Facts) -> Iterator[Flaw]:
+    shape, limit = facts.architecture, facts.count(LENGTH)
+    most = shape.max_positions if shape else None
+    # rlx's own rollout goes on behind the last position, as transformers does.
+    if not most or facts.setting(f"{ROLLOUT}.name") == "cpu":
+        return
+    if limit and limit > most and facts.release >= (0, 7):
+        message = f"{facts.named(LENGTH)} is more than the {most} positions of the model"
+        yield error(message, f"remove it, or write {most}", facts.source(LENGTH))
+    if facts.longest and facts.longest > most:
+        message = f"prompt and response of {facts.longest} tokens are more than the {most} positions of the model"
+        left = most - (facts.count("data.max_prompt_length") or 0)
+        fix = f"data.max_response_tokens {left}" if left > 0 else "shorter prompts and responses"
+        yield error(message, fix, "data.max_response_tokens")

@@ -1,0 +1,55 @@
+"""The model's own numbers against the split of the generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ROLLOUT, Facts
+from rlx.preflight.rules.layout import ROLLOUT_TP
+from rlx.preflight.rules.model import TABLE, misfit, whole_heads
+from rlx.preflight.rules.registry import Flaw, rule
+from rlx.preflight.rules.words import divisors, near, one_of
+
+
+@rule(
+    "RLX217",
+    title="tensor parallelism of the rollout does not divide the attention heads",
+    why="vLLM refuses it when the rollout starts",
+    fix="a `rollout.tp` that divides the heads",
+    source=f"vLLM: Total number of attention heads (H) must be divisible by tensor parallel size (T); {TABLE}",
+)
+def rollout_heads(facts: Facts) -> Iterator[Flaw]:
+    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
+    if shape and tp and shape.heads % tp:
+        fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
+        message = f"{facts.named(ROLLOUT_TP)} does not divide the {shape.heads} attention heads of {shape.name}"
+        yield misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
+
+
+@rule(
+    "RLX218",
+    title="tensor parallelism of the rollout and the key-value heads do not fit",
+    why="vLLM asserts that one divides the other when the rollout builds the model",
+    fix="a `rollout.tp` that divides the key-value heads, or is a multiple of them",
+    source=f"vLLM attention layers: total_num_kv_heads % tp_size == 0, or tp_size % total_num_kv_heads == 0; {TABLE}",
+)
+def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
+    shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
+    if shape and not shape.latent and tp and shape.heads % tp == 0 and not whole_heads(shape.kv_heads, tp):
+        fits = [size for size in divisors(shape.heads) if whole_heads(shape.kv_heads, size)]
+        message = f"{facts.named(ROLLOUT_TP)} and the {shape.kv_heads} key-value heads of {shape.name} do not fit"
+        yield misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
+
+
+@rule(
+    "RLX219",
+    title="expert parallelism of the rollout does not divide the experts",
+    why="the experts cannot be dealt out evenly to the rollout's devices",
+    fix="a `rollout.ep` that divides the experts",
+    source=f"{TABLE}",
+)
+def rollout_experts(facts: Facts) -> Iterator[Flaw]:
+    shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
+    if shape and shape.experts and ep and shape.experts.count % ep:
+        message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
+        yield misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")

@@ -1,0 +1,112 @@
+"""What a run leaves on disk and sends elsewhere: loggers and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
+
+LOGGER = "trainer.logger"
+# Logger -> (variables that log in, variable and value with which it works offline).
+_ONLINE = {
+    "wandb": (("WANDB_API_KEY",), ("WANDB_MODE", ("offline", "disabled"))),
+    "swanlab": (("SWANLAB_API_KEY",), ("SWANLAB_MODE", ("local", "offline", "disabled"))),
+    "vemlp_wandb": (("VOLC_ACCESS_KEY_ID", "WANDB_API_KEY"), ("WANDB_MODE", ("offline",))),
+    "clearml": (("CLEARML_API_ACCESS_KEY",), ("CLEARML_OFFLINE_MODE", ("1",))),
+}
+# Of all versions; "tracking" is an old name of wandb.
+_KNOWN = ("console", "file", "tensorboard", "mlflow", "trackio", "rl_insight", "tracking", *_ONLINE)
+
+
+@rule(
+    "RLX734",
+    title="a logger that needs the network or a login",
+    why="training hosts have neither as a rule: verl fails at the start, or waits",
+    fix="leave the loggers to rlx, or give the key in `secrets`, or switch it to offline",
+    source="verl/utils/tracking.py",
+)
+def online_logger(facts: Facts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    for name in _loggers(facts):
+        keys, (mode, offline) = _ONLINE.get(str(name), ((), ("", ())))
+        given = any(key in recipe.secrets for key in keys) or recipe.env.get(mode) in offline
+        if keys and not given:
+            message = f"{facts.source(LOGGER)}: {name} wants a login, and none is given"
+            yield warning(message, f'secrets: [{keys[0]}], or env: {{{mode}: "{offline[0]}"}}')
+
+
+@rule(
+    "RLX735",
+    title="no list of loggers",
+    why="verl ends with: 'NoneType' object is not iterable",
+    fix="remove the override",
+    source="verl/utils/tracking.py:53",
+)
+def no_logger(facts: Facts) -> Iterator[Flaw]:
+    if LOGGER in facts.settings.written and not isinstance(facts.setting(LOGGER), str | list | tuple):
+        yield error(f"{facts.named(LOGGER)}: verl wants a list", f"remove {facts.source(LOGGER)}")
+
+
+@rule(
+    "RLX736",
+    title="checkpoints that nobody can resume",
+    why="what is left out starts anew when a run resumes: from the base model, or with an empty optimizer",
+    fix="leave `save_contents` to verl, or `save_every: null`",
+    source="verl 0.6.1 to 0.9.1, actor.yaml: save_contents [model, optimizer, extra]; load_contents is the same",
+)
+def resumable(facts: Facts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.checkpoint.save_contents"
+    contents, freq = facts.setting(key), facts.whole("trainer.save_freq")
+    if freq and freq > 0 and isinstance(contents, list | tuple):
+        lacking = [part for part in ("model", "optimizer", "extra") if part not in contents]
+        if lacking:
+            message = f"{facts.source(key)} leaves out {', '.join(lacking)}: a resumed run starts them anew"
+            yield warning(message, f"remove {facts.source(key)}", facts.source(key))
+
+
+@rule(
+    "RLX737",
+    title="checkpoints are written and never resumed from",
+    why="resume_mode disable starts from step 0 after every crash",
+    fix="leave `trainer.resume_mode` at auto, or `save_every: null`",
+    source="verl trainer _load_checkpoint: resume_mode disable returns 0",
+)
+def resume_disabled(facts: Facts) -> Iterator[Flaw]:
+    key, freq = "trainer.resume_mode", facts.whole("trainer.save_freq")
+    if freq and freq > 0 and facts.setting(key) == "disable":
+        message = f"{facts.named(key)} with train.save_every {freq}: the checkpoints are never used"
+        yield warning(message, f"remove {facts.source(key)}", facts.source(key))
+
+
+@rule(
+    "RLX741",
+    title="checkpoints outside the run directory",
+    why="several runs write to one folder, and one resumes from another's checkpoint",
+    fix="remove the override: rlx gives each run its own",
+    source="verl resume_mode auto takes the latest in default_local_dir",
+)
+def shared_checkpoints(facts: Facts) -> Iterator[Flaw]:
+    key = "trainer.default_local_dir"
+    if facts.source(key).startswith("overrides.") and facts.whole("trainer.save_freq") != -1:
+        message = f"{facts.source(key)}: every run of this recipe would save there and resume from there"
+        yield warning(message, f"remove {facts.source(key)}", facts.source(key))
+
+
+@rule(
+    "RLX742",
+    title="a logger that verl does not know",
+    why="verl asserts it after all workers have started",
+    fix="leave the loggers to rlx, or take one of verl's",
+    source="verl 0.6.1 to 0.9.1, utils/tracking.py, supported_backend: … is not supported",
+)
+def known_logger(facts: Facts) -> Iterator[Flaw]:
+    for name in _loggers(facts):
+        if name not in _KNOWN:
+            message = f"{facts.source(LOGGER)}: verl has no logger {name}"
+            yield error(message, f"one of {', '.join(sorted(_KNOWN))}", facts.source(LOGGER))
+
+
+def _loggers(facts: Facts) -> list[object]:
+    value = facts.setting(LOGGER)
+    return list(value) if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []
