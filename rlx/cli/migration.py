@@ -76,7 +76,8 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
             "name the fork's for Megatron, and its keys: --set backend.config_name=… --set backend.key_source=…",
         )
     keys = backend["key_source"]
-    if keys and not Path(keys).is_dir() and ("backend", "key_source") not in values:
+    is_file = keys is not None and not Path(keys).is_dir()
+    if is_file and backend["engine"] != "megatron" and ("backend", "key_source") not in values:
         raise UsageError(
             f"backend.key_source {keys}: are the keys of a start for {backend['engine']}",
             "name those for Megatron: --set backend.key_source=…",

@@ -147,8 +147,9 @@ def _unpacked(stream: BinaryIO, parser: P, kept: memoryview) -> tuple[P, int]:
 
 def end_of_line(kept: memoryview) -> int:
     """Where the rest begins after the first line. Raises ValueError for one line."""
-    for start in range(0, len(kept), CHUNK_BYTES):
-        if (found := bytes(kept[start : start + CHUNK_BYTES]).find(b"\n")) >= 0:
+    # In small bites: what is looked at of a mapped file counts as this process's memory.
+    for start in range(0, len(kept), _SAMPLE_BYTES):
+        if (found := bytes(kept[start : start + _SAMPLE_BYTES]).find(b"\n")) >= 0:
             return start + found + 1
     raise ValueError("no head")
 

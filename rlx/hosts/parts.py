@@ -20,8 +20,9 @@ class Part:
 
 
 def slim(script: str) -> bytes:
-    """A script that means the same without comments and indentation: half of it is for people, and need not travel."""
-    return re.sub(r"^[ \t]*(#.*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
+    """A script without comments and indentation: half of it is for people, and need not travel. No line of a string may
+    begin with a blank or `#` that counts."""
+    return re.sub(r"^[ \t]*(#(?!!).*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
 
 
 def run_part(transport: Transport, part: Part, timeout_s: float) -> Completed:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from rlx_verl_hook_points import NEEDED, Point, check_points
+from rlx_verl_hook_points import Point, check_points
 
 Patch = Callable[[type], None]
 
@@ -90,5 +90,3 @@ def is_wanted() -> bool:
 
 if "verl" in sys.modules and is_wanted():
     install(Path(sys.modules["verl"].__path__[0]))
-
-__all__ = ["NEEDED", "PatchingFinder", "install", "is_wanted", "patches_for"]

@@ -51,7 +51,6 @@ BEFORE_EACH = (
     Point("step", "verl.trainer.ppo.ray_trainer", "RayPPOTrainer", "fit", ("self",),
           'gen_batch.meta_info["global_steps"] = self.global_steps'),
 )  # fmt: skip
-NEEDED = SYNC + BEFORE_EACH
 _FIX = "use verl 0.6.1, 0.7.1, 0.8.0 or 0.9.1 unchanged, or aqn.provider: builtin with a fork that has noise"
 
 

@@ -83,6 +83,9 @@ def hook_manager(cls: Any) -> None:
 
     @functools.wraps(sync)
     async def update_weights(self: Any, global_steps: int | None = None) -> Any:
+        if self.backend != "naive":
+            what = f"aqn: with checkpoint engine {self.backend} generation goes on before the noise is there"
+            raise refusal("RLX641", what, "train and generate on the same devices: trainer main_ppo, mode sync")
         done = await sync(self, global_steps)
         await _serve(self, *_served_after(self, global_steps))
         return done

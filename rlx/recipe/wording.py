@@ -20,10 +20,13 @@ FILE_KEYS = ("extends", "control", "arms")
 # What people who come from verl or MindSpeed-RL type.
 _FOREIGN_KEYS = {
     "adv_estimator": "algorithm.kind",
+    "epoch_aware": "aqn.per_epoch",
+    "exclude_patterns": "aqn.exclude",
     "global_batch_size": "train.batch_size",
     "gpu_memory_utilization": "rollout.memory_fraction",
     "infer_tensor_parallel_size": "rollout.tp",
     "kl_loss_coef": "algorithm.kl.coef",
+    "layer_sigma_config": "aqn.multipliers",
     "learning_rate": "train.lr",
     "max_prompt_length": "data.max_prompt_tokens",
     "max_response_length": "data.max_response_tokens",

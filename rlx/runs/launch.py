@@ -49,17 +49,17 @@ exit
 """
 _UNPACK = r"""
 root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
-rm -rf "$root"/runs/.incoming-*
+for old in "$root"/runs/.incoming-*; do [ ! -e "$old" ] || rm -rf "$old"; done
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
 # PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
 trap 'exit 143' HUP INT PIPE TERM
 # Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
 # made there: a file server may call us nobody.
-owner=$(stat -Lc %u "$root/runs")
-case $owner in
-    "$(stat -c %u "$incoming")" | 0) ;;
-    *) echo "$root/runs belongs to another user (uid $owner); choose a root of your own" >&2; exit 1 ;;
+set -- $(stat -Lc %u "$root/runs" "$incoming")
+case "$# $1" in
+    "2 $2" | "2 0") ;;
+    *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
 esac
 tar -xzmf - -C "$incoming" || exit
 # Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is

@@ -195,8 +195,8 @@ def _add_run(
 
 def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, str]) -> list[PlannedFile]:
     own = [
-        PlannedFile("manifest.json", render_manifest(ref, position, plan)),
         PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
+        PlannedFile("manifest.json", render_manifest(ref, position, plan)),
     ]
     if plan.site.image is not None:
         own.append(PlannedFile("image", f"{plan.site.image}\n"))
@@ -204,7 +204,8 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, s
         own.append(PlannedFile("container", container_file(plan.site, ref)))
     if secrets:
         own.append(PlannedFile("env", env_file(secrets)))
-    return [*plan.files, *own]
+    # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
+    return [*own, *plan.files]
 
 
 def container_file(site: Site, ref: RunRef) -> str:

@@ -17,7 +17,7 @@ NAME = "supervise.sh"
 def script() -> str:
     """The parts in the order of their names, as one file: that is how it travels."""
     parts = sorted((payload_folder() / "supervise").glob("*.sh"))
-    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
+    return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
 
 
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
@@ -27,12 +27,7 @@ def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: t
 
 
 def part(*arguments: str) -> Part:
-    return Part(_slim_script(), arguments)
-
-
-@cache
-def _slim_script() -> bytes:
-    return slim(script())
+    return Part(script().encode(), arguments)
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:

@@ -84,7 +84,7 @@ def test_hydra_gets_what_the_shell_hands_over(folder: Path, tmp_path: Path) -> N
         recipe.data.train.replace("~", "${oc.env:HOME}", 1),
     )
     for variable, value in recipe.env.items():
-        if variable != "PYTHONPATH":
+        if variable not in ("PYTHONPATH", "VERL_USE_EXTERNAL_MODULES"):  # rlx has something to add
             assert seen["env"][variable] == value
     assert not list(tmp_path.rglob("pwned"))
 
@@ -137,16 +137,21 @@ def test_the_payload_is_found_before_anything_of_the_recipe(tmp_path: Path) -> N
     assert seen["cwd"] == str(tmp_path / "home/my verl")
 
 
+AQN_MODULES = {"rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py", "rlx_aqn_settings.py"}
+HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_sync.py"}
+
+
 @pytest.mark.parametrize(
     ("name", "payload"),
     [
         ("npu-aqn-builtin", {"provenance.py"}),
+        ("npu-aqn-payload", {"provenance.py", "aqn.json"} | AQN_MODULES | HOOKS),
         ("cuda-lora-reward-file", {"provenance.py", "score.py"}),
         (
             "cpu-aqn-payload",
             {"provenance.py", "score.py", "aqn.json", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
-            | {"rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py", "rlx_aqn_settings.py"}
-            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py"},
+            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py", "rlx_verl_cpu_weights.py"}
+            | AQN_MODULES,
         ),
     ],
 )
@@ -155,6 +160,17 @@ def test_what_travels(name: str, payload: set[str]) -> None:
     paths = {file.path for file in launch.files}
     assert paths == {"launch.sh", "recipe.yaml"} | {f"payload/{file}" for file in payload}
     assert {file.path for file in launch.files if file.mode & 0o100} == {"launch.sh"}
+
+
+def test_the_settings_of_the_noise_are_those_of_the_recipe() -> None:
+    launch = planned(CASES / "render/npu-aqn-payload")
+    settings = json.loads(next(file.content for file in launch.files if file.path == "payload/aqn.json"))
+    assert settings == {
+        "sigma_start": 0.05, "sigma_end": 0.005, "stages": 5, "total_steps": 116, "schedule": "linear",
+        "epoch_steps": 58, "layer_types": ["rmsnorm"], "targets": "auto", "exclude": ["model.norm"],
+        "multipliers": {"layers.0.": 0.5}, "seed": 1, "validation_noise": False,
+    }  # fmt: skip
+    assert launch.env["VERL_USE_EXTERNAL_MODULES"] == "mine,rlx_verl_hook"
 
 
 @pytest.mark.parametrize(("name", "content"), [("gone.py", None), ("binary.py", b"\xff\xfe"), ("provenance.py", b"")])

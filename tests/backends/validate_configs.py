@@ -17,7 +17,7 @@ def main() -> None:
 
     if not hasattr(transformers, "AutoModelForVision2Seq"):
         # verl 0.6 imports the name, which transformers 5 has given up for this one; no check here depends on it.
-        transformers.AutoModelForVision2Seq = transformers.AutoModelForImageTextToText
+        transformers.AutoModelForVision2Seq = transformers.AutoModelForImageTextToText  # type: ignore[attr-defined]
     print(json.dumps({name: complaint(*start) for name, start in json.load(sys.stdin).items()}))
 
 

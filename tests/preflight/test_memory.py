@@ -234,6 +234,18 @@ def test_plan_shows_the_phases_and_why_there_are_none() -> None:
     assert "\nmemory" not in plan_of("tiny-cpu")
 
 
+def test_offloading_and_recomputation_of_mindspeed_rl_are_read() -> None:
+    recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"
+    offloaded, kept, recomputed = (
+        json.loads(plan_of(recipe, "--json", "--set", f"overrides={{actor_config.load: /x, {change}}}"))["memory"][0]
+        for change in ("", "generate_config.offload_train_param: false", "actor_config.recompute_granularity: full")
+    )
+    assert "weights" not in offloaded["phases_gib"]["rollout"]["parts"]
+    assert kept["phases_gib"]["rollout"]["parts"]["weights"] == offloaded["phases_gib"]["log-prob"]["parts"]["weights"]
+    activations = [answer["phases_gib"]["actor update"]["parts"]["activations"] for answer in (offloaded, recomputed)]
+    assert activations[1] < activations[0] / 10
+
+
 def test_the_settings_that_the_back_end_gets_are_counted() -> None:
     recipe = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
     key = "overrides={actor_rollout_ref.actor.megatron.optimizer_offload: true}"

@@ -111,6 +111,17 @@ def test_a_shared_folder_gives_a_run_the_checkpoints_of_another(tmp_path: Path) 
     assert find_latest(str(tmp_path)) == str(tmp_path / "global_step_20")
 
 
+def test_a_batch_of_verls_data_loader_has_a_row() -> None:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    rows = list(range(5))
+    with pytest.raises(ValueError, match="batch_size should be a positive integer value, but got batch_size=-1"):
+        StatefulDataLoader(rows, trainer_with("RLX114-breaks-less-than-none").config.data.val_batch_size or len(rows))
+    # As the trainer of 0.9 writes it.
+    whole = trainer_with("RLX114-passes-the-whole-set-in-0.9").config.data.val_batch_size or len(rows)
+    assert whole == len(rows)
+
+
 def test_verl_loads_no_more_than_it_saved() -> None:
     checkpoint = trainer_with("RLX736-breaks-no-optimizer").config.actor_rollout_ref.actor.checkpoint
     assert list(checkpoint.load_contents) == ["model"]

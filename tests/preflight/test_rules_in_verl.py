@@ -37,6 +37,13 @@ NAMES = [folder.name for folder in sorted((CASES / "preflight").iterdir())]
 FOLDERS = [name for name in NAMES if not any(word in name for word in ELSEWHERE) or name.endswith("in-0.9")]
 
 
+SIZES = {
+    "train": "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+    "log_prob": "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
+    "ref": "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+}
+
+
 def cases(ids: dict[str, Any], kind: str) -> list[str]:
     return [name for name in FOLDERS if name[:6] in ids and f"-{kind}-" in name]
 
@@ -81,6 +88,8 @@ def test_verls_worker_takes_its_section(name: str) -> None:
         ("RLX104-passes-micro-batch", "train", False),
         ("RLX107-breaks-log-prob", "log_prob", True),
         ("RLX107-passes-log-prob", "log_prob", False),
+        ("RLX108-breaks-reference", "ref", True),
+        ("RLX108-passes-reference", "ref", False),
     ],
 )
 def test_verls_worker_cuts_the_share_of_a_device(name: str, key: str, refused: bool) -> None:
@@ -93,11 +102,12 @@ def test_verls_worker_cuts_the_share_of_a_device(name: str, key: str, refused: b
     facts = Facts.of(resolved(name))
     assert facts.mini_samples and facts.samples and facts.data_parallel
     share = (facts.mini_samples if key == "train" else facts.samples) // facts.data_parallel
-    section = facts.recipe.train.micro_batch_size if key == "train" else facts.recipe.rollout.log_prob_micro_batch_size
+    size = facts.whole(SIZES[key])
+    assert size
     data = TensorDict({"input_ids": torch.zeros(share, 4)}, batch_size=[share])
-    tensordict_utils.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=section)
+    tensordict_utils.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=size)
     if not refused:
-        assert len(prepare_micro_batches(data)[0]) == share // section
+        assert len(prepare_micro_batches(data)[0]) == share // size
         return
     with pytest.raises(AssertionError, match="data size must be divisible by"):
         prepare_micro_batches(data)

@@ -52,7 +52,7 @@ def test_the_page_has_them_all_with_their_memory() -> None:
     """Of a GPU, 80 GiB are taken; of the fullest phase what the page says."""
     page = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
     for name in SHIPPED.keys() - {"tiny-cpu"}:
-        row = next(line for line in page.splitlines() if line.startswith("|") and f"`{shown_name(name)}`" in line)
+        row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
         file = load_recipe(SHIPPED[name].path)
         facts = Facts.of(file.resolve(file.control or file.arms[0]))
         assert facts.architecture
@@ -60,11 +60,6 @@ def test_the_page_has_them_all_with_their_memory() -> None:
         assert device
         fullest = max(estimate(job_of(facts.recipe, facts.settings, facts.architecture, device)).phases, key=total_of)
         assert f"{fullest.total:.1f} ± {fullest.margin:.1f}" in row, name
-
-
-def shown_name(name: str) -> str:
-    """The second of two names in a row is cut to what differs."""
-    return name if not name.endswith(("-tp4-ep2", "megatron-tp2")) else f"-{name.partition('-tp')[2].join(('tp', ''))}"
 
 
 def total_of(phase: Phase) -> float:

@@ -25,6 +25,7 @@ from rlx.runs.copies import copying, mirror_store, mirror_wire
 from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror import refresh
 from rlx.runs.copies.mirror_store import Cursor
+from tests.devices import put_program
 from tests.runs.another_user import commands_as_nobody
 from tests.runs.toys import home
 
@@ -113,6 +114,24 @@ def test_what_is_known_does_not_travel_again(run: Run) -> None:
     assert frames["log"].data == STEP.format(4).encode()
     run.refresh()
     run.assert_same_evidence()
+
+
+def test_no_news_are_told_without_choosing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host compares two texts, for which this side has to know in which order it lists files."""
+    fill(run, range(1, 12))
+    run.write("state/exit", b"0 leader 100 100\n")
+    (run.dir / "stop").write_bytes(b"")
+    run.append("events/aqn-g-1.jsonl", NOISE % 1)
+    shutil.copytree(run.attempt, run.dir / "attempts" / "2")
+    run.refresh()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    put_program(programs, "awk", f"echo asked >{tmp_path}/asked")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert run.asked() == [] and not (tmp_path / "asked").exists()
+    run.append("metrics.jsonl", b"{}\n")
+    run.asked()
+    assert (tmp_path / "asked").exists()
 
 
 def test_a_line_is_copied_when_it_is_whole(run: Run) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.found import found_findings, table_of
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_key_source
-from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered
+from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered, settings_of
 from rlx.backends.mindspeed_rl.sections.base import LOAD, MODEL
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
@@ -27,13 +28,10 @@ def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Fin
     findings = [*found_findings(resolved, found)] if found else []
     try:
         rendering = rendering_of(resolved, found)
-        # Whether it can be written at all is looked at there.
-        rendered(rendering)
     except UsageError as problem:
-        about = "RLX012" if problem.message.startswith("backend.") else "RLX015"
-        findings.append(Finding(about, Severity.ERROR, problem.message, problem.hint))
+        findings.append(Finding("RLX012", Severity.ERROR, problem.message, problem.hint))
     else:
-        findings += [*_unnamed(rendering), *_own_keys(rendering), *_rendered_keys(rendering)]
+        findings += [finding for rule in (_unnamed, _own_keys, _rendered_keys, _length) for finding in rule(rendering)]
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
@@ -82,6 +80,13 @@ def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
         if setting.key not in known and not is_known(setting.key, rendering.table):
             fix = f"remove {setting.source}, or use a MindSpeed-RL that has it"
             yield _unknown(rendering, setting, fix)
+
+
+def _length(rendering: Rendering) -> Iterator[Finding]:
+    try:
+        expectations(rendering, settings_of(rendering))
+    except UsageError as problem:
+        yield Finding("RLX015", Severity.ERROR, problem.message, problem.hint)
 
 
 def _unknown(rendering: Rendering, setting: Override, fix: str) -> Finding:

@@ -14,11 +14,8 @@ _ITERATIONS = "megatron_training.train_iters"
 
 def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
     """The metric is a reward of the training. Raises UsageError for a number of iterations that is none."""
-    total = settings.get(_ITERATIONS)
-    if type(total) is not int or total < 1:
-        raise UsageError(f"overrides.{_ITERATIONS}: must be a whole number of at least 1, found {total!r}")
     return Expectations(
-        total_steps=total,
+        total_steps=_total(settings),
         validation_steps=(),
         last_step_validated=False,
         validation_items=None,
@@ -27,6 +24,19 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
         noise=None,
         reports_probability_gap=False,
     )
+
+
+def _total(settings: EffectiveSettings) -> int:
+    total = settings.get(_ITERATIONS)
+    if total is None:
+        raise UsageError(
+            "train.steps: MindSpeed-RL must be told how many iterations it is to take",
+            "write train.steps, or data.train_rows beside train.epochs",
+        )
+    if type(total) is not int or total < 1:
+        source = settings.sources.get(_ITERATIONS, _ITERATIONS)
+        raise UsageError(f"{source}: the run would have {total!r} iterations", "more data.train_rows, or train.steps")
+    return total
 
 
 def _metric(rendering: Rendering) -> str:

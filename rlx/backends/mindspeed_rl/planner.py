@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.checks import rendering_of
-from rlx.backends.mindspeed_rl.effective import settings as settings_of
 from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.script import Script, render
-from rlx.backends.mindspeed_rl.sections import Rendering, document
+from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
@@ -32,7 +31,7 @@ _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_
 def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
-    settings = settings_of(resolved, found)
+    settings = settings_of(rendering)
     script = _script(resolved, site, settings)
     return LaunchPlan(
         name=recipe.name,

@@ -75,8 +75,7 @@ def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Devi
         lora_rank=lora.rank if lora else None,
         lora_targets=tuple(lora.targets) if lora and lora.targets != "all-linear" else None,
         offload=_offload(recipe, read, ACTOR),
-        # verl keeps the shards of a reference model on the host, always (fsdp: `cpu_offload` of forward-only engines).
-        reference_offload=recipe.backend.engine != "megatron" or _offload(recipe, read, REF).weights,
+        reference_offload=_offloads_reference(recipe, read),
     )
 
 
@@ -148,12 +147,24 @@ def _log_prob_tokens(recipe: Recipe, read: _Read, longest: int) -> int:
 
 
 def _recompute(recipe: Recipe, read: _Read) -> bool:
+    if recipe.backend.kind == "mindspeed-rl":
+        sections = ("actor_config", "megatron_training")
+        return any(read.text(f"{section}.recompute_granularity") == "full" for section in sections)
     if recipe.backend.engine == "megatron":
         return read.text(f"{ACTOR}.megatron.override_transformer_config.recompute_granularity") == "full"
     return read.flag(f"{MODEL}.enable_gradient_checkpointing", True)
 
 
+def _offloads_reference(recipe: Recipe, read: _Read) -> bool:
+    """Always: the shards of FSDP (verl: `cpu_offload` of forward-only engines), and MindSpeed-RL (IntegratedWorker)."""
+    always = recipe.backend.engine != "megatron" or recipe.backend.kind == "mindspeed-rl"
+    return always or _offload(recipe, read, REF).weights
+
+
 def _offload(recipe: Recipe, read: _Read, role: str) -> Offload:
+    if recipe.backend.kind == "mindspeed-rl":
+        parts = (read.flag(f"generate_config.offload_train_{part}", False) for part in ("param", "grad", "optimizer"))
+        return Offload(*parts)
     section = f"{role}.{'megatron' if recipe.backend.engine == 'megatron' else 'fsdp_config'}"
     everything = recipe.backend.engine == "fsdp2" and read.flag(f"{section}.offload_policy", False)
     return Offload(

@@ -60,7 +60,7 @@ def rare_validation(facts: Facts) -> Iterator[Flaw]:
 @rule(
     "RLX739",
     title="nothing is trained",
-    why="val_only ends after the first validation; in a critic warm-up longer than the run no actor is updated",
+    why="val_only ends after the first validation, and a critic warm-up longer than the run never updates the actor",
     fix="remove the override",
     source="verl fit(): val_only returns after _validate; update_actor only when critic_warmup <= global_steps; "
     "both run with 0.9.1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.models import SHIPPED
 from rlx.backends.mindspeed_rl.sections import generate, megatron, rl
 from rlx.backends.mindspeed_rl.sections.base import HYDRA_DIR, Rendering
@@ -50,6 +51,18 @@ def leaves(settings: tuple[Override, ...]) -> Iterator[Override]:
             yield setting
 
 
+def settings_of(rendering: Rendering) -> EffectiveSettings:
+    """The classes' defaults with the YAML over them."""
+    overrides = chosen(rendering)
+    return EffectiveSettings(
+        rendering.version,
+        rendering.table.defaults,
+        {setting.key: setting.value for setting in overrides},
+        {setting.key: setting.source for setting in overrides},
+        frozenset(setting.key for setting in own_overrides(rendering) if setting.prefix == "~"),
+    )
+
+
 def document(rendering: Rendering) -> dict[str, Any]:
     """The YAML's content. Raises UsageError for text that OmegaConf would replace."""
     result: dict[str, Any] = {}
@@ -72,4 +85,4 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
     tree[name] = value
 
 
-__all__ = ["Override", "Rendering", "chosen", "document", "own_overrides", "rendered"]
+__all__ = ["Override", "Rendering", "chosen", "document", "leaves", "own_overrides", "rendered", "settings_of"]

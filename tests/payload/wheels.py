@@ -1,0 +1,54 @@
+"""verl as released: the installed one, and wheels that are downloaded once and kept for later test runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+INSTALLED = "0.9.1"
+
+
+def verl_package(version: str) -> Path:
+    """The folder of the package `verl` of that version. Skips the test where it cannot be had."""
+    if version == INSTALLED:
+        spec = importlib.util.find_spec("verl")
+        if spec is None or spec.origin is None:
+            pytest.skip(f"verl {INSTALLED} is not installed")
+        return Path(spec.origin).parent
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
+    folder = cache / f"verl-{version}-package"
+    if not folder.is_dir():
+        _download(version, folder)
+    return folder / "verl"
+
+
+def _download(version: str, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Two test processes may do this at once: each unpacks for itself, and one of them wins the rename.
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--quiet",
+            "--dest",
+            scratch,
+        ]
+        done = subprocess.run([*pip, f"verl=={version}"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip cannot download verl {version}: {done.stderr.strip().splitlines()[-1:]}")
+        unpacked = Path(scratch, "unpacked")
+        with zipfile.ZipFile(next(Path(scratch).glob("verl-*.whl"))) as wheel:
+            wheel.extractall(unpacked)
+        if not folder.is_dir():
+            unpacked.rename(folder)
