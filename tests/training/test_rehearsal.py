@@ -66,7 +66,8 @@ def test_a_reward_that_fails_only_when_it_is_called(new_laptop: Callable[[], Lap
 @pytest.mark.timeout(PATIENCE_S)
 def test_an_interruption_leaves_nothing_behind(new_laptop: Callable[[], Laptop]) -> None:
     laptop = new_laptop()
-    command = [sys.executable, "-m", "rlx", "rehearse", "tiny-cpu", "--arm", "aqn"]
+    # Tests that a script started in the background ignore SIGINT, and so would their children.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "rlx", "rehearse", "tiny-cpu", "--arm", "aqn"]
     process = subprocess.Popen(command, env=laptop.environment(), cwd=laptop.folder, stderr=subprocess.PIPE, text=True)
     run = started(laptop, process)
     os.kill(process.pid, signal.SIGINT)

@@ -12,6 +12,7 @@ from rlx.errors import UsageError
 from rlx.preflight.architecture_config import architecture_from_text, known_architecture
 from rlx.preflight.architectures import Architecture, architecture_of
 from rlx.preflight.memory import Estimate, estimate_of
+from rlx.preflight.rules.words import product
 
 if TYPE_CHECKING:
     from rlx.backends.effective import EffectiveSettings
@@ -194,13 +195,3 @@ class Facts:
     @cached_property
     def fixed_micro_batches(self) -> bool:
         return not self.is_true(f"{ACTOR}.use_dynamic_bsz")
-
-
-def product(*factors: int | None) -> int | None:
-    """None if one of them is not known, or no count."""
-    result = 1
-    for factor in factors:
-        if factor is None or factor < 1:
-            return None
-        result *= factor
-    return result

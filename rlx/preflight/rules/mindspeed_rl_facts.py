@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from rlx.preflight.rules import registry
-from rlx.preflight.rules.facts import Facts, product
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.words import product
 
 rule = partial(registry.rule, backend="mindspeed-rl")
 CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"

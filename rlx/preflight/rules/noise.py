@@ -37,7 +37,7 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn is None or facts.recipe.model.dtype != "bfloat16" or "rmsnorm" not in aqn.layer_types:
         return
-    sigmas = [sigma for sigma in stage_sigmas(aqn.sigma_start, aqn.sigma_end, aqn.stages) if sigma > 0]
+    sigmas = [sigma for sigma in stage_sigmas(aqn.sigma_start, aqn.sigma_end, aqn.stages, aqn.schedule) if sigma]
     lost = [sigma for sigma in sigmas if sigma < RESOLVED]
     if lost:
         message = f"aqn: {len(lost)} of {len(sigmas)} noisy stages have a sigma below {RESOLVED:g}"

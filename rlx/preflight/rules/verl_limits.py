@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.preflight.rules.batch import BYPASS
-from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts, product
+from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
-from rlx.preflight.rules.words import one_of
+from rlx.preflight.rules.words import one_of, product
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""Numbers as a fix names them."""
+"""Numbers: as rules reckon with them, and as a fix names them."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def one_of(numbers: Sequence[int]) -> str:
     """`4, 5, 10 or 20`."""
     *most, last = [str(number) for number in numbers]
     return f"{', '.join(most)} or {last}" if most else last
+
+
+def product(*factors: int | None) -> int | None:
+    """None if one of them is not known, or no count."""
+    result = 1
+    for factor in factors:
+        if factor is None or factor < 1:
+            return None
+        result *= factor
+    return result
