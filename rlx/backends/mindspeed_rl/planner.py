@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
+_MOST_NPUS = 1024
 _TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
 # Read by the payload of the same name; everything else is rlx's own and the same in each run.
 _PAYLOAD = ("provenance.py", "mindspeed_rl_env.py", "mindspeed_rl_ray.py")
@@ -84,6 +85,8 @@ def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -
             "backend.workdir: MindSpeed-RL starts from the root of its checkout",
             "write the folder on the host that holds cli/ and configs/",
         )
+    if recipe.layout.devices_per_node > _MOST_NPUS:
+        raise UsageError(f"layout.devices_per_node: no machine has {recipe.layout.devices_per_node} NPUs")
     return Script.of(recipe, site, settings, resolved.arm, entrypoint_of(recipe), _ENVIRONMENT)
 
 

@@ -12,6 +12,7 @@ from rlx.backends import load_backend
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, shipped_versions
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
+from rlx.preflight.rules import check
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, planned
 
 BACKEND = load_backend("mindspeed-rl")
@@ -181,6 +182,26 @@ def test_each_release_takes_what_is_written_for_grpo(recipe: MakeRecipe, version
 
 def test_an_unknown_release_is_refused(recipe: MakeRecipe) -> None:
     assert "1.0.0" in errors(recipe, {"backend": {"version": "1.0.0"}})["RLX012"].message
+
+
+KEYS = [
+    key for key in find_table("master").defaults if key.startswith(("actor_config.", "rl_config.", "generate_config."))
+]
+VALUES = st.one_of(
+    st.integers(-3, 40),
+    st.none(),
+    st.booleans(),
+    st.text("ab0.", max_size=3),
+    st.lists(st.integers(0, 9), max_size=2),
+    st.floats(-1, 1),
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+def test_no_value_makes_a_rule_raise(recipe: MakeRecipe, overrides: dict[str, Any]) -> None:
+    kinds = {"algorithm": {"kind": "dapo"}, "overrides": {"actor_config.load": "/w", **overrides}}
+    assert all(finding.message for finding in check(recipe(kinds)))
 
 
 @given(st.text(max_size=30))
