@@ -235,7 +235,7 @@ def test_devices_that_do_not_fit_are_refused(recipe: str, devices: str, said: st
 
 def test_named_devices_are_in_the_plan() -> None:
     write("hosts: {a2: {ssh: u@a, device: {kind: npu, count: 16}}}")
-    options = ("plan", NPU_RECIPE, "--host", "a2", "--arm", "aqn", "--devices")
+    options = ("plan", NPU_RECIPE, "--host", "a2", "--arm", "qerl", "--devices")
     assert json.loads(rlx(*options, "8-14,0", "--json").stdout)["plans"][0]["device_list"] == [0, *range(8, 15)]
     assert json.loads(rlx(*options, "8", "--json").stdout)["plans"][0]["device_list"] == []
     assert "8 × npu (8, 9, 10, 11, 12, 13, 14, 15)" in rlx(*options, "8-15").stdout

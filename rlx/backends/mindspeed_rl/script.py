@@ -67,6 +67,11 @@ class Script:
         )
 
     @property
+    def devices(self) -> str:
+        """The NPUs that its workers will take, as RLX_DEVICES names them."""
+        return ",".join(map(str, range(self.npus)))
+
+    @property
     def config_file(self) -> str:
         """Relative to the run directory; its folder is put on Hydra's search path."""
         return f"config/{CONFIG_NAME}.yaml"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rlx.evidence import VerdictStatus, judge, read_evidence
-from rlx.plan import LaunchPlan, RunState, Site
+from rlx.plan import LaunchPlan, RunState, Severity, Site
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
 
 STAND_IN = Path(__file__).with_name("stand_in")
@@ -126,8 +126,8 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert not list(STAND_IN.rglob("outputs")), "Hydra leaves nothing in the checkout"
     evidence = read_evidence([run.folder / "attempts/1"])
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
-    # Nothing but that no real log has confirmed the grammar yet.
-    assert (verdict.status, [one.id for one in verdict.findings]) == (VerdictStatus.UNVERIFIED, ["RLX724"])
+    assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
+    assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
     assert evidence.last_step == 4
 
 
@@ -169,6 +169,12 @@ def test_a_ray_that_dies_ends_the_run(start: Start) -> None:
     assert run.end() != 0
     assert "Ray ended before the training" in run.log
     assert nothing_left(run), run.left()
+
+
+def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:
+    run = start(edit=lambda text: text.replace("set -euo pipefail", "set -euo pipefail\nRLX_DEVICES=2,3"))
+    assert run.end() == 1
+    assert "the NPUs 0,1 only, not on 2,3" in run.log
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
