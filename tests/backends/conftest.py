@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -17,9 +11,9 @@ import pytest
 import yaml
 
 from rlx.recipe import ResolvedRecipe, load_recipe
+from tests.wheels import verl_folder
 
 VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
-INSTALLED = "0.9.1"
 
 BASE: dict[str, Any] = {
     "version": 1,
@@ -76,41 +70,3 @@ def merge(document: dict[str, Any], change: dict[str, Any]) -> None:
 
 def config_tree(version: str) -> Path:
     return verl_folder(version) / "trainer/config"
-
-
-def verl_folder(version: str) -> Path:
-    """The package `verl` of a released wheel; downloaded once and kept for later test runs."""
-    if version == INSTALLED:
-        spec = importlib.util.find_spec("verl")
-        assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
-        return Path(spec.origin).parent
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
-    folder = cache / f"verl-wheel-{version}"
-    if not folder.is_dir():
-        _download(version, folder)
-    return folder / "verl"
-
-
-def _download(version: str, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Two test processes may do this at once: each unpacks for itself, and one of them wins the rename.
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--quiet",
-            "--dest",
-            scratch,
-        ]
-        done = subprocess.run([*pip, f"verl=={version}"], capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"pip cannot download verl {version}: {done.stderr.strip().splitlines()[-1:]}")
-        unpacked = Path(scratch, "unpacked")
-        with zipfile.ZipFile(next(Path(scratch).glob("verl-*.whl"))) as wheel:
-            wheel.extractall(unpacked)
-        if not folder.is_dir():
-            unpacked.rename(folder)

@@ -24,9 +24,10 @@ from rlx.hosts import site_of
 from rlx.recipe import ResolvedRecipe, bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.backends import validate_configs
-from tests.backends.conftest import INSTALLED, VERSIONS, verl_folder
+from tests.backends.conftest import VERSIONS
 from tests.backends.test_key_contract import arrived
 from tests.conftest import CASES
+from tests.wheels import INSTALLED, verl_folder
 
 FORKS = CASES / "forks"
 BUILT = {recipe.name: load_recipe(recipe.path) for recipe in bundled_recipes()}

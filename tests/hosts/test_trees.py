@@ -22,8 +22,9 @@ from rlx.payload import config_tree
 from rlx.plan import FoundTree, Look
 from rlx.preflight.rules import check
 from rlx.recipe import load_recipe
-from tests.backends.conftest import BASE, INSTALLED, merge
+from tests.backends.conftest import BASE, merge
 from tests.backends.conftest import config_tree as released
+from tests.wheels import INSTALLED
 
 PLAIN = {"backend": {"version": INSTALLED}}
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.backends.conftest import BASE, INSTALLED, merge
+from tests.backends.conftest import BASE, merge
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback
+from tests.wheels import INSTALLED
 
 __all__ = ["loopback"]
 

@@ -22,7 +22,7 @@ pytest.importorskip("torch")
 from rlx_verl_hook_points import SYNC, check_points
 
 from rlx.resources import payload_folder
-from tests.payload.wheels import verl_package
+from tests.wheels import verl_folder
 
 VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
 LATER = VERSIONS[1:]
@@ -41,19 +41,19 @@ def copy_of(package: Path, folder: Path) -> Path:
 class TestPoints:
     @pytest.mark.parametrize("version", VERSIONS)
     def test_are_there_in_the_wheel(self, version: str) -> None:
-        roles = {point.role for point in check_points(verl_package(version))}
+        roles = {point.role for point in check_points(verl_folder(version))}
         assert roles >= ({"loop", "rollout"} if version == "0.6.1" else {"worker", "server", "manager", "trainer"})
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_class_a_method_a_signature_or_a_call_that_changed_is_told(self, version: str, tmp_path: Path) -> None:
-        for number, point in enumerate(check_points(verl_package(version))):
+        for number, point in enumerate(check_points(verl_folder(version))):
             for before, after, words in (
                 (f"class {point.owner}", f"class New{point.owner}", f"{point.owner} is missing"),
                 (f"def {point.method}(", f"def new_{point.method}(", f"{point.method} is missing"),
                 (f"def {point.method}(self", f"def {point.method}(self, new", f"{point.method} takes self, new"),
             ):
                 folder = tmp_path / f"{number}-{words[-12:]}".replace(" ", "")
-                changed = copy_of(verl_package(version), folder)
+                changed = copy_of(verl_folder(version), folder)
                 file = folder / f"{point.module.replace('.', '/')}.py"
                 text = file.read_text()
                 multi_line = text.replace(f"def {point.method}(\n        self,", f"def {point.method}(self,")
@@ -65,14 +65,14 @@ class TestPoints:
                     check_points(changed)
 
     def test_a_trainer_that_no_longer_says_its_step_is_told(self, tmp_path: Path) -> None:
-        changed = copy_of(verl_package("0.9.1"), tmp_path)
+        changed = copy_of(verl_folder("0.9.1"), tmp_path)
         file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
         file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
         with pytest.raises(ValueError, match=r"RLX641 .*RayPPOTrainer no longer says"):
             check_points(changed)
 
     def test_what_cannot_be_read_is_told(self, tmp_path: Path) -> None:
-        changed = copy_of(verl_package("0.9.1"), tmp_path)
+        changed = copy_of(verl_folder("0.9.1"), tmp_path)
         (tmp_path / f"{SYNC[0].module.replace('.', '/')}.py").write_text("class (")
         with pytest.raises(ValueError, match=r"RLX641 .*utils cannot be read"):
             check_points(changed)
@@ -82,7 +82,7 @@ def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: 
     """Run drive_hook.py as a process of a run: verl imports the hook by itself. Importing verl takes its time."""
     (run_dir / "payload").mkdir(parents=True)
     (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
-    path = [str(payload_folder()), str((package or verl_package(version)).parent)]
+    path = [str(payload_folder()), str((package or verl_folder(version)).parent)]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(path), "VERL_USE_EXTERNAL_MODULES": "rlx_verl_hook", "RANK": "0",
         "RLX_RUN_DIR": str(run_dir), "VERL_USE_EXTERNAL_PLUGINS": "none",
@@ -128,7 +128,7 @@ def test_0_6_1_before_every_generation(tmp_path: Path) -> None:
 
 def test_a_renamed_class_ends_the_run_at_import(tmp_path: Path) -> None:
     package = tmp_path / "copy/verl"
-    shutil.copytree(verl_package("0.9.1"), package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(verl_folder("0.9.1"), package, ignore=shutil.ignore_patterns("__pycache__"))
     file = package / "checkpoint_engine/base.py"
     file.write_text(file.read_text().replace("class CheckpointEngineManager", "class CheckpointManager"))
     output = driven("0.9.1", "full", tmp_path, code=1, package=package)

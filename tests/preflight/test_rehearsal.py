@@ -22,8 +22,9 @@ from rlx.preflight.rules import check
 from rlx.preflight.rules.batch import BATCH, MINI
 from rlx.preflight.rules.facts import Facts
 from rlx.recipe import ResolvedRecipe, load_recipe
-from tests.backends.conftest import INSTALLED, config_tree
+from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY
+from tests.wheels import INSTALLED
 
 PLACES = Places("/tiny/model", "/tiny/data")
 FOLDERS = sorted((CASES / "rehearsal").iterdir())

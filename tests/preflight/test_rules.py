@@ -22,8 +22,9 @@ from rlx.plan import Finding, FoundTree, Severity
 from rlx.preflight.rules import check
 from rlx.preflight.rules.registry import all_rules
 from rlx.recipe import load_recipe
-from tests.backends.conftest import INSTALLED, config_tree
+from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY
+from tests.wheels import INSTALLED
 
 FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.startswith("RLX"))
 RULES = all_rules()

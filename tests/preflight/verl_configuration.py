@@ -9,8 +9,9 @@ from hydra import compose, initialize_config_dir
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 from rlx.recipe import ResolvedRecipe, load_recipe
-from tests.backends.conftest import INSTALLED, config_tree
+from tests.backends.conftest import config_tree
 from tests.conftest import CASES
+from tests.wheels import INSTALLED
 
 
 def resolved(name: str) -> ResolvedRecipe:

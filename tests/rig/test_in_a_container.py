@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.backends.conftest import BASE, INSTALLED, merge
+from tests.backends.conftest import BASE, merge
 from tests.conftest import CASES
 from tests.rig import Client, Container
+from tests.wheels import INSTALLED
 
 BASELINE = (CASES / "logs/tiny-baseline/log").read_bytes()
 

@@ -57,14 +57,8 @@ def gsm8k(
     for path in source:
         refuse_relative(site, "source", path)
     refuse_relative(site, "--to", to)
-    order = {
-        "sources": source,
-        "to": to,
-        "style": form if framework == "verl" else framework,
-        "instruction": instruction,
-        "tokenizer": tokenizer or "",
-        "force": force,
-    }
+    order = {"sources": source, "to": to, "style": form if framework == "verl" else framework, "force": force}
+    order |= {"instruction": instruction, "tokenizer": tokenizer or ""}
     answer = run_sent(site, MODULES, order, _TIMEOUT_S)
     if "problem" in answer:
         raise _error(answer, place_text(site))

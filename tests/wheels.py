@@ -15,15 +15,14 @@ import pytest
 INSTALLED = "0.9.1"
 
 
-def verl_package(version: str) -> Path:
-    """The folder of the package `verl` of that version. Skips the test where it cannot be had."""
+def verl_folder(version: str) -> Path:
+    """The folder of the package `verl` of that version. Skips the test where the wheel cannot be had."""
     if version == INSTALLED:
         spec = importlib.util.find_spec("verl")
-        if spec is None or spec.origin is None:
-            pytest.skip(f"verl {INSTALLED} is not installed")
+        assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
         return Path(spec.origin).parent
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
-    folder = cache / f"verl-{version}-package"
+    folder = cache / f"verl-wheel-{version}"
     if not folder.is_dir():
         _download(version, folder)
     return folder / "verl"
