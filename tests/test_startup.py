@@ -18,11 +18,14 @@ RECIPE_ONLY = {"pydantic", "yaml"}
 
 def imported_by(*arguments: str) -> set[str]:
     """Top-level packages that `python -m rlx ARGUMENTS` imports."""
+    return {name.partition(".")[0] for name in modules_of(*arguments)}
+
+
+def modules_of(*arguments: str) -> set[str]:
     command = [sys.executable, "-X", "importtime", "-m", "rlx", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
-    names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
-    return {name.partition(".")[0] for name in names}
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("compare", "--help"), ("status",)], ids=" ".join)
@@ -65,3 +68,8 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_only_the_command_that_is_asked_for_is_built() -> None:
+    assert {"rlx.cli.status", "rlx.cli.launch"} & modules_of("-q", "status") == {"rlx.cli.status"}
+    assert modules_of("--help") >= {"rlx.cli.status", "rlx.cli.launch"}

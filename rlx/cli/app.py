@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from rlx import __version__
-from rlx.cli import (
-    adopt,
-    aqn,
-    attach,
-    compare,
-    data,
-    diagnose,
-    doctor,
-    explain,
-    hosts,
-    import_,
-    init,
-    launch,
-    layouts,
-    logs,
-    migrate,
-    plan,
-    pull,
-    recipes,
-    rehearse,
-    report,
-    schema,
-    show,
-    status,
-    stop,
-    validate,
-    wait,
-)
 from rlx.cli.output import be_quiet
 from rlx.cli.streams import end, is_full, mute, not_written
 from rlx.errors import ExitCode, RlxError
@@ -46,17 +21,6 @@ EXIT_CODES = (
     "141 the reader of the output went away"
 )
 
-app = typer.Typer(
-    name="rlx",
-    help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -64,7 +28,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
@@ -75,38 +38,38 @@ def _options(
         be_quiet()
 
 
-# Help shows the commands in this order: the recipe first, then the run, then the result.
+# Help shows the commands in this order: the recipe first, then the run, then the result. Each is a module of this room.
 _COMMANDS = (
-    init.init,
-    recipes.recipes,
-    show.show,
-    validate.validate,
-    explain.explain,
-    schema.schema,
-    migrate.migrate,
-    plan.plan,
-    layouts.layouts,
-    rehearse.rehearse,
-    doctor.doctor,
-    launch.launch,
-    adopt.adopt,
-    import_.import_,
-    status.status,
-    logs.logs,
-    diagnose.diagnose,
-    attach.attach,
-    wait.wait,
-    stop.stop,
-    compare.compare,
-    report.report,
-    pull.pull,
+    *("init", "recipes", "show", "validate", "explain", "schema", "migrate", "plan", "layouts", "rehearse", "doctor"),
+    *("launch", "adopt", "import", "status", "logs", "diagnose", "attach", "wait", "stop", "compare", "report", "pull"),
+    *("data", "hosts", "aqn"),
 )
-for command in _COMMANDS:
-    # Python keeps the word `import` for itself.
-    app.command(command.__name__.rstrip("_"))(command)
-app.add_typer(data.data)
-app.add_typer(hosts.hosts)
-app.add_typer(aqn.aqn)
+
+
+def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
+    """With all commands; with the one alone that is asked for, since to build all is a third of the start."""
+    app = typer.Typer(
+        name="rlx",
+        help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    first = next((argument for argument in arguments if argument not in ("-q", "--quiet")), "")
+    alone = first in _COMMANDS and "_RLX_COMPLETE" not in os.environ
+    for name in (first,) if alone else _COMMANDS:
+        # Python keeps the word `import` for itself.
+        own = "import_" if name == "import" else name
+        command = getattr(import_module(f"rlx.cli.{own}"), own)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def run() -> None:
@@ -116,7 +79,7 @@ def run() -> None:
 
 def _exit_code() -> int | str | None:
     try:
-        app(standalone_mode=True)
+        command_line(sys.argv[1:])(standalone_mode=True)
     except SystemExit as ending:
         # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
         return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else ending.code

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rlx.cli.app import app
+from rlx.cli.app import command_line
 from rlx.cli.rehearse_text import text_lines
 from rlx.cli.rehearsing import Done
 from rlx.errors import RlxError
@@ -19,7 +19,7 @@ from rlx.recipe import load_recipe
 
 
 def refusal(*arguments: str) -> RlxError:
-    done = CliRunner().invoke(app, ["rehearse", *arguments])
+    done = CliRunner().invoke(command_line(), ["rehearse", *arguments])
     assert isinstance(done.exception, RlxError), done.output
     return done.exception
 

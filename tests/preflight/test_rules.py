@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import app
+from rlx.cli.app import command_line
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 from rlx.preflight.rules import check
@@ -109,7 +109,7 @@ def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_p
 
 
 def explained(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["explain", *arguments])
+    result = CliRunner().invoke(command_line(), ["explain", *arguments])
     return result.exit_code, result.output
 
 
@@ -165,4 +165,4 @@ def test_what_is_wrong_with_the_recipe_itself_cannot_be_waived(tmp_path: Path) -
 )
 def test_exit_codes_of_plan_and_launch(text: str, options: list[str], code: int, tmp_path: Path) -> None:
     recipe = str(written(tmp_path, text))
-    assert CliRunner().invoke(app, ["plan", recipe, *options]).exit_code == code
+    assert CliRunner().invoke(command_line(), ["plan", recipe, *options]).exit_code == code

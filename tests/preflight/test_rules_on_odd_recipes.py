@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import app
+from rlx.cli.app import command_line
 from tests.preflight.test_rules_against_verl import OVERRIDES
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([61, 128, 1024, 2**31, 2**40]))
@@ -61,7 +61,7 @@ def recipes(draw: st.DrawFn) -> dict[str, Any]:
 @given(recipe=recipes())
 def test_validate_judges_any_recipe(recipe: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    result = CliRunner().invoke(app, ["validate", str(tmp_path / "recipe.yaml"), "--json"])
+    result = CliRunner().invoke(command_line(), ["validate", str(tmp_path / "recipe.yaml"), "--json"])
     assert result.exit_code in (0, 2), result.output
     (row,) = json.loads(result.output)["recipes"]
     assert row["valid"] is (result.exit_code == 0)

@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from rlx.cli.app import app
+from rlx.cli.app import command_line
 from tests.cases.historic.reconstruct import reconstruct
 from tests.conftest import CASES
 
@@ -37,7 +37,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def call(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     """In this process: a hundred starts of Python would take longer than all the rest."""
     monkeypatch.chdir(folder)
-    return CliRunner().invoke(app, shlex.split(command))
+    return CliRunner().invoke(command_line(), shlex.split(command))
 
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda folder: folder.name)
