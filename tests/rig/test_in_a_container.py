@@ -94,10 +94,10 @@ def test_a_fork_in_the_container_counts(client: Client, container: Container, re
     """Its own key is known there, and nowhere else; its files are read and none is written."""
     package = container.run("python", "-c", "import verl; print(verl.__path__[0])").stdout.decode().strip()
     fork = "mkdir -p /data/fork && cp -r $0 /data/fork/verl && cd /data/fork/verl/trainer/config && "
-    fork += "sed -i 's/^trainer:/trainer:\\n  noise_injection: {enabled: false}/' ppo_trainer.yaml"
+    fork += "sed -i 's/^trainer:/trainer:\\n  noise_injection: {log_changes: false}/' ppo_trainer.yaml"
     container.run("sh", "-c", fork, package)
     words = ("plan", str(recipe), "--host", "h1", "--set", "backend.workdir=/data/fork")
-    words += ("--set", "overrides={trainer.noise_injection.enabled: true}")
+    words += ("--set", "overrides={trainer.noise_injection.log_changes: true}")
     unknown = client.rlx(*words, "--container", "", "--json", check=False).stdout
     assert b"noise_injection" in unknown or b"RLX403" in unknown
     (planned,) = json.loads(client.rlx(*words, "--json").stdout)["plans"]
