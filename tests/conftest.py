@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ pytest_plugins = ["tests.engine", "tests.rig.fixtures"]
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
 
+
+# A shell ignores Ctrl-C on behalf of what it starts in the background, and programs inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PLACES = {"RLX_HOME": "home", "RLX_CONFIG": "config", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
 

@@ -237,13 +237,14 @@ def test_a_follow_of_a_host_that_is_down_says_so_at_once(far: Far) -> None:
 
 
 def test_a_follow_begins_a_new_attempt_anew(far: Far) -> None:
-    (ref,) = start(far.plan(CHATTER))
+    (ref,) = start(far.plan(f"{CHATTER}; until [ -e attempts/2/log ]; do sleep 0.1; done"))
     follow = Follow(ref, LogQuery())
     follow.grows()
     first = far.folder(ref) / "attempts" / "1"
-    second = shutil.copytree(first, first.with_name("2"))
-    (second / "log").write_text("another attempt\n")
     (far.folder(ref) / "enough").touch()
+    until(lambda: (first / "log").read_bytes().endswith(b"the end"), "the first log is whole")
+    second = shutil.copytree(first, first.with_name("2"), ignore=shutil.ignore_patterns("log"))
+    (second / "log").write_text("another attempt\n")
     until((first / "state" / "exit").exists, "the first attempt ends")
     until(lambda: b"another attempt" in follow.lines, "the second log is read")
     (second / "state" / "exit").touch()

@@ -30,18 +30,21 @@ regular() {
 tell_claim() {
     life=dead
     if claim_alive; then life=live; elif ! own "$CLAIMED"; then life=unknown; fi
-    [ -z "$CLAIMED" ] || printf 'claim %s %s %s\n' "${device##*/}" "$life" "$(owner_of "$claim" "$CLAIMED")"
+    [ -n "$CLAIMED" ] && owner=$(owner_of "$claim" "$CLAIMED") || return 0
+    printf 'claim %s %s %s\n' "${device##*/}" "$life" "$owner"
 }
 
 # A ticket has two lines: the holder's process, and its run.
 tell_ticket() {
     { read -r _ && read -r claimed; } 2>/dev/null <"$other" || return 0
-    printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$(owner_of "$other" "$claimed")"
+    owner=$(owner_of "$other" "$claimed") || return 0
+    printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$owner"
 }
 
-# owner_of FILE RUN: whose file it is, since when, in which container the run is, and its directory.
+# owner_of FILE RUN: whose file it is, since when, in which container the run is, and its directory. Fails if it is gone.
 owner_of() {
+    of=$(stat -c '%U %Y' "$1" 2>/dev/null) || return 1
     CONTAINER=-
     own "$2" && contained "$2" 2>/dev/null
-    printf '%s %s %s' "$(stat -c '%U %Y' "$1")" "$CONTAINER" "$2"
+    printf '%s %s %s' "$of" "$CONTAINER" "$2"
 }
