@@ -121,7 +121,8 @@ def metrics(run_dir: Path) -> dict[int, dict[str, float]]:
 
 def noise_events(run_dir: Path) -> list[dict[str, Any]]:
     files = sorted((run_dir / "latest/events").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [line for line in lines if line["kind"] == "noise"]
 
 
 def private_folder(laptop: Laptop, run: str) -> str:
