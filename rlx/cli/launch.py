@@ -45,13 +45,13 @@ def launch(
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
     again after an interruption completes it and starts nothing twice.
     """
-    from rlx.cli.plan import print_plans
-
     if plan is None:
         drafts = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), strict)
     else:
         drafts = _read(plan, strict, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
+        from rlx.cli.plan import print_plans
+
         print_plans(drafts, as_json)
         return
     plans = [draft.plan for draft in drafts]
