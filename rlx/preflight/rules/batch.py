@@ -46,7 +46,7 @@ def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
     "0.8.0/0.9.1 workers/engine/utils.py: data size must be divisible by … micro_batch_size_per_gpu",
 )
 def micro_batch(facts: Facts) -> Iterator[Flaw]:
-    micro, share = facts.count(MICRO), _share(facts, facts.mini_samples)
+    micro, share = facts.count(MICRO), _share(facts, _dealt_samples(facts))
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
     asserts = facts.release >= (0, 8) or not facts.is_megatron
     if facts.fixed_micro_batches and asserts and micro and share and share % micro:
@@ -166,6 +166,12 @@ def _share(facts: Facts, samples: int | None) -> int | None:
     """Samples of one data-parallel group; None where they do not divide, which is another rule's."""
     groups = facts.data_parallel
     return samples // groups if samples and groups and samples % groups == 0 else None
+
+
+def _dealt_samples(facts: Facts) -> int | None:
+    """Samples of a mini batch that reach the groups: before 0.8 verl drops what does not divide (RLX105)."""
+    samples, groups = facts.mini_samples, facts.data_parallel
+    return samples // groups * groups if samples and groups and facts.release < (0, 8) else samples
 
 
 def _padded_samples(facts: Facts) -> int | None:

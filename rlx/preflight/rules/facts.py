@@ -162,8 +162,13 @@ class Facts:
     @cached_property
     def steps_of_data(self) -> int | None:
         """Whole batches in all epochs; verl drops what is left of each."""
-        rows, batch, epochs = self.train_rows, *map(self.count, ("data.train_batch_size", _EPOCHS))
-        return rows // batch * epochs if rows and batch and epochs else None
+        steps, epochs = self.steps_of_epoch, self.count(_EPOCHS)
+        return steps * epochs if steps is not None and epochs else None
+
+    @cached_property
+    def steps_of_epoch(self) -> int | None:
+        rows, batch = self.train_rows, self.count("data.train_batch_size")
+        return rows // batch if rows and batch else None
 
     @cached_property
     def train_rows(self) -> int | None:

@@ -153,9 +153,10 @@ def targets(facts: Facts) -> Iterator[Flaw]:
     source="the schedule divides the steps by the stages: rlx/plan/noise.py",
 )
 def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
-    aqn, steps = facts.recipe.aqn, facts.steps
+    aqn = facts.recipe.aqn
+    steps, of = (facts.steps_of_epoch, " of an epoch") if aqn and aqn.per_epoch else (facts.steps, "")
     if aqn and steps and aqn.stages > steps:
-        message = f"aqn.stages {aqn.stages} over {steps} steps: {aqn.stages - steps} stages never take place"
+        message = f"aqn.stages {aqn.stages} over {steps} steps{of}: {aqn.stages - steps} stages never take place"
         yield warning(message, f"aqn.stages {steps} or fewer", "aqn.stages")
 
 

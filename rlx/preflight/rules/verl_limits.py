@@ -171,3 +171,17 @@ def noise_in_validation(facts: Facts) -> Iterator[Flaw]:
     if aqn and aqn.provider == "builtin" and not facts.recipe.eval.noise:
         message = "aqn.provider builtin: the fork injects its noise into validations too"
         yield warning(message, "declare it: eval.noise: true", "eval.noise")
+
+
+@rule(
+    "RLX643",
+    title="an asynchronous trainer with the noise that rlx brings",
+    why="answers that are under way while weights are synced could come from clean ones, and no record would say so",
+    fix="`trainer.v1.trainer_mode: sync`",
+    source="rlx_verl_hook_sync.py puts the noise in after a sync returns; 0.9.1 trainer.v1: colocate_async, separate_async",
+)
+def asynchronous_noise(facts: Facts) -> Iterator[Flaw]:
+    aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
+    if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
+        message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"
+        yield error(message, f"{key} sync", facts.source(key))
