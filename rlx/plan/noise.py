@@ -89,7 +89,8 @@ def sigmas_by_step(
     """
     length = epoch_steps or total_steps
     sigmas: list[float] = []
-    epochs = -(-total_steps // length)
+    # A run whose rows do not fill one batch has no step, and nothing to divide.
+    epochs = -(-total_steps // length) if length else 0
     for epoch in range(epochs):
         by_stage = stage_sigmas(sigma_start, sigma_end, stages, schedule, (epoch, epochs))
         # Whole-number arithmetic: index // (length / stages) in floats puts some borders one step off.

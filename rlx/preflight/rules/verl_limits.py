@@ -178,7 +178,7 @@ def noise_in_validation(facts: Facts) -> Iterator[Flaw]:
     title="an asynchronous trainer with the noise that rlx brings",
     why="answers that are under way while weights are synced could come from clean ones, and no record would say so",
     fix="`trainer.v1.trainer_mode: sync`",
-    source="rlx_verl_hook_sync.py puts the noise in after a sync returns; 0.9.1 trainer.v1: colocate_async, separate_async",
+    source="rlx_verl_hook_sync.py puts the noise in after a sync returns; 0.9.1 has colocate_async, separate_async",
 )
 def asynchronous_noise(facts: Facts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
