@@ -8,7 +8,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format setup tmux rig clean
+.PHONY: demo test fuzz lint format setup tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -19,6 +19,10 @@ demo: .venv/.ready tmux
 test: lint tmux rig
 	$(BIN)/python -m pytest -n 2 -m "not training"
 	$(BIN)/python -m pytest -m training
+
+# The property tests on examples that no run has seen.
+fuzz: .venv/.ready tmux rig
+	RLX_EXAMPLES=fuzz $(BIN)/python -m pytest -n 2 -m hypothesis
 
 lint: .venv/.ready
 	$(BIN)/ruff check .

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.engine", "tests.rig.fixtures"]
 
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent
 
+
+# A commit passes its tests or does not: the examples of property tests are the same at every run. `make fuzz` looks on.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("fuzz", derandomize=False)
+settings.load_profile(os.environ.get("RLX_EXAMPLES", "same"))
 
 # A shell ignores Ctrl-C on behalf of what it starts in the background, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

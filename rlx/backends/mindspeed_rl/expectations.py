@@ -34,8 +34,10 @@ def _total(settings: EffectiveSettings) -> int:
             "write train.steps, or data.train_rows beside train.epochs",
         )
     if type(total) is not int or total < 1:
+        from rlx.recipe.wording import describe
+
         source = settings.sources.get(_ITERATIONS, _ITERATIONS)
-        raise UsageError(f"{source}: the run would have {total!r} iterations", "more data.train_rows, or train.steps")
+        raise UsageError(f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps")
     return total
 
 

@@ -93,8 +93,10 @@ def _count(settings: Settings, key: str) -> int:
 def _whole(settings: Settings, key: str) -> int:
     value = settings.get(key)
     if type(value) is not int:
+        from rlx.recipe.wording import describe
+
         raise UsageError(
-            f"overrides.{key}: rlx must know this number beforehand, found {value!r}", "write a whole number"
+            f"overrides.{key}: rlx must know this number beforehand, found {describe(value)}", "write a whole number"
         )
     return value
 
