@@ -69,12 +69,12 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
 ) -> list[Draft]:
-    from rlx.cli.host_check import HostCheck
+    from rlx.cli.host_check import HostChecks
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = named_target(*where)
-    check = HostCheck(target.site)
+    check = HostChecks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings

@@ -19,6 +19,7 @@ def plan_text(draft: Draft, with_files: bool) -> str:
     """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
     plan = draft.plan
     sections = {
+        **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
         "command": _command(plan.command),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
@@ -45,6 +46,11 @@ def _where(site: Site) -> str:
     if site.container_root is None:
         return f"{site.root} inside container {site.container} on {site.host}"
     return f"{site.root} on {site.host}, container {site.container} ({site.container_root} there)"
+
+
+def _node(plan: LaunchPlan) -> str:
+    role = f"the head, others reach it at {plan.site.address}" if not plan.node else "joins the head's Ray"
+    return f"{plan.node}  {_where(plan.site)}: {role}"
 
 
 def _section(name: str, lines: Iterable[str]) -> str:

@@ -40,9 +40,12 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     """The runs that the names mean, in that order, none twice.
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
-    newest so called), a launch id, or the beginning of exactly one run id. Raises NoSuchRun with the candidates.
+    newest so called), a launch id, or the beginning of exactly one run id; of a run of several nodes also the id of a
+    worker. Raises NoSuchRun with the candidates.
     """
-    return meant_by(names, some_runs(index))
+    refs = some_runs(index)
+    workers = [ref for ref in index.workers(refs) if ref.run_id in names]
+    return meant_by(names, [*refs, *workers])
 
 
 def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]:

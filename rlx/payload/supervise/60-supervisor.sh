@@ -58,10 +58,18 @@ start_leader() {
     # A shell starts what it sends to the background with INT ignored; where env can undo that, it does.
     reset=
     if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
+    find_cluster
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
+        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head \
         setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
     leader=$!
+}
+
+# Which node of how many this is, and where the Ray of the first one listens.
+find_cluster() {
+    node=0 nodes=1 head=
+    [ ! -e "$run/cluster" ] || read -r node nodes head <"$run/cluster"
 }
 
 await_leader() {
