@@ -20,6 +20,9 @@ START_VARIABLES = (
     "RLX_ATTEMPT_DIR",  # absolute path of attempts/<k>
     "RLX_RAY_TMP",  # short private directory for Ray (socket paths are limited to 107 bytes)
     "RLX_DEVICES",  # leased device numbers, comma-separated
+    "RLX_NODE",  # number of this node of the run; 0 is the head, and the only one where there is one
+    "RLX_NODES",  # how many nodes the run has
+    "RLX_HEAD",  # ADDRESS:PORT of the head's Ray as the other nodes reach it; empty where there is one node
 )
 
 
