@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_NPUS = 1024
 _TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
 # Read by the payload of the same name; everything else is rlx's own and the same in each run.
-_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py", "mindspeed_rl_ray.py")
+_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py")
 # What examples/grpo/*.sh export; the recipe's `env` and the host's come over these.
 _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
 
@@ -99,5 +99,6 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
     yield PlannedFile(script.config_file, config)
     yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
+    yield from script.ray.files()
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.ray_settings import RaySettings
 from rlx.backends.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
@@ -80,6 +81,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         env=env | noise.environment(rendering, env),
         path_prefix=site.path_prefix,
         setup=site.setup,
+        nodes=recipe.layout.nodes,
     )
 
 
@@ -93,9 +95,25 @@ def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[Pla
     for name in names:
         yield _payload(name)
     recipe = rendering.recipe
+    if recipe.layout.nodes > 1:
+        yield from ray_settings(rendering).files()
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
         yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from _reward(rendering, {*names, "aqn.json"})
+
+
+def ray_settings(rendering: Rendering) -> RaySettings:
+    """The Ray of several nodes. Devices are what Ray finds behind CUDA_VISIBLE_DEVICES or ASCEND_RT_VISIBLE_DEVICES."""
+    layout, on_cpu = rendering.recipe.layout, rendering.recipe.rollout.engine == "cpu"
+    device = "NPU" if layout.device == "npu" else "GPU"
+    return RaySettings(
+        offers=cpu.resources(layout.devices_per_node) if on_cpu else {},
+        each_node={device: layout.devices_per_node},
+        all_nodes={device: layout.nodes * layout.devices_per_node},
+        waiting="that verl asks for",
+        fix="hosts with as many devices as layout.devices_per_node, each visible in its container",
+        object_store_memory=cpu.OBJECT_STORE_BYTES if on_cpu else None,
+    )
 
 
 def _payload_names(rendering: Rendering) -> Iterator[str]:

@@ -29,7 +29,13 @@ class Script:
     env: Mapping[str, str]
     path_prefix: Sequence[str]
     setup: Sequence[str] = ()
+    nodes: int = 1
     look: Quoted | None = None
+
+    @property
+    def begin(self) -> Quoted:
+        """What the training's command starts with: a Ray of several nodes must be ended after it."""
+        return Quoted("exec" if self.nodes == 1 else "train")
 
 
 def render(script: Script) -> str:

@@ -1,9 +1,9 @@
 """Not MindSpeed-RL: a small real Ray program in the place of its cli/train_grpo.py, for tests without a NPU.
 
 It starts as that one does (Hydra, `ray.init` with the file of variables, a driver task), asks for the same resources
-(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed, and a CPU for the reward), has
-one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing: the numbers
-are the workers' counts.
+(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed on each node, and a CPU for the
+reward), has one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing:
+the numbers are the workers' counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def info(message: str) -> None:
 @ray.remote
 class Worker:
     def __init__(self) -> None:
-        info(f"worker {os.getpid()} on NPU {ray.get_runtime_context().get_accelerator_ids()['NPU'][0]}")
+        context = ray.get_runtime_context()
+        names = {node["NodeID"]: node["NodeName"] for node in ray.nodes()}
+        info(f"worker {os.getpid()} of {names[context.get_node_id()]} on NPU {context.get_accelerator_ids()['NPU'][0]}")
 
     def generate(self, iteration: int) -> float:
         time.sleep(0.1)
@@ -47,10 +49,15 @@ class Worker:
 def train(config: dict[str, Any]) -> None:
     rl, iterations = config["rl_config"], config["megatron_training"]["train_iters"]
     bundle = {"NPU": 1, "CPU": rl["num_cpus_for_placement_group"]}
-    group = placement_group([bundle] * rl["actor_resource"]["num_npus"], strategy="STRICT_PACK")
-    ray.get(group.ready())
+    # The other asks CANN how many NPUs a node has.
+    each = int(ray.nodes()[0]["Resources"]["NPU"])
+    groups = [
+        placement_group([bundle] * each, strategy="STRICT_PACK")
+        for _ in range(rl["actor_resource"]["num_npus"] // each)
+    ]
+    ray.get([group.ready() for group in groups])
     ray.get(placement_group([{"CPU": 1}], strategy="SPREAD").ready())
-    where = [PlacementGroupSchedulingStrategy(group, index) for index in range(group.bundle_count)]
+    where = [PlacementGroupSchedulingStrategy(group, index) for group in groups for index in range(each)]
     options = [{"resources": {"NPU": 1}, "num_cpus": bundle["CPU"], "scheduling_strategy": one} for one in where]
     workers = [Worker.options(**one).remote() for one in options]  # type: ignore[attr-defined]
     info(f"TASK_QUEUE_ENABLE={ray.get(workers[0].variable.remote('TASK_QUEUE_ENABLE'))}")
