@@ -65,7 +65,7 @@ def watch() -> NoReturn:
 
 def nodes_within_s() -> float:
     """How long nodes wait for each other: they may be queued on their hosts."""
-    return float(os.environ.get("RLX_NODES_WITHIN_S") or NODES_WITHIN_S)
+    return float(os.environ.get("NODES_WITHIN_S") or NODES_WITHIN_S)
 
 
 def start(settings: dict[str, Any], deadline: float, address: str) -> None:
@@ -115,7 +115,7 @@ def await_nodes(count: int, deadline: float) -> None:
         if time.monotonic() > deadline:
             sys.exit(
                 f"rlx: {waits_for} did not come within {nodes_within_s():g} s\n"
-                "  fix: the log of that node's own run directory says more; more time: env: {RLX_NODES_WITHIN_S: SECONDS}"
+                "  fix: the log of that node's own run directory says more; more time: env: {NODES_WITHIN_S: SECONDS}"
             )
         if time.monotonic() - told > TELL_EVERY_S:
             told = time.monotonic()

@@ -24,9 +24,13 @@ _KEY = "cluster.key"
 
 
 def cluster_file(cluster: Cluster, ref: RunRef) -> str:
-    """`NODE NODES ADDRESS:PORT`, as supervise.sh passes it on. The port follows from the run's id."""
-    port = _FIRST_PORT + int(hashlib.sha256(ref.head_id.encode()).hexdigest(), 16) % _PORTS
-    return f"{cluster.node} {cluster.nodes} {cluster.head}:{port}\n"
+    """`NODE NODES ADDRESS:PORT FOLDER`, as supervise.sh passes it on. Port and folder follow from the run's id.
+
+    The folder below /tmp is called alike on all nodes: Ray takes that of its head, and a back-end has one path for all.
+    """
+    digest = hashlib.sha256(ref.head_id.encode()).hexdigest()
+    port = _FIRST_PORT + int(digest, 16) % _PORTS
+    return f"{cluster.node} {cluster.nodes} {cluster.head}:{port} /tmp/rlx-{digest[:6]}\n"
 
 
 def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:

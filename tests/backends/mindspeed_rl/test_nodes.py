@@ -61,7 +61,7 @@ class Cluster:
             "RLX_NODES": str(nodes),
             "RLX_HEAD": self.head_at,
             "RLX_RAY_TOKEN": TOKEN,
-            "RLX_NODES_WITHIN_S": "240",
+            "NODES_WITHIN_S": "240",
         }
         plan = planned(self._recipe(SMALL, *changes), Site())
         folder = self._folder / f"run-{os.getpid()}-{len(self.runs)}-node{number}"
