@@ -115,7 +115,7 @@ def await_nodes(count: int, deadline: float) -> None:
         if time.monotonic() > deadline:
             sys.exit(
                 f"rlx: {waits_for} did not come within {nodes_within_s():g} s\n"
-                "  fix: the log of that node's own run directory says more; more time: env: {RLX_NODES_WITHIN_S: SECONDS}"
+                "  fix: the log of that node's own run directory says more; for more time, env: {RLX_NODES_WITHIN_S: S}"
             )
         if time.monotonic() - told > TELL_EVERY_S:
             told = time.monotonic()
