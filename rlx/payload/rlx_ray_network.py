@@ -72,8 +72,8 @@ def refuse_what_cannot_be_bound(head: Address) -> None:
 
 def name_interface(address: str) -> None:
     """Tell the communication libraries to use the interface that has this address; what is set already stays."""
+    import ray  # noqa: F401, I001 - brings psutil with it
     import psutil  # type: ignore[import-untyped]
-    import ray  # noqa: F401 - brings psutil with it
 
     for name, addresses in psutil.net_if_addrs().items():
         if any(one.address.partition("%")[0] == address for one in addresses):

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +94,14 @@ class Run:
         """Its processes with that in their command line."""
         for pid, command in self.processes().items():
             if program in command:
-                os.kill(pid, how)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, how)
+
+    def kill_all(self) -> None:
+        """As when the machine is switched off: nobody can say goodbye."""
+        while self.processes():
+            self.kill("", signal.SIGKILL)
+        self.process.wait()
 
     def discard(self) -> None:
         """Nothing of it stays, whatever became of it."""
