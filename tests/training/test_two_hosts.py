@@ -74,5 +74,3 @@ def until_gone(rooms: dict[str, Container], run: str) -> None:
         time.sleep(1)
     for room in rooms.values():
         assert room.run("sh", "-c", "ls -d /tmp/rlx* || true").stdout == b""
-
-
