@@ -85,7 +85,7 @@ class Run:
 
     def leaves_nothing(self) -> bool:
         """What Ray's own processes take to see that their head is gone is not the question."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while self.left() and time.monotonic() < deadline:
             time.sleep(0.5)
         return self.left() == []
