@@ -81,7 +81,7 @@ class Run:
         return {pid: command for pid, command in found.items() if command}
 
     def left(self) -> list[str]:
-        return list(self.processes().values())
+        return [f"{pid} {command.strip()}" for pid, command in self.processes().items()]
 
     def leaves_nothing(self) -> bool:
         """What Ray's own processes take to see that their head is gone is not the question."""
