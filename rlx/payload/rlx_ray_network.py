@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 PATIENCE_S = 5.0
 # gloo, torch_npu's tensor pipe and HCCL each choose an interface of their own otherwise, often docker0.
@@ -70,12 +70,17 @@ def refuse_what_cannot_be_bound(head: Address) -> None:
             sys.exit(f"rlx: port {head.port} of this node, where its Ray should listen, is taken ({problem.strerror})")
 
 
-def name_interface(address: str) -> None:
-    """Tell the communication libraries to use the interface that has this address; what is set already stays."""
-    import ray  # noqa: F401, I001 - brings psutil with it
+def psutil_of_ray() -> Any:
+    """Ray brings its own psutil, which is found once Ray is imported."""
+    import ray  # noqa: F401, I001
     import psutil  # type: ignore[import-untyped]
 
-    for name, addresses in psutil.net_if_addrs().items():
+    return psutil
+
+
+def name_interface(address: str) -> None:
+    """Tell the communication libraries to use the interface that has this address; what is set already stays."""
+    for name, addresses in psutil_of_ray().net_if_addrs().items():
         if any(one.address.partition("%")[0] == address for one in addresses):
             for variable in INTERFACE_VARIABLES:
                 os.environ.setdefault(variable, name)

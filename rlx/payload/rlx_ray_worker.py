@@ -10,16 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rlx_ray_head import NODE_NAME, POLL_S, TELL_EVERY_S, WATCH_S, nodes_within_s
-from rlx_ray_network import Address, name_interface
+from rlx_ray_network import Address, name_interface, psutil_of_ray
 
 REFUSALS = 3
 UNREACHABLE_S = 60.0
-ENDING_S = 20.0
+ENDING_S = 5.0
 JOINED = "Ray runtime started"
 WRONG_TOKEN = ("InvalidAuthToken", "AuthenticationError", "Unauthenticated")
 _PR_SET_PDEATHSIG = 1
@@ -35,6 +35,8 @@ def hold(settings: dict[str, Any], head: Address) -> NoReturn:
             if joins(node, log, head):
                 print(f"rlx: node {os.environ['RLX_NODE']} has joined the Ray at {head}", flush=True)
                 stay(node, log, head)
+            if isinstance(head.try_to_connect(), ConnectionRefusedError):
+                sys.exit(f"rlx: the Ray at {head} has ended before this node had joined it")
             if time.monotonic() > deadline:
                 sys.exit(f"rlx: this node's Ray cannot join that at {head}: {last_words(log)}")
             print(f"rlx: this node's Ray did not join, once again: {last_words(log)}", file=sys.stderr)
@@ -65,11 +67,26 @@ def ray_node(settings: dict[str, Any], head: Address) -> Iterator[tuple[subproce
     try:
         yield node, log
     finally:
-        node.terminate()
-        try:
-            node.wait(ENDING_S)
-        except subprocess.TimeoutExpired:
-            node.kill()
+        end(node)
+
+
+def end(node: subprocess.Popen[bytes]) -> None:
+    """A raylet that cannot say goodbye to the head tries for long, and its agents go only some time after it."""
+    told = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    psutil = psutil_of_ray()
+    try:
+        children = psutil.Process(node.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        children = []
+    node.terminate()
+    try:
+        node.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        node.kill()
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    signal.signal(signal.SIGTERM, told)
 
 
 def command(settings: dict[str, Any], head: Address) -> list[str]:

@@ -32,11 +32,6 @@ class Script:
     nodes: int = 1
     look: Quoted | None = None
 
-    @property
-    def begin(self) -> Quoted:
-        """What the training's command starts with: a Ray of several nodes must be ended after it."""
-        return Quoted("exec" if self.nodes == 1 else "train")
-
 
 def render(script: Script) -> str:
     """The text of launch.sh."""

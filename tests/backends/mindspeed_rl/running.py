@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -53,8 +54,12 @@ class Run:
         return cls(plan, folder, ray, process)
 
     @property
+    def attempt(self) -> Path:
+        return self.folder / "attempts/1"
+
+    @property
     def log(self) -> str:
-        return (self.folder / "attempts/1/log").read_text(encoding="utf-8", errors="replace")
+        return (self.attempt / "log").read_text(encoding="utf-8", errors="replace")
 
     def wait_for(self, text: str) -> str:
         """The log, once the text is in it; fails at once if the run ends without it."""
@@ -81,11 +86,11 @@ class Run:
         return {pid: command for pid, command in found.items() if command}
 
     def left(self) -> list[str]:
-        return list(self.processes().values())
+        return [f"{pid} {command.strip()}" for pid, command in self.processes().items()]
 
     def leaves_nothing(self) -> bool:
         """What Ray's own processes take to see that their head is gone is not the question."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while self.left() and time.monotonic() < deadline:
             time.sleep(0.5)
         return self.left() == []
@@ -109,3 +114,50 @@ class Run:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         subprocess.run(["rm", "-rf", self.ray], check=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def own_address() -> str:
+    """As other machines know this one; Ray puts nodes of 127.0.0.1 there as well."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.77", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+class Nodes:
+    """Nodes of one run, all on this machine, each with a run directory, Ray folder and session of its own."""
+
+    token = "4" * 64
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.head_at = f"{own_address()}:{free_port()}"
+        self._runs: list[Run] = []
+
+    def begin(self, plan: LaunchPlan, number: int, count: int = 2, **variables: str) -> Run:
+        """Starts one, with what supervise.sh sets."""
+        cluster = {
+            "RLX_NODE": str(number),
+            "RLX_NODES": str(count),
+            "RLX_HEAD": self.head_at,
+            "RLX_RAY_TOKEN": self.token,
+            "NODES_WITHIN_S": str(PATIENCE_S),
+        }
+        folder = self._folder / f"run-{os.getpid()}-{len(self._runs)}-node{number}"
+        self._runs.append(Run.begin(plan, folder, {**cluster, **variables}))
+        return self._runs[-1]
+
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for run in self._runs:
+            run.discard()

@@ -19,10 +19,9 @@ import pytest
 
 from rlx.plan import Site
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
-from tests.backends.mindspeed_rl.running import Run
+from tests.backends.mindspeed_rl.running import Nodes, Run
 
 STAND_IN = Path(__file__).with_name("stand_in")
-TOKEN = "4" * 64
 SMALL: dict[str, Any] = {
     "backend": {"workdir": str(STAND_IN), "python": sys.executable},
     "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": 4},
@@ -32,52 +31,21 @@ SMALL: dict[str, Any] = {
 ENDLESS = {"train": {"steps": 100_000}}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
-
-
-def own_address() -> str:
-    """As other machines know this one; Ray puts nodes of 127.0.0.1 there as well."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.77", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
-
-
 class Cluster:
-    """Nodes of one run. `begin(number)` starts one."""
+    """`begin(number)` starts one node of a run of the stand-in."""
 
-    def __init__(self, recipe: MakeRecipe, folder: Path) -> None:
-        self._recipe, self._folder = recipe, folder
-        self._address = own_address()
-        self.head_at = f"{self._address}:{free_port()}"
-        self.runs: list[Run] = []
+    def __init__(self, recipe: MakeRecipe, nodes: Nodes) -> None:
+        self._recipe, self._nodes, self.head_at = recipe, nodes, nodes.head_at
 
     def begin(self, number: int, *changes: dict[str, Any], nodes: int = 2, **variables: str) -> Run:
-        cluster = {
-            "RLX_DEVICES": "0,1",
-            "RLX_NODE": str(number),
-            "RLX_NODES": str(nodes),
-            "RLX_HEAD": self.head_at,
-            "RLX_RAY_TOKEN": TOKEN,
-            "NODES_WITHIN_S": "240",
-        }
         plan = planned(self._recipe(SMALL, *changes), Site())
-        folder = self._folder / f"run-{os.getpid()}-{len(self.runs)}-node{number}"
-        self.runs.append(Run.begin(plan, folder, {**cluster, **variables}))
-        return self.runs[-1]
+        return self._nodes.begin(plan, number, nodes, **{"RLX_DEVICES": "0,1", **variables})
 
 
 @pytest.fixture
 def cluster(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Cluster]:
-    nodes = Cluster(recipe, tmp_path)
-    yield nodes
-    for run in nodes.runs:
-        run.discard()
+    with Nodes(tmp_path) as nodes:
+        yield Cluster(recipe, nodes)
 
 
 def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
@@ -92,7 +60,7 @@ def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
     assert "has ended, and with it this node" in worker.log
     for run in (head, worker):
         assert run.leaves_nothing(), run.left()
-        assert TOKEN not in run.log
+        assert Nodes.token not in run.log
 
 
 def test_a_node_that_never_comes(cluster: Cluster) -> None:
