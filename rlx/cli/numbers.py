@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from typer.core import TyperCommand
@@ -31,7 +32,7 @@ def one_by_one(words: Iterable[str], options: Collection[str]) -> Iterator[str]:
             break
         if option and not equals:
             # The first value is the option's, whatever it is: a wrong one is named as such.
-            yield from (value for value in (next(rest, None),) if value is not None)
+            yield from islice(rest, 1)
     yield from rest
 
 
