@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +12,7 @@ import pytest
 
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
+from tests.recorded import place_runs
 
 PAIR = CASES / "pairs" / "tiny-cpu"
 
@@ -30,14 +30,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def pair() -> dict[str, Path]:
     """The run directories of a recorded pair by arm, in the root of this test."""
-    root = Path(os.environ["RLX_ROOT"])
-    for recorded in PAIR.glob("tiny-cpu-*"):
-        run = root / "runs" / recorded.name
-        shutil.copytree(recorded, run)
-        (run / "manifest.json").write_text((run / "manifest.json").read_text().replace("/root/rlx", str(root)))
-        (run / "attempts/1/state/started").touch()
-        (run / "latest").symlink_to("attempts/1")
-    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}
+    runs = place_runs(PAIR)
+    return {arm: next(run for run in runs if f"-{arm}-" in run.name) for arm in ("baseline", "aqn")}
 
 
 def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
