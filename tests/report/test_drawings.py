@@ -89,6 +89,14 @@ def test_bands_of_several_seeds_are_students_intervals() -> None:
     assert len(shown.curves[0].seeds) == 3
 
 
+def test_the_interval_of_a_share_ends_where_shares_end() -> None:
+    arms = [arm(LR_CONTROL, [0.86, 0.96, 0.99]), arm(LR_TREATMENT, [0.02, 0.01, 0.09])]
+    control, treatment = picture(compare(arms[0], [arms[1]]), [*arms[0], *arms[1]]).curves
+    high, low = control.points[-1], treatment.points[-1]
+    assert (high.high, low.low) == (1.0, 0.0)
+    assert high.low is not None and high.low < 0.86
+
+
 def test_equal_values_of_all_seeds_have_no_band_without_width() -> None:
     arms = [arm(LR_CONTROL, [0.6, 0.7]), arm(LR_TREATMENT, [0.6, 0.6])]
     control, treatment = picture(compare(arms[0], [arms[1]]), [*arms[0], *arms[1]]).curves
