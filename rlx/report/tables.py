@@ -107,7 +107,7 @@ def difference_tables(contrast: Contrast, control: str) -> list[Table]:
 
 
 def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
-    return each.key, (Cell(brief(each.control, 200)), Cell(brief(each.treatment, 200)), Cell(each.area.value))
+    return each.key, (Cell(brief(each.control, 400)), Cell(brief(each.treatment, 400)), Cell(each.area.value))
 
 
 def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:

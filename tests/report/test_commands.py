@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.support import rlx
+from tests.compare.run_dirs import TREATMENT, write_run
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 
@@ -66,6 +68,16 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
     assert "What the log says of its end" in page
     assert "FileNotFoundError" in page
     assert "RLX801" in page
+
+
+def test_report_of_a_run_that_goes_on_says_nothing_of_its_end(here: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+        write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid, minute=1)
+        rlx("report", "fast")
+        supervisor.kill()
+    page = html.unescape((here / "report.html").read_text())
+    assert "What its log says so far" in page
+    assert "of its end" not in page and "names no cause" not in page
 
 
 def test_page_beside_the_answer(here: Path) -> None:
