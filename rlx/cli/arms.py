@@ -69,7 +69,8 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
     """Whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
     newest = arm[0]
-    return name in (ref.arm, ref.run_name) and ref.name == newest.name and ref.launch_id != newest.launch_id
+    is_called = name in (ref.arm, ref.run_name, ref.short_name)
+    return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id
 
 
 def _listed(refs: Sequence[RunRef], most: int = 8) -> str:
