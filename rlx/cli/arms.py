@@ -58,9 +58,8 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 
     found = meant_by(name.split(","), refs)
     fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
-    if not fitting:
-        wanted = " or ".join(map(str, seeds))
-        raise NoSuchRun(f"{name} has no run with seed {wanted}", f"there is: {_listed(found)}")
+    if missing := [str(seed) for seed in seeds if all(ref.seed != seed for ref in found)]:
+        raise NoSuchRun(f"{name} has no run with seed {' or '.join(missing)}", f"there is: {_listed(found)}")
     if len({ref.arm for ref in fitting}) > 1:
         raise UsageError(f"{name} means runs of several arms: {_listed(fitting)}", "name one arm, or runs of one")
     return fitting

@@ -64,6 +64,13 @@ def test_everything_that_the_page_must_show_is_among_its_commands() -> None:
     assert {"plan", "aqn", "status", "compare"} <= {command.split()[1] for command, _ in replayed()}
 
 
+@pytest.mark.parametrize("words", ["--seed 1 3 baseline aqn", "baseline --seed 1 aqn --seed 3"])
+def test_the_seeds_of_a_comparison_stand_anywhere(words: str) -> None:
+    done = rlx("compare", *words.split())
+    assert "between the means of 2 and 2 seeds" in done.stdout
+    assert re.findall(r"-s(\d)-", done.stderr) == ["2", "2"]
+
+
 def test_the_picture_is_what_compare_draws(tmp_path: Path) -> None:
     rlx("compare", "baseline", "aqn", "--plot", "curves.svg")
     assert (tmp_path / "curves.svg").read_text() == (SHOWN / "curves.svg").read_text().replace(

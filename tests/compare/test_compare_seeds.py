@@ -39,8 +39,9 @@ def test_seeds_of_an_arm_are_its_runs(runs_of: RunsOf, say: Said) -> None:
 def test_seed_narrows_each_arm(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, replace(CONTROL, seed=2), TREATMENT, replace(TREATMENT, seed=2))
     assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seeds=[2])[1]
-    with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
-        compare("baseline", ["fast"], seeds=[3])
+    for wanted in ([3], [1, 3]):
+        with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
+            compare("baseline", ["fast"], seeds=wanted)
 
 
 def test_what_seed_leaves_out_and_who_stands_as_control_is_said(
