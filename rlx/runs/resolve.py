@@ -39,9 +39,8 @@ def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tu
 def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     """The runs that the names mean, in that order, none twice.
 
-    A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` or
-    `arm-s1` (the newest so called), a launch id, or the beginning of exactly one run id. Raises NoSuchRun with the
-    candidates.
+    A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
+    newest so called), a launch id, or the beginning of exactly one run id. Raises NoSuchRun with the candidates.
     """
     return meant_by(names, some_runs(index))
 
@@ -61,6 +60,7 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
 
 
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
+    """A run name may be short, as in `arm-s1`; an arm that is really called so goes first."""
     exact = [ref for ref in refs if name in (ref.run_id, ref.launch_id)]
     named = exact or _newest([ref for ref in refs if name in (ref.arm, ref.run_name)])
     return named or _newest([ref for ref in refs if name == ref.short_name]) or _by_prefix(refs, name)
