@@ -28,7 +28,7 @@ def launch(
     container: ContainerOption = None,
     devices: DevicesOption = None,
     arm: Annotated[list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[
         str | None, typer.Option(help="NAME=VALUE lines; they go before the caller's environment.")

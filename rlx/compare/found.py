@@ -10,6 +10,7 @@ from typing import Any
 from rlx.compare.areas import CONFIG, TRAINING_DATA, VALIDATION_DATA, Area, area_of
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.evidence import JudgedRun
+from rlx.plan import RunState
 
 _PACKAGE = "package "
 _FACTS = {
@@ -34,6 +35,7 @@ _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
+_BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
 _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
@@ -78,9 +80,13 @@ def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[Conf
 
 
 def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
-    """What one run did not record cannot be held against the other's: that is not the same as no difference."""
-    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in (control, treatment))
-    if left != right:
+    """What one run did not record cannot be held against the other's: that is not the same as no difference.
+
+    A run records it when it starts, and lacks nothing before.
+    """
+    both = (control, treatment)
+    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in both)
+    if left != right and not any(run.state in _BEFORE_RECORDING for run in both):
         yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
 
 

@@ -63,13 +63,14 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
 
 
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
+    """A run name may be short, as in `arm-s1`; an arm that is really called so goes first."""
     exact = [ref for ref in refs if name in (ref.run_id, ref.launch_id)]
-    return exact or _newest_by_name(refs, name) or _by_prefix(refs, name)
+    named = exact or _newest([ref for ref in refs if name in (ref.arm, ref.run_name)])
+    return named or _newest([ref for ref in refs if name == ref.short_name]) or _by_prefix(refs, name)
 
 
-def _newest_by_name(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
-    named = [ref for ref in refs if name in (ref.arm, ref.run_name)]
-    return [ref for ref in named if ref.launch_id == named[0].launch_id]
+def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
+    return [ref for ref in refs if ref.launch_id == refs[0].launch_id]
 
 
 def _by_prefix(refs: Sequence[RunRef], prefix: str) -> Sequence[RunRef]:
@@ -87,6 +88,6 @@ def _listed(refs: Sequence[RunRef]) -> str:
 
 
 def _nearest(refs: Sequence[RunRef], name: str) -> str:
-    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.run_name, ref.run_id)))
+    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.short_name, ref.run_name, ref.run_id)))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean: {', '.join(close or known[:3])}"

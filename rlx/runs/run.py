@@ -42,6 +42,11 @@ class RunRef:
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property
+    def short_name(self) -> str:
+        """What a table calls the run beside others of its launch."""
+        return f"{self.arm}-s{self.seed}"
+
+    @property
     def remote_dir(self) -> str:
         """The run directory as its host writes it."""
         return f"{self.root}/runs/{self.run_id}"
