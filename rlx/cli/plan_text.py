@@ -105,7 +105,7 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
         return
     during = "in validation, too" if noise.in_validation else "not in validation"
     yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
-    dtype, norms = plan.recipe["model"]["dtype"], _norms(plan)
+    dtype, norms = plan.recipe.get("model", {}).get("dtype", ""), _norms(plan)
     for first, last, sigma in noise.spans:
         shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
         yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
@@ -115,10 +115,11 @@ def _norms(plan: LaunchPlan) -> Weights | None:
     """The model's own norm weights, where it lies on this machine and is to be trained here."""
     from rlx.cli.norm_weights import norm_weights
 
-    if not plan.site.place.is_local or plan.site.container:
+    path = plan.recipe.get("model", {}).get("path")
+    if path is None or plan.site.container or not plan.site.place.is_local:
         return None
     with suppress(RlxError):  # none that could be read
-        return norm_weights(Path(plan.recipe["model"]["path"]).expanduser())
+        return norm_weights(Path(path).expanduser())
     return None
 
 

@@ -11,7 +11,9 @@ import pytest
 from tests.training.conftest import Laptop
 from tests.training.test_tiny_cpu import noise_events, probability_gaps
 
-pytestmark = [pytest.mark.training, pytest.mark.timeout(1800)]
+PATIENCE_S = 3000
+
+pytestmark = [pytest.mark.training, pytest.mark.timeout(3 * PATIENCE_S)]
 
 STEPS = range(1, 11)
 # Ten steps in three stages: 4 clean and 6 noisy ones are the fewest of which both witnesses are sure (1 %).
@@ -46,7 +48,7 @@ def trained(laptop: Laptop, seed: int, settings: Mapping[str, str]) -> dict[str,
     """What `rlx status` says of a run that has come to its end."""
     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     (run,) = laptop.launch("--arm", "aqn", "--seed", str(seed), *sets)
-    laptop.rlx("wait", run)
+    laptop.rlx("wait", run, timeout_s=PATIENCE_S)
     (row,) = laptop.status(run)
     return row
 
