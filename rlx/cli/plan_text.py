@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
 from rlx.cli.aqn_text import percent
 from rlx.cli.memory_text import memory_lines
 from rlx.cli.planning import Draft, finding_text
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Site
-from rlx.plan.rounding import DTYPES, TYPICAL, survival
+from rlx.errors import RlxError
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
 
 _SHOWN_STEPS = 12
 
@@ -23,7 +26,7 @@ def plan_text(draft: Draft, with_files: bool) -> str:
         "command": _command(plan.command),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
-        "expectations": _expectations(plan.expectations, plan.recipe.get("model", {}).get("dtype", "")),
+        "expectations": _expectations(plan),
         **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
         "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
     }
@@ -74,7 +77,8 @@ def _environment(plan: LaunchPlan) -> Iterator[str]:
     yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
 
 
-def _expectations(expected: Expectations, dtype: str) -> Iterator[str]:
+def _expectations(plan: LaunchPlan) -> Iterator[str]:
+    expected = plan.expectations
     total = expected.total_steps
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
     if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
@@ -82,7 +86,7 @@ def _expectations(expected: Expectations, dtype: str) -> Iterator[str]:
         yield f"{_items(expected)}; metric {expected.metric}"
     else:
         yield f"no validation; metric {expected.metric}"
-    yield from _noise(expected.noise, dtype)
+    yield from _noise(plan)
     if not expected.reports_probability_gap:
         yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
 
@@ -100,22 +104,37 @@ def _items(expected: Expectations) -> str:
     return f"{items} validation items, {samples} each"
 
 
-def _noise(noise: NoiseSchedule | None, dtype: str) -> Iterator[str]:
+def _noise(plan: LaunchPlan) -> Iterator[str]:
+    noise = plan.expectations.noise
     if noise is None:
         yield "no noise"
         return
     during = "in validation, too" if noise.in_validation else "not in validation"
     yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
+    dtype, norms = plan.recipe.get("model", {}).get("dtype", ""), _norms(plan)
     for first, last, sigma in noise.spans:
-        yield f"  steps {first}–{last}: " + (f"sigma {sigma:.6g}{_survival(sigma, dtype, noise)}" if sigma else "none")
+        shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
+        yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
 
 
-def _survival(sigma: float, dtype: str, noise: NoiseSchedule) -> str:
-    """`, 78 % of bfloat16 weights around 1 change`; nothing where the plan does not say the dtype."""
-    if dtype not in DTYPES:
-        return ""
-    shares = ((TYPICAL[kind], survival(sigma, dtype, {TYPICAL[kind]: 1})) for kind in noise.layer_types)
-    return "".join(f", {percent(left.changed)} of {dtype} weights around {about:g} change" for about, left in shares)
+def _norms(plan: LaunchPlan) -> Weights | None:
+    """The model's own norm weights, where it lies on this machine and is to be trained here."""
+    from rlx.cli.norm_weights import norm_weights
+
+    path = plan.recipe.get("model", {}).get("path")
+    if path is None or plan.site.container or not plan.site.place.is_local:
+        return None
+    with suppress(RlxError):  # none that could be read
+        return norm_weights(Path(path).expanduser())
+    return None
+
+
+def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
+    """`78 % of bfloat16 weights around 1 change`."""
+    if norms and kind == "rmsnorm":
+        return f"{percent(survival(sigma, dtype, norms).changed)} of the model's {dtype} norm weights change"
+    about = TYPICAL[kind]
+    return f"{percent(survival(sigma, dtype, {about: 1}).changed)} of {dtype} weights around {about:g} change"
 
 
 def _steps(steps: Sequence[int]) -> str:

@@ -69,6 +69,24 @@ def test_every_arm_is_shown_in_words(recipe: str) -> None:
         assert line in text
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("model", "sigma 0.05, 1.2 % of the model's bfloat16 norm weights change"),
+        ("empty", "sigma 0.05, 95 % of bfloat16 weights around 1 change"),
+    ],
+)
+def test_norm_weights_of_a_model_on_this_machine_are_looked_at(tmp_path: Path, model: str, words: str) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    (tmp_path / "model").mkdir()
+    save_file({"norm.weight": torch.tensor([60.0, 61.0])}, tmp_path / "model/model.safetensors")
+    noise = {"arms": {"baseline": {}, "aqn": {"aqn": AQN}}, "control": "baseline"}
+    recipe = written(tmp_path, CPU, noise, {"model": {"path": str(tmp_path / model), "dtype": "bfloat16"}})
+    assert words in invoke(recipe, "--arm", "aqn").stdout
+
+
 def test_the_value_of_a_secret_never_shows(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "do-not-show-me")
     assert "do-not-show-me" not in invoke(recipe, "--files").output
