@@ -62,7 +62,7 @@ def _change(package: Path, point: Point) -> str:
     if parameters[: len(point.parameters)] != point.parameters:
         return f"{where}.{point.method} takes {', '.join(parameters)}, not {', '.join(point.parameters)}"
     if point.says not in (ast.get_source_segment(source, owner) or ""):
-        return f"{where} no longer says {point.says}"
+        return f"{where} no longer says {' '.join(point.says.split())}"
     return ""
 
 
