@@ -2,8 +2,8 @@
 
 Real: the modules of its worker, its sharding manager, its engine, its buffers and its weight loaders, imported after
 `setup`; of them `_build_rollout`, `generate_sequences`, `enter_infer_mode`, `exit_infer_mode`, `sync_model_weights`,
-`offload_model_weights` and the loader of Qwen2 run. Stand-ins: the packages that are not installed here (vLLM, Megatron,
-torch_npu and what the package imports for mathematics), Ray, Megatron's resharding between ranks, and the device.
+`offload_model_weights` and the loader of Qwen2 run. Stand-ins: packages that are not installed here (vLLM, torch_npu,
+Megatron and what the package imports for mathematics), Ray, Megatron's resharding between ranks, and the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import types
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -37,7 +37,7 @@ PASSED_OVER = ("", ".workers", ".models", ".models.rollout", ".trainer")
 class Absent(types.ModuleType):
     """A package that is not installed here: imports find it, and nothing of it does anything."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -16,11 +16,6 @@ from typing import Any
 import rlx_mindspeed_rl_hook
 import torch
 
-rlx_mindspeed_rl_hook.setup()
-
-from mindspeed_rl.models.rollout.vllm_engine import VLLMInferEngine
-from mindspeed_rl.workers.actor_hybrid_worker import ActorHybridWorkerBase
-
 
 @contextmanager
 def refused(words: str) -> Iterator[None]:
@@ -33,6 +28,8 @@ def refused(words: str) -> Iterator[None]:
 
 
 def worker_of(first_iteration: int = 0, tp_size: int = 1) -> Any:
+    from mindspeed_rl.workers.actor_hybrid_worker import ActorHybridWorkerBase
+
     worker = ActorHybridWorkerBase(tp_size, first_iteration)
     worker.initialize()
     return worker
@@ -99,8 +96,9 @@ def latent() -> None:
 
 
 def engine_alone() -> None:
-    worker = worker_of()
-    engine = VLLMInferEngine(1)
+    from mindspeed_rl.models.rollout.vllm_engine import VLLMInferEngine
+
+    worker, engine = worker_of(), VLLMInferEngine(1)
     with refused("RLX641 aqn: weights were synced into an engine that belongs to no worker"):
         engine.sync_model_weights(weights(worker.model))
 
@@ -122,6 +120,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
+    rlx_mindspeed_rl_hook.setup()
     for scenario in sys.argv[1:]:
         os.environ["RLX_ATTEMPT_DIR"] = str(Path(os.environ["RLX_RUN_DIR"], scenario))
         settings = Path(os.environ["RLX_RUN_DIR"], "payload/aqn.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.noise import schedule
 from rlx.backends.mindspeed_rl.sections import Rendering
+from rlx.backends.verl.expectations import MOST_STEPS
 from rlx.errors import UsageError
 from rlx.plan import Expectations
 
@@ -42,6 +43,10 @@ def _total(settings: EffectiveSettings) -> int:
         source = settings.sources.get(_ITERATIONS, _ITERATIONS)
         raise UsageError(
             f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps"
+        )
+    if total > MOST_STEPS:
+        raise UsageError(
+            f"the run would have {total:,} iterations, and a plan lists each", "lower train.steps or train.epochs"
         )
     return total
 
