@@ -205,16 +205,34 @@ def test_noise_on_the_weights_that_generate(start: Start) -> None:
     assert nothing_left(run), run.left()
 
 
-def test_noise_without_its_place_ends_the_run_before_ray_starts(start: Start, tmp_path: Path) -> None:
-    changed = tmp_path / "changed"
-    shutil.copytree(STAND_IN, changed, ignore=shutil.ignore_patterns("__pycache__"))
-    file = changed / "mindspeed_rl/models/rollout/vllm_engine.py"
-    file.write_text(file.read_text().replace("def sync_model_weights", "def load_model_weights"))
-    run = start(NOISY, {"backend": {"workdir": str(changed)}})
+@pytest.fixture
+def engine_file(tmp_path: Path) -> Path:
+    """Of a checkout of its own."""
+    pytest.importorskip("torch")
+    shutil.copytree(STAND_IN, tmp_path / "own", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "own/mindspeed_rl/models/rollout/vllm_engine.py"
+
+
+def test_noise_without_its_place_ends_the_run_before_ray_starts(
+    start: Start, tmp_path: Path, engine_file: Path
+) -> None:
+    engine_file.write_text(engine_file.read_text().replace("def sync_model_weights", "def load_model_weights"))
+    run = start(NOISY, {"backend": {"workdir": str(tmp_path / "own")}})
     assert run.end() == 1
     assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log
     assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
     assert not list((run.folder / "attempts/1").glob("events/*"))
+    assert nothing_left(run), run.left()
+
+
+def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Path, engine_file: Path) -> None:
+    """Its MindSpeed-RL is another one than that which launch.sh looked at, as it may be on another machine."""
+    change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}"
+    away = {"backend": {"workdir": str(tmp_path / "own")}}
+    run = start(NOISY, away, edit=lambda text: text.replace("\nray_head=", f"\n{change}\nray_head=", 1))
+    assert run.end() != 0
+    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
+    assert " iteration: " not in run.log
     assert nothing_left(run), run.left()
 
 
