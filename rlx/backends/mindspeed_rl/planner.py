@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.expectations import expectations
+from rlx.backends.mindspeed_rl.noise import noise_files
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
 from rlx.backends.shell import Quoted
@@ -33,7 +34,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     settings = settings_of(rendering)
-    script = _script(resolved, site, settings)
+    script, promised = _script(resolved, site, settings), expectations(rendering, settings)
     return LaunchPlan(
         name=recipe.name,
         arm=resolved.arm,
@@ -45,8 +46,8 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         command=(script.python, "-u", script.entrypoint, *script.arguments),
         env=script.env,
         secrets=recipe.secrets,
-        files=tuple(_files(rendering, script)),
-        expectations=expectations(rendering, settings),
+        files=(*_files(rendering, script), *noise_files(recipe, promised.noise)),
+        expectations=promised,
         treatment=resolved.treatment,
         recipe=resolved.document,
         device_kind=recipe.layout.device,

@@ -77,4 +77,4 @@ def test_a_run_is_launched_judged_and_another_stopped(rig: Rig, tmp_path: Path) 
     client.rlx("stop", endless, timeout_s=PATIENCE_S)
     assert until(client, endless, lambda one: one["state"] != "running")["state"] == "stopped"
     assert rays(host) == []
-    assert {entry.name for entry in STAND_IN.iterdir()} == {"cli", "configs"}
+    assert {entry.name for entry in STAND_IN.iterdir()} == {"cli", "configs", "mindspeed_rl"}
