@@ -37,7 +37,9 @@ def _total(settings: EffectiveSettings) -> int:
         from rlx.recipe.wording import describe
 
         source = settings.sources.get(_ITERATIONS, _ITERATIONS)
-        raise UsageError(f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps")
+        raise UsageError(
+            f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps"
+        )
     return total
 
 

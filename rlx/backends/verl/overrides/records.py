@@ -13,7 +13,9 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     yield Override("trainer.experiment_name", f"{resolved.arm}-s{rendering.recipe.seed}", "seed")
     # The default asks for wandb and fails without a login.
     yield Override("trainer.logger", ["console", "file"], "name")
-    checkpoints, outputs = run_path("RLX_RUN_DIR", "checkpoints"), run_path("RLX_ATTEMPT_DIR", "validation")
+    checkpoints = run_path("RLX_RUN_DIR", "checkpoints")
+    # The outputs of a step stand in one file: with eval.post, those of the last step are of what that asks.
+    outputs = run_path("RLX_ATTEMPT_DIR", "validation-in-training" if rendering.recipe.eval.post else "validation")
     yield Override("trainer.default_local_dir", checkpoints, "name", verbatim=True)
     # verl 0.6 reads it for Megatron, too, but lists it for FSDP only.
     yield rendering.added("trainer.validation_data_dir", outputs, "name", verbatim=True)
