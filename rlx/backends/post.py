@@ -16,7 +16,13 @@ from rlx.resources import payload_folder
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe
 
-_OWN = "eval.json"
+_ORDER = "eval.json"
+_PROGRAM = (
+    "data_rows.py",
+    *(f"rlx_eval{part}.py" for part in ("", "_checkpoint", "_generate", "_grade", "_order", "_rows")),
+)
+POST_NAMES = (*_PROGRAM, _ORDER)
+"""What the evaluation brings along in payload/."""
 
 
 def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
@@ -26,9 +32,9 @@ def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
     """
     if recipe.eval.post is None:
         return
-    for path in sorted([payload_folder() / "data_rows.py", *payload_folder().glob("rlx_eval*.py")]):
-        yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
-    yield PlannedFile(f"payload/{_OWN}", json.dumps(_order(recipe, merge), indent=1) + "\n")
+    for name in _PROGRAM:
+        yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield PlannedFile(f"payload/{_ORDER}", json.dumps(_order(recipe, merge), indent=1) + "\n")
 
 
 def post_expectations(promised: Expectations, recipe: Recipe) -> Expectations:

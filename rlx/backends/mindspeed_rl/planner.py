@@ -12,6 +12,7 @@ from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
@@ -46,7 +47,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         env=script.env,
         secrets=recipe.secrets,
         files=tuple(_files(rendering, script)),
-        expectations=expectations(rendering, settings),
+        expectations=post_expectations(expectations(rendering, settings), recipe),
         treatment=resolved.treatment,
         recipe=resolved.document,
         device_kind=recipe.layout.device,
@@ -101,3 +102,5 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield from post_files(rendering.recipe, ())
+    yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

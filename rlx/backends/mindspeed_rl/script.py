@@ -28,6 +28,7 @@ class Script:
 
     `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables. With a `look`, a
     Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Script:
     cpus: int
     ready_within_s: int = READY_WITHIN_S
     look: Quoted | None = None
+    post: bool = False
 
     @classmethod
     def of(
@@ -57,13 +59,14 @@ class Script:
             entrypoint=entrypoint,
             arguments=("--config-name", CONFIG_NAME),
             workdir=recipe.backend.workdir or "",
-            data_files=packed_files(recipe.data.train),
+            data_files=(*packed_files(recipe.data.train), *([recipe.eval.post.rows] if recipe.eval.post else ())),
             env={**env, **site.env, **recipe.env},
             worker_env={**site.env, **recipe.env},
             path_prefix=site.path_prefix,
             setup=site.setup,
             npus=recipe.layout.devices_per_node,
             cpus=needed_cpus(settings, recipe.layout.devices_per_node, recipe.algorithm.kind),
+            post=recipe.eval.post is not None,
         )
 
     @property

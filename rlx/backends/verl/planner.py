@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.backends.post import post_expectations, post_files, reward_files
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
@@ -98,7 +98,7 @@ def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[Pla
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
         yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from post_files(recipe, merge_arguments(rendering))
-    yield from reward_files(recipe, {*names, "aqn.json", "eval.json", "data_rows.py"})
+    yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})
 
 
 def _payload_names(rendering: Rendering) -> Iterator[str]:
