@@ -94,6 +94,13 @@ def main(what: str) -> int:
     return 0
 
 
+def _end(code: int) -> None:
+    """Without taking the interpreter down: pyarrow's threads abort that now and then, and the exit code is the answer."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 # vLLM starts processes that import this file again.
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    _end(main(sys.argv[1]))

@@ -6,6 +6,7 @@ another policy of it than the one that was trained.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -82,4 +83,8 @@ def _by_vllm(order: Order, folder: Path, tokenizer: Any, prompts: list[list[int]
         for number in range(len(prompts))
     ]
     done = model.generate([{"prompt_token_ids": prompt} for prompt in prompts], sampling)
-    return [list(one.outputs[0].token_ids) for one in done]
+    outputs = [list(one.outputs[0].token_ids) for one in done]
+    # Its engine is a process of its own, which goes with this object.
+    del model
+    gc.collect()
+    return outputs
