@@ -95,7 +95,7 @@ def main(what: str) -> int:
 
 
 def _end(code: int) -> None:
-    """Without taking the interpreter down: pyarrow's threads abort that now and then, and the exit code is the answer."""
+    """Without taking the interpreter down: pyarrow's threads abort that now and then, and the exit code counts."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
