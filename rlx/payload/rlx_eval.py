@@ -23,6 +23,9 @@ from rlx_eval_grade import Grade, load_reward
 from rlx_eval_order import Failure, Order
 from rlx_eval_rows import Row, read_rows
 
+# As in the name of the metric.
+SOURCE = "post"
+
 
 def check(order: Order) -> None:
     """Raises Failure for what would make the evaluation fail after hours of training."""
@@ -59,7 +62,8 @@ def _line(step: int, row: Row, prompt: str, output: str, grade: Grade) -> dict[s
     """As verl's `_dump_generations` writes it: `score` and `reward` are what the function gives, `acc` its accuracy."""
     result = grade(row, output)
     told = {**result, "reward": result["score"]}
-    return {"input": prompt, "output": output, "gts": row.truth, "step": step, **told}
+    # The source keeps these apart from the outputs of a validation during the training.
+    return {"input": prompt, "output": output, "gts": row.truth, "step": step, **told, "data_source": SOURCE}
 
 
 def _write(order: Order, attempt_dir: Path, step: int, lines: list[dict[str, Any]]) -> None:

@@ -141,6 +141,7 @@ def test_the_result_stands_where_evidence_looks(run: Run) -> None:
     assert evidence.answers == {4: 100} and not evidence.disagreements
     items = read_items(run.attempt / "validation", 4, METRIC.format(1))
     assert items is not None and len(items.scores) == 100 and items.mean == pytest.approx(value)
+    assert items.source == "post", "which tells them from outputs of verl's own validations"
     first = lines[0]
     assert first["input"].startswith("user\n") and first["gts"] == str(eval(first["input"][5:8]))
     assert (first["score"], first["reward"], first["split"]) == (2 * first["acc"] - 1,) * 2 + ("val",)
