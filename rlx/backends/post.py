@@ -109,6 +109,7 @@ def _order(recipe: Recipe, merge: Sequence[str]) -> dict[str, Any]:
         "reward": _reward(recipe),
         "convert": post.convert,
         "merge": list(merge),
+        "lora_alpha": recipe.model.lora and recipe.model.lora.alpha,
     }
 
 

@@ -121,6 +121,7 @@ def _order(tiny: Path, convert: Path) -> dict[str, Any]:
         "reward": {"file": "reward.py", "function": "compute_score", "kwargs": {}},
         "convert": str(convert),
         "merge": [],
+        "lora_alpha": None,
     }
 
 
@@ -185,7 +186,7 @@ def test_generation_settings_that_come_with_a_model_do_not_count(tiny: Path, tmp
 
 
 def test_adapters_beside_the_weights_are_folded_in(run: Run, tiny: Path, tmp_path: Path) -> None:
-    """verl's merger leaves them in `lora_adapter`. Without them the answers are those of the base."""
+    """verl's merger leaves them in `lora_adapter`, before 0.9 with alpha 0, which would be the base alone."""
     import peft
 
     adapted = peft.get_peft_model(
@@ -194,11 +195,26 @@ def test_adapters_beside_the_weights_are_folded_in(run: Run, tiny: Path, tmp_pat
     )
     checkpoint, folder, merged = run.folder / "checkpoints/iter_0000004", tmp_path / "converted", tmp_path / "merged"
     adapted.save_pretrained(checkpoint / "hf/lora_adapter")
+    config = checkpoint / "hf/lora_adapter/adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_alpha": 0}))
     shutil.copytree(tiny / "model", merged)
     adapted.merge_and_unload().save_pretrained(merged)
     folder.mkdir()
-    convert(Order(**_order(tiny, run.folder / "convert.sh")), checkpoint, folder)
+    convert(Order(**_order(tiny, run.folder / "convert.sh") | {"lora_alpha": 64}), checkpoint, folder)
     assert outputs(tiny, folder) == outputs(tiny, merged) != outputs(tiny, tiny / "model")
+
+
+@pytest.mark.parametrize("place", ["actor/model/huggingface", "actor/huggingface"], ids=["0.9", "0.7"])
+def test_weights_that_need_no_merging_are_taken_as_they_are(place: str, tiny: Path, tmp_path: Path) -> None:
+    """As Megatron's checkpoints of verl have them with a bridge. They stay when the converted ones are removed."""
+    checkpoint, folder = tmp_path / "global_step_4", tmp_path / "converted"
+    shutil.copytree(tiny / "model", checkpoint / place)
+    folder.mkdir()
+    order = {**_order(tiny, Path("/unused")), "convert": None, "merge": ["--backend", "megatron"]}
+    convert(Order(**order), checkpoint, folder)
+    assert outputs(tiny, folder) == outputs(tiny, tiny / "model")
+    shutil.rmtree(folder)
+    assert (checkpoint / place / "model.safetensors").is_file()
 
 
 def _rows(tiny: Path, run: Run, change: Callable[[dict[str, Any]], object]) -> None:

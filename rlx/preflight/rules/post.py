@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules import mindspeed_rl_facts
-from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule
 from rlx.preflight.rules.words import divisors, near, one_of
 
@@ -38,8 +38,8 @@ def last_checkpoint(facts: Facts) -> Iterator[Flaw]:
     title="`eval.post` and checkpoints that it cannot read",
     why="it reads the weights of the last step in the run directory, all of them on one machine",
     fix="leave what is saved, and where, to rlx",
-    source="verl's model_merger wants every shard in one folder; async_save writes no "
-    "latest_checkpointed_iteration.txt (trainer_base.py, _save_checkpoint)",
+    source="verl's model_merger wants every shard in one folder, and knows no adapters of Megatron; async_save writes "
+    "no latest_checkpointed_iteration.txt (trainer_base.py, _save_checkpoint)",
 )
 def readable_checkpoint(facts: Facts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is None:
@@ -52,6 +52,9 @@ def readable_checkpoint(facts: Facts) -> Iterator[Flaw]:
         if facts.source(key).startswith("overrides.") and facts.setting(key):
             message = f"{facts.named(key)}: eval.post looks for a finished checkpoint in the run directory"
             yield error(message, f"remove {facts.source(key)}", facts.source(key))
+    if facts.is_megatron and facts.lora_rank:
+        message = f"{facts.named(f'{MODEL}.lora.rank')}: Megatron's checkpoints keep adapters apart from the weights"
+        yield error(message, "eval.post null, or backend.engine fsdp", "model.lora.rank")
     if facts.recipe.layout.nodes > 1:
         message = f"layout.nodes {facts.recipe.layout.nodes}: each machine would keep its part of the checkpoint"
         yield error(message, "eval.post null, or layout.nodes 1", "layout.nodes")

@@ -138,7 +138,8 @@ def test_a_run_to_its_end(start: Start) -> None:
 # In the place of MindSpeed-LLM's converter: a random model, whatever the checkpoint is.
 CONVERT = f"""#!/bin/sh
 exec {sys.executable} {payload_folder() / "tiny_model.py"} "$2" '{{"model_type": "qwen2", "chat": "chatml", "config":
- {{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}}}}'
+ {{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+   "num_attention_heads": 2, "num_key_value_heads": 2}}}}'
 """
 ROWS = [
     {"prompt": [{"role": "user", "content": f"{n}+1=?"}], "reward_model": {"ground_truth": str(n + 1)}}
