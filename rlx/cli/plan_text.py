@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ def plan_text(draft: Draft, with_files: bool) -> str:
     sections = {
         **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
         "command": _command(plan.command),
+        **({"after the training": after} if (after := list(_post(plan))) else {}),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
         "expectations": _expectations(plan),
@@ -68,6 +70,19 @@ def _command(command: Sequence[str]) -> Iterator[str]:
     lines = [" ".join(words[:start]), *(f"  {word}" for word in words[start:])]
     yield from (f"{line} \\" for line in lines[:-1])
     yield lines[-1]
+
+
+def _post(plan: LaunchPlan) -> Iterator[str]:
+    """What `eval.post` does, by the order that travels with the run."""
+    order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
+    if order is None:
+        return
+    how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"
+    rows = "all rows" if order["row_count"] is None else f"{order['row_count']:,} rows"
+    samples = "1 sample" if order["n"] == 1 else f"{order['n']} samples"
+    yield f"the last checkpoint, converted by {order['convert'] or 'verl.model_merger'}"
+    yield f"answers {rows} of {order['rows']}, {samples} each, {how}, by {order['engine']}"
+    yield f"graded by {order['reward'].get('name') or order['reward']['file']}"
 
 
 def _environment(plan: LaunchPlan) -> Iterator[str]:

@@ -135,7 +135,7 @@ def _seed_points(arm: ComparedArm, is_share: bool) -> Iterator[CurvePoint]:
 def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:
     """n of a single run whose values are shares of right answers out of n, else None."""
     run, n = arm.runs[0], arm.runs[0].items.n
-    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence)))
+    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence, metric)))
     return n if n and len(arm.runs) == 1 and not why_not and are_counts(run.series.values(), n) else None
 
 

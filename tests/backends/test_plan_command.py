@@ -49,6 +49,24 @@ def invoke(*arguments: str, code: int = 0, stdin: str | None = None) -> Result:
     return result
 
 
+def test_what_follows_the_training_is_shown_in_words(tmp_path: Path) -> None:
+    post = {"rows": "/data/held-out.parquet", "row_count": 1319, "n": 4, "temperature": 0.6}
+    text = invoke(written(tmp_path, CPU, {"train": {"save_every": 116}, "eval": {"post": post}})).stdout
+    assert (
+        "\n".join(
+            (
+                "after the training",
+                "  the last checkpoint, converted by verl.model_merger",
+                "  answers 1,319 rows of /data/held-out.parquet, 4 samples each, temperature 0.6, by transformers",
+                "  graded by gsm8k",
+            )
+        )
+        in text
+    )
+    assert "1319 validation items, 4 samples each; metric val-core/post/acc/mean@4" in text
+    assert "after the training" not in invoke(written(tmp_path, CPU)).stdout
+
+
 def test_every_arm_is_shown_in_words(recipe: str) -> None:
     text = invoke(recipe).stdout
     assert text.count("\nexpectations\n") == 2

@@ -13,6 +13,7 @@ from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.noise import noise_files
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
@@ -47,7 +48,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         env=script.env,
         secrets=recipe.secrets,
         files=(*_files(rendering, script), *noise_files(recipe, promised.noise)),
-        expectations=promised,
+        expectations=post_expectations(promised, recipe),
         treatment=resolved.treatment,
         recipe=resolved.document,
         device_kind=recipe.layout.device,
@@ -103,3 +104,5 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     yield from script.ray.files()
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield from post_files(rendering.recipe, ())
+    yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

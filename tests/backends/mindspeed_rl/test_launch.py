@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlx.evidence import VerdictStatus, judge, read_evidence
-from rlx.plan import RunState, Severity, Site
+from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
+from rlx.plan import LaunchPlan, RunState, Severity, Site
+from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
 from tests.backends.mindspeed_rl.running import Run
 
@@ -30,15 +33,26 @@ SMALL: dict[str, Any] = {
 Start = Callable[..., Run]
 
 
+def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
+    """Its evaluation asks for no NPU."""
+    files = [
+        replace(file, content=json.dumps(json.loads(file.content) | {"device": "cpu"}))
+        if file.path == "payload/eval.json"
+        else file
+        for file in plan.files
+    ]
+    return replace(plan, files=tuple(files))
+
+
 @pytest.fixture
 def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
     """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
     runs: list[Run] = []
 
-    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str) -> Run:
+    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str, on_cpu: bool = False) -> Run:
         plan = planned(recipe(SMALL, *changes), Site())
         folder = tmp_path / f"run-{os.getpid()}-{len(runs)}"
-        runs.append(Run.begin(plan, folder, {"RLX_DEVICES": "0,1"}, edit))
+        runs.append(Run.begin(on_the_cpu(plan) if on_cpu else plan, folder, {"RLX_DEVICES": "0,1"}, edit))
         return runs[-1]
 
     yield launch
@@ -58,6 +72,60 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
     assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
     assert evidence.last_step == 4
+
+
+# In the place of MindSpeed-LLM's converter: a random model, whatever the checkpoint is.
+CONVERT = f"""#!/bin/sh
+exec {sys.executable} {payload_folder() / "tiny_model.py"} "$2" '{{"model_type": "qwen2", "chat": "chatml", "config":
+ {{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+   "num_attention_heads": 2, "num_key_value_heads": 2}}}}'
+"""
+ROWS = [
+    {"prompt": [{"role": "user", "content": f"{n}+1=?"}], "reward_model": {"ground_truth": str(n + 1)}}
+    for n in range(5)
+]
+
+
+def post(tmp_path: Path, convert: str) -> dict[str, Any]:
+    """On a host without NPUs transformers answers on the CPU, which is not what a recipe for NPUs would ask for."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "convert.sh").write_text(convert)
+    (tmp_path / "convert.sh").chmod(0o700)
+    (tmp_path / "grade.py").write_text("def compute_score(solution_str, **_):\n    return len(solution_str) % 2\n")
+    rows = {"rows": str(tmp_path / "rows.jsonl"), "row_count": 5, "convert": str(tmp_path / "convert.sh")}
+    reward = {"path": "grade.py"}
+    return {
+        "data": {"max_response_tokens": 8},
+        "eval": {"post": {**rows, "reward": reward, "engine": "transformers"}},
+    }
+
+
+def test_the_last_checkpoint_is_evaluated_after_the_training(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, CONVERT), on_cpu=True)
+    assert run.end() == 0, run.log
+    assert nothing_left(run), run.left()
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
+    assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
+    metric = run.launch.expectations.metric
+    assert metric == "val-core/post/acc/mean@1"
+    items = read_items(run.folder / "attempts/1/validation", 4, metric)
+    assert items is not None and len(items.scores) == 5
+    assert evidence.metrics[4][metric] == pytest.approx(items.mean)
+    assert "grpo/score/mean" in evidence.metrics[4], "the training's own metrics stay"
+    assert not (run.folder / "attempts/1/converted").exists()
+
+
+def test_a_failed_evaluation_fails_the_run_and_keeps_the_training_s_evidence(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, "#!/bin/sh\nexit 7\n"), on_cpu=True)
+    assert run.end() == 1, run.log
+    assert run.log.splitlines()[-1].endswith("convert.sh ended with 7")
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FAILED, arm="main")
+    assert verdict.status is VerdictStatus.INCOMPLETE
+    assert {finding.id for finding in verdict.findings} == {"RLX801", "RLX702", "RLX724"}
+    assert evidence.last_step == 4
+    assert nothing_left(run), run.left()
 
 
 def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:

@@ -14,7 +14,9 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     # The default asks for wandb and fails without a login.
     yield Override("trainer.logger", ["console", "file"], "name")
     # Each worker writes its part of a checkpoint on its own node.
-    checkpoints, outputs = path_on_all_nodes(rendering.recipe, "checkpoints"), run_path("RLX_ATTEMPT_DIR", "validation")
+    checkpoints = path_on_all_nodes(rendering.recipe, "checkpoints")
+    # The outputs of a step stand in one file: with eval.post, those of the last step are of what that asks.
+    outputs = run_path("RLX_ATTEMPT_DIR", "validation-in-training" if rendering.recipe.eval.post else "validation")
     yield Override("trainer.default_local_dir", checkpoints, "name", verbatim=True)
     # verl 0.6 reads it for Megatron, too, but lists it for FSDP only.
     yield rendering.added("trainer.validation_data_dir", outputs, "name", verbatim=True)

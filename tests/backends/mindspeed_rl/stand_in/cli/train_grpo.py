@@ -3,7 +3,7 @@
 It starts as that one does (Hydra, `ray.init` with the file of variables, a driver task), asks for the same resources
 (a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed on each node, and a CPU for the
 reward), has one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing:
-the numbers are the workers' counts.
+the numbers are the workers' counts, and the checkpoint is an empty folder where Megatron puts the last one.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ def train(config: dict[str, Any]) -> None:
         values = {f"{rl['verifier_function'][0]}_rewards/mean": reward, "grpo/score/mean": reward}
         log.info({"timing/all": 0.1, "actor/lr": 1e-6, **values}, iteration, iterations)
     log.info("after grpo training is done")
+    checkpoint = Path(config["actor_config"]["save"]) / f"iter_{iterations:07d}"
+    checkpoint.mkdir(parents=True)
+    (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations))
 
 
 def start(config: DictConfig, train: Any) -> None:
