@@ -227,9 +227,10 @@ def test_noise_without_its_place_ends_the_run_before_ray_starts(
 
 def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Path, engine_file: Path) -> None:
     """Its MindSpeed-RL is another one than that which launch.sh looked at, as it may be on another machine."""
-    change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}"
+    looked_at = '|| echo "rlx: no record of versions and data" >&2\n'
+    change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}\n"
     away = {"backend": {"workdir": str(tmp_path / "own")}}
-    run = start(NOISY, away, edit=lambda text: text.replace("\nray_head=", f"\n{change}\nray_head=", 1))
+    run = start(NOISY, away, edit=lambda text: text.replace(looked_at, looked_at + change))
     assert run.end() != 0
     assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
     assert " iteration: " not in run.log
