@@ -122,7 +122,6 @@ def test_an_unknown_version_lists_the_known_ones(version: str, tmp_path: Path) -
 LAYOUTS = [
     ({"tp": 2}, "RLX201"),
     ({"pools": {"critic": 4}}, "RLX202"),
-    ({"nodes": 2}, "RLX203"),
 ]
 
 

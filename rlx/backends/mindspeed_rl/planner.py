@@ -13,6 +13,7 @@ from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.noise import noise_files
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_NPUS = 1024
 _TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
 # Read by the payload of the same name; everything else is rlx's own and the same in each run.
-_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py", "mindspeed_rl_ray.py")
+_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py")
 # What examples/grpo/*.sh export; the recipe's `env` and the host's come over these.
 _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
 
@@ -47,7 +48,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         env=script.env,
         secrets=recipe.secrets,
         files=(*_files(rendering, script), *noise_files(recipe, promised.noise)),
-        expectations=promised,
+        expectations=post_expectations(promised, recipe),
         treatment=resolved.treatment,
         recipe=resolved.document,
         device_kind=recipe.layout.device,
@@ -100,5 +101,8 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
     yield PlannedFile(script.config_file, config)
     yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
+    yield from script.ray.files()
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield from post_files(rendering.recipe, ())
+    yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.data import packed_files
+from rlx.backends.ray_settings import RaySettings
 from rlx.backends.shell import Quoted, render_template
 
 if TYPE_CHECKING:
@@ -15,19 +16,21 @@ if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 CONFIG_NAME = "mindspeed_rl"
-# Ray starts in seconds; a machine under load or with a slow disk takes longer.
-READY_WITHIN_S = 120
 # Besides the NPUs' own: the reward worker and the advantages each take CPUs for a local task, DAPO's filter as well.
 _LOCAL_TASKS = {"dapo": 3}
 _LEAST_LOCAL_TASKS = 2
+# Interfaces and addresses are one node's own.
+_OF_ONE_NODE = ("_IFNAME", "_IF_IP")
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Paths are paths on the host and may start with `~/`. `npus` and `cpus` are what Ray must have.
+    """Paths are paths on the host and may start with `~/`. `npus` is how many each of the `nodes` has, `ray`
+    what its Ray must have.
 
     `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables. With a `look`, a
     Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
@@ -41,10 +44,11 @@ class Script:
     worker_env: Mapping[str, str]
     path_prefix: Sequence[str]
     setup: Sequence[str]
+    nodes: int
     npus: int
-    cpus: int
-    ready_within_s: int = READY_WITHIN_S
+    ray: RaySettings
     look: Quoted | None = None
+    post: bool = False
 
     @classmethod
     def of(
@@ -57,13 +61,15 @@ class Script:
             entrypoint=entrypoint,
             arguments=("--config-name", CONFIG_NAME),
             workdir=recipe.backend.workdir or "",
-            data_files=packed_files(recipe.data.train),
+            data_files=(*packed_files(recipe.data.train), *([recipe.eval.post.rows] if recipe.eval.post else ())),
             env={**env, **site.env, **recipe.env},
-            worker_env={**site.env, **recipe.env},
+            worker_env={**_for_all_nodes(site.env, recipe.layout.nodes), **recipe.env},
             path_prefix=site.path_prefix,
             setup=site.setup,
+            nodes=recipe.layout.nodes,
             npus=recipe.layout.devices_per_node,
-            cpus=needed_cpus(settings, recipe.layout.devices_per_node, recipe.algorithm.kind),
+            ray=_ray_settings(recipe, settings),
+            post=recipe.eval.post is not None,
         )
 
     @property
@@ -75,6 +81,25 @@ class Script:
     def config_file(self) -> str:
         """Relative to the run directory; its folder is put on Hydra's search path."""
         return f"config/{CONFIG_NAME}.yaml"
+
+
+def _for_all_nodes(env: Mapping[str, str], nodes: int) -> dict[str, str]:
+    """Of the head's variables those that its file of variables may carry to the other nodes as well."""
+    return {name: value for name, value in env.items() if nodes == 1 or not name.endswith(_OF_ONE_NODE)}
+
+
+def _ray_settings(recipe: Recipe, settings: EffectiveSettings) -> RaySettings:
+    layout = recipe.layout
+    npus, all_npus = layout.devices_per_node, layout.nodes * layout.devices_per_node
+    each = _count(settings, "rl_config.num_cpus_for_placement_group")
+    return RaySettings(
+        offers={"NPU": npus},
+        each_node={"NPU": npus, "CPU": int(npus * each)},
+        all_nodes={"NPU": all_npus, "CPU": needed_cpus(settings, all_npus, recipe.algorithm.kind)},
+        waiting="that MindSpeed-RL waits for without a word",
+        fix="a machine or container with more; fewer CPUs for each NPU by "
+        "overrides: {rl_config.num_cpus_for_placement_group: N}",
+    )
 
 
 def needed_cpus(settings: EffectiveSettings, npus: int, kind: str) -> int:

@@ -17,6 +17,7 @@ class Script:
     """What launch.sh is made of. Paths are paths on the host and may start with `~/`.
 
     With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
@@ -29,7 +30,9 @@ class Script:
     env: Mapping[str, str]
     path_prefix: Sequence[str]
     setup: Sequence[str] = ()
+    nodes: int = 1
     look: Quoted | None = None
+    post: bool = False
 
 
 def render(script: Script) -> str:

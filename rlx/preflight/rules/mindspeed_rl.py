@@ -168,19 +168,6 @@ def pools(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
-    "RLX278",
-    title="MindSpeed-RL: more than one node",
-    why="rlx starts a run's own Ray on one machine",
-    fix="`layout.nodes: 1`",
-    source="rlx: templates/mindspeed_rl.sh.j2",
-)
-def one_node(facts: Facts) -> Iterator[Flaw]:
-    nodes = facts.recipe.layout.nodes
-    if nodes > 1:
-        yield error(f"layout.nodes {nodes}: rlx launches MindSpeed-RL on one", "layout.nodes 1", "layout.nodes")
-
-
-@rule(
     "RLX279",
     title="MindSpeed-RL: a model that it cannot hand to its rollout",
     why="it raises after both copies are loaded: Model architectures … are not supported for now",

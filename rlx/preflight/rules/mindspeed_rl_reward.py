@@ -92,13 +92,14 @@ def mini_batch(facts: Facts) -> Iterator[Flaw]:
     "RLX155",
     title="MindSpeed-RL: no validation during training",
     why="it has no validation loop: eval.every is not carried out, and there is no accuracy on held-out data",
-    fix="evaluate the checkpoints afterwards; `eval.every: null` says so",
+    fix="`eval.every: null`, and `eval.post` for the last checkpoint",
     source="MindSpeed-RL 05a90d77: train_valid_test_num_samples [..., 0, 0]",
 )
 def no_validation(facts: Facts) -> Iterator[Flaw]:
     every = facts.recipe.eval.every
     if every:
-        yield warning(f"eval.every {every}: MindSpeed-RL never validates", "eval.every null", "eval.every")
+        fix = "eval.every null; eval.post evaluates the last checkpoint"
+        yield warning(f"eval.every {every}: MindSpeed-RL never validates", fix, "eval.every")
 
 
 @rule(

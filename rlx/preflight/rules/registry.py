@@ -27,6 +27,7 @@ _MODULES = (
     "environment",
     "noise",
     "evaluation",
+    "post",
     "records",
     "reward",
     "lora",

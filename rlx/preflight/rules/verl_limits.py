@@ -38,20 +38,6 @@ def pools(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
-    "RLX203",
-    title="more than one node",
-    why="a run's own Ray covers one",
-    fix="use one node",
-    source="templates/verl.sh.j2: RAY_ADDRESS=local",
-)
-def nodes(facts: Facts) -> Iterator[Flaw]:
-    count = facts.count("trainer.nnodes") or 1
-    if count > 1:
-        message = f"{facts.named('trainer.nnodes')}: a run's own Ray covers one node"
-        yield error(message, "use one node", facts.source("trainer.nnodes"))
-
-
-@rule(
     "RLX204",
     title="rollout.ep is not a multiple of rollout.tp",
     why="verl splits experts over whole groups",

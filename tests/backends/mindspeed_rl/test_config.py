@@ -111,6 +111,10 @@ def test_what_the_log_must_show(recipe: MakeRecipe) -> None:
     assert not expected.last_step_validated and not expected.reports_probability_gap
     two = planned(recipe({"reward": {"verifiers": ["base_acc", "format"]}})).expectations
     assert two.metric == "grpo/score/mean"
+    post = {"rows": "/d/test.parquet", "row_count": 1319, "reward": "gsm8k", "convert": "/d/mcore2hf.sh"}
+    held_out = planned(recipe({"train": {"steps": 30}, "eval": {"post": post}})).expectations
+    assert (held_out.metric, held_out.validation_steps) == ("val-core/post/acc/mean@1", (30,))
+    assert (held_out.validation_items, held_out.last_step_validated) == (1319, True)
 
 
 NOISE = {"sigma_start": 0.04, "sigma_end": 0.01, "stages": 3}

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlx.evidence import VerdictStatus, judge, read_evidence
+from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
 from rlx.plan import LaunchPlan, RunState, Severity, Site
+from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
+from tests.backends.mindspeed_rl.running import Run
 
 STAND_IN = Path(__file__).with_name("stand_in")
-# Ray takes its time to start where many tests run at once; nothing here waits for as long as that on a healthy machine.
-PATIENCE_S = 300
 SMALL: dict[str, Any] = {
     "backend": {"workdir": str(STAND_IN), "python": sys.executable},
     "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": 4},
@@ -31,43 +30,18 @@ SMALL: dict[str, Any] = {
 }
 
 
-@dataclass
-class Run:
-    launch: LaunchPlan
-    folder: Path
-    ray: Path
-    process: subprocess.Popen[bytes]
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "attempts/1/log").read_text(encoding="utf-8", errors="replace")
-
-    def wait_for(self, text: str) -> str:
-        """The log, once the text is in it; fails at once if the run ends without it."""
-        deadline = time.monotonic() + PATIENCE_S
-        while text not in self.log:
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.2)
-        return self.log
-
-    def end(self) -> int:
-        return self.process.wait(PATIENCE_S)
-
-    def left(self) -> list[str]:
-        """Processes that carry the run in their environment, as supervise.sh finds its members."""
-        mark = f"RLX_RUN={self.folder.name}".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if mark in (entry / "environ").read_bytes().split(b"\0") and (entry / "cmdline").read_bytes():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except (OSError, ValueError):
-                continue
-        return found
-
-
 Start = Callable[..., Run]
+
+
+def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
+    """Its evaluation asks for no NPU."""
+    files = [
+        replace(file, content=json.dumps(json.loads(file.content) | {"device": "cpu"}))
+        if file.path == "payload/eval.json"
+        else file
+        for file in plan.files
+    ]
+    return replace(plan, files=tuple(files))
 
 
 @pytest.fixture
@@ -75,47 +49,15 @@ def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
     """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
     runs: list[Run] = []
 
-    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str) -> Run:
+    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str, on_cpu: bool = False) -> Run:
         plan = planned(recipe(SMALL, *changes), Site())
-        name = f"run-{os.getpid()}-{len(runs)}"
-        folder = tmp_path / name
-        for file in plan.files:
-            path = folder / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(edit(file.content) if file.path == "launch.sh" else file.content)
-        (folder / "attempts/1").mkdir(parents=True)
-        ray = Path(tempfile.mkdtemp(prefix="rlx-", dir="/tmp"))
-        (ray / "token").write_text("0" * 64)
-        environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "RLX_"))},
-            "HOME": str(tmp_path),
-            "RLX_RUN": name,
-            "RLX_RUN_DIR": str(folder),
-            "RLX_ATTEMPT_DIR": str(folder / "attempts/1"),
-            "RLX_RAY_TMP": str(ray),
-            "RLX_DEVICES": "0,1",
-        }
-        with (folder / "attempts/1/log").open("wb") as log:
-            process = subprocess.Popen(
-                ["bash", folder / "launch.sh"], env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-        runs.append(Run(plan, folder, ray, process))
+        folder = tmp_path / f"run-{os.getpid()}-{len(runs)}"
+        runs.append(Run.begin(on_the_cpu(plan) if on_cpu else plan, folder, {"RLX_DEVICES": "0,1"}, edit))
         return runs[-1]
 
     yield launch
     for run in runs:
-        if run.process.poll() is None:
-            os.killpg(run.process.pid, signal.SIGKILL)
-            run.process.wait()
-        subprocess.run(["rm", "-rf", run.ray], check=True)
-
-
-def nothing_left(run: Run) -> bool:
-    """What Ray's own processes take to see that their head is gone is not the question."""
-    deadline = time.monotonic() + 60
-    while run.left() and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return run.left() == []
+        run.discard()
 
 
 def test_a_run_to_its_end(start: Start) -> None:
@@ -123,7 +65,7 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert run.end() == 0, run.log
     assert "SAID=by the recipe" in run.log and "TASK_QUEUE_ENABLE=2" in run.log
     assert {line.rpartition(" ")[2] for line in run.log.splitlines() if " on NPU " in line} == {"0", "1"}
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
     assert not list(STAND_IN.rglob("outputs")), "Hydra leaves nothing in the checkout"
     evidence = read_evidence([run.folder / "attempts/1"])
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
@@ -132,14 +74,68 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert evidence.last_step == 4
 
 
+# In the place of MindSpeed-LLM's converter: a random model, whatever the checkpoint is.
+CONVERT = f"""#!/bin/sh
+exec {sys.executable} {payload_folder() / "tiny_model.py"} "$2" '{{"model_type": "qwen2", "chat": "chatml", "config":
+ {{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+   "num_attention_heads": 2, "num_key_value_heads": 2}}}}'
+"""
+ROWS = [
+    {"prompt": [{"role": "user", "content": f"{n}+1=?"}], "reward_model": {"ground_truth": str(n + 1)}}
+    for n in range(5)
+]
+
+
+def post(tmp_path: Path, convert: str) -> dict[str, Any]:
+    """On a host without NPUs transformers answers on the CPU, which is not what a recipe for NPUs would ask for."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "convert.sh").write_text(convert)
+    (tmp_path / "convert.sh").chmod(0o700)
+    (tmp_path / "grade.py").write_text("def compute_score(solution_str, **_):\n    return len(solution_str) % 2\n")
+    rows = {"rows": str(tmp_path / "rows.jsonl"), "row_count": 5, "convert": str(tmp_path / "convert.sh")}
+    reward = {"path": "grade.py"}
+    return {
+        "data": {"max_response_tokens": 8},
+        "eval": {"post": {**rows, "reward": reward, "engine": "transformers"}},
+    }
+
+
+def test_the_last_checkpoint_is_evaluated_after_the_training(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, CONVERT), on_cpu=True)
+    assert run.end() == 0, run.log
+    assert nothing_left(run), run.left()
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
+    assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
+    metric = run.launch.expectations.metric
+    assert metric == "val-core/post/acc/mean@1"
+    items = read_items(run.folder / "attempts/1/validation", 4, metric)
+    assert items is not None and len(items.scores) == 5
+    assert evidence.metrics[4][metric] == pytest.approx(items.mean)
+    assert "grpo/score/mean" in evidence.metrics[4], "the training's own metrics stay"
+    assert not (run.folder / "attempts/1/converted").exists()
+
+
+def test_a_failed_evaluation_fails_the_run_and_keeps_the_training_s_evidence(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, "#!/bin/sh\nexit 7\n"), on_cpu=True)
+    assert run.end() == 1, run.log
+    assert run.log.splitlines()[-1].endswith("convert.sh ended with 7")
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FAILED, arm="main")
+    assert verdict.status is VerdictStatus.INCOMPLETE
+    assert {finding.id for finding in verdict.findings} == {"RLX801", "RLX702", "RLX724"}
+    assert evidence.last_step == 4
+    assert nothing_left(run), run.left()
+
+
 def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:
     cpus = (os.cpu_count() or 1) + 1
     change = {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": cpus}
-    run = start({"overrides": change}, edit=lambda text: text.replace(" 120 ", " 30 "))
+    run = start({"overrides": change}, edit=lambda text: text.replace('"ready_within_s": 120', '"ready_within_s": 30'))
     assert run.end() == 1
     assert f"of {2 * cpus + 2} CPUs that MindSpeed-RL waits for" in run.log
     assert "nothing was started" in run.log and "num_cpus_for_placement_group" in run.log
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 def test_two_runs_at_once_do_not_meet(start: Start) -> None:
@@ -152,24 +148,21 @@ def test_two_runs_at_once_do_not_meet(start: Start) -> None:
     victim = next(line.split("worker ")[1].split()[0] for line in log.splitlines() if " on NPU 0" in line)
     os.kill(int(victim), signal.SIGKILL)
     assert one.end() == 1
-    assert nothing_left(one), one.left()
+    assert one.leaves_nothing(), one.left()
     done = other.log.count(" iteration: ")
     other.wait_for(f" iteration: {done + 5} / ")
     os.killpg(other.process.pid, signal.SIGTERM)
     assert other.end() == 143
-    assert nothing_left(other), other.left()
+    assert other.leaves_nothing(), other.left()
 
 
 def test_a_ray_that_dies_ends_the_run(start: Start) -> None:
     run = start({"train": {"steps": 100_000}})
     run.wait_for("iteration: 2 / ")
-    heads = subprocess.run(
-        ["pgrep", "-f", f"{run.folder}/payload/mindspeed_rl_ray.py"], capture_output=True, text=True, check=True
-    ).stdout.split()
-    os.kill(int(heads[0]), signal.SIGKILL)
+    run.kill(f"{run.folder}/payload/rlx_ray.py")
     assert run.end() != 0
     assert "Ray ended before the training" in run.log
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, run_path
+from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes
 
 SOURCE = "rollout.engine"
 PLUGIN = "rlx_verl_cpu"
@@ -25,7 +25,7 @@ _SETTINGS = {
     "reward.reward_model.rollout.name": "cpu",
     "trainer.v1.sampler.custom_sampler.name": "FastReplayBuffer",
 }
-_OBJECT_STORE_BYTES = 256 * 1024**2
+OBJECT_STORE_BYTES = 256 * 1024**2
 # Ray counts logical CPUs: with fewer the placement group waits for ever.
 _LOGICAL_CPUS_PER_DEVICE = 8
 
@@ -35,7 +35,8 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
         return
     for key, value in _SETTINGS.items():
         yield Override(key, value, SOURCE)
-    yield Override(NEEDED_KEY, run_path("RLX_RUN_DIR", f"payload/{PLUGIN}_trainer.py"), SOURCE, verbatim=True)
+    sampler = path_on_all_nodes(rendering.recipe, f"payload/{PLUGIN}_trainer.py")
+    yield Override(NEEDED_KEY, sampler, SOURCE, verbatim=True)
     yield rendering.added("actor_rollout_ref.model.override_config.attn_implementation", "sdpa", SOURCE)
     if rendering.recipe.model.lora is not None:
         # The rollout loads whole weights, not adapters.
@@ -55,15 +56,22 @@ def environment(rendering: Rendering) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
+        **({"GLOO_SOCKET_IFNAME": "lo"} if rendering.recipe.layout.nodes == 1 else {}),
     }
 
 
+def resources(devices: int) -> dict[str, int]:
+    """What a node of so many devices has, by Ray's names. The payload's platform calls a worker's resource GPU."""
+    return {"CPU": _LOGICAL_CPUS_PER_DEVICE * devices, "GPU": devices}
+
+
 def _ray(rendering: Rendering) -> Iterator[Override]:
-    devices = rendering.recipe.layout.devices_per_node
-    init = "ray_kwargs.ray_init"
-    yield Override(f"{init}.num_cpus", _LOGICAL_CPUS_PER_DEVICE * devices, SOURCE)
-    # The payload's platform calls its workers' resource GPU; these are logical ones.
-    yield rendering.added(f"{init}.num_gpus", devices, "layout.devices_per_node")
+    layout = rendering.recipe.layout
+    # Who joins a Ray of several nodes has no say in what these have: `ray_settings` in the planner.
+    if layout.nodes > 1:
+        return
+    init, logical = "ray_kwargs.ray_init", resources(layout.devices_per_node)
+    yield Override(f"{init}.num_cpus", logical["CPU"], SOURCE)
+    yield rendering.added(f"{init}.num_gpus", logical["GPU"], "layout.devices_per_node")
     yield rendering.added(f"{init}.include_dashboard", False, SOURCE)
-    yield rendering.added(f"{init}.object_store_memory", _OBJECT_STORE_BYTES, SOURCE)
+    yield rendering.added(f"{init}.object_store_memory", OBJECT_STORE_BYTES, SOURCE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlx.backends.verl.hydra_values import refuse_interpolation
-from rlx.backends.verl.overrides.base import Override, Rendering, path_override, run_path
+from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes, path_override
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
@@ -31,7 +31,8 @@ def _reward(rendering: Rendering) -> Iterator[Override]:
     path = rendering.table.first("reward.custom_reward_function.path", "custom_reward_function.path")
     section = path.removesuffix(".path")
     refuse_interpolation(reward.path, "reward.path")
-    yield Override(path, run_path("RLX_RUN_DIR", f"payload/{Path(reward.path).name}"), "reward.path", verbatim=True)
+    file = path_on_all_nodes(rendering.recipe, f"payload/{Path(reward.path).name}")
+    yield Override(path, file, "reward.path", verbatim=True)
     yield Override(f"{section}.name", reward.function, "reward.function")
     if reward.kwargs:
         yield rendering.added(f"{section}.reward_kwargs", reward.kwargs, "reward.kwargs")

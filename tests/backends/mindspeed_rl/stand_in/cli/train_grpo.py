@@ -1,9 +1,9 @@
 """Not MindSpeed-RL: a small real Ray program in the place of its cli/train_grpo.py, for tests without a NPU.
 
 It starts as that one does (Hydra, `ray.init` with the file of variables, a driver task), asks for the same resources
-(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed, and a CPU for the reward), has
-one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing: the numbers
-are the workers' counts.
+(a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed on each node, and a CPU for the
+reward), has one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing:
+the numbers are the workers' counts, and the checkpoint is an empty folder where Megatron puts the last one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ ROOT = Path(__file__).absolute().parent.parent
 @ray.remote
 class Worker:
     def __init__(self) -> None:
-        Loggers().info(f"worker {os.getpid()} on NPU {ray.get_runtime_context().get_accelerator_ids()['NPU'][0]}")
+        context = ray.get_runtime_context()
+        names = {node["NodeID"]: node["NodeName"] for node in ray.nodes()}
+        npu = context.get_accelerator_ids()["NPU"][0]
+        Loggers().info(f"worker {os.getpid()} of {names[context.get_node_id()]} on NPU {npu}")
 
     def generate(self, iteration: int) -> float:
         time.sleep(0.1)
@@ -41,10 +44,15 @@ def bundles(config: dict[str, Any]) -> list[PlacementGroupSchedulingStrategy]:
     """The place of each worker, once Ray has all that is asked for."""
     rl = config["rl_config"]
     bundle = {"NPU": 1, "CPU": rl["num_cpus_for_placement_group"]}
-    group = placement_group([bundle] * rl["actor_resource"]["num_npus"], strategy="STRICT_PACK")
-    ray.get(group.ready())
+    # The other asks CANN how many NPUs a node has.
+    each = int(ray.nodes()[0]["Resources"]["NPU"])
+    groups = [
+        placement_group([bundle] * each, strategy="STRICT_PACK")
+        for _ in range(rl["actor_resource"]["num_npus"] // each)
+    ]
+    ray.get([group.ready() for group in groups])
     ray.get(placement_group([{"CPU": 1}], strategy="SPREAD").ready())
-    return [PlacementGroupSchedulingStrategy(group, index) for index in range(group.bundle_count)]
+    return [PlacementGroupSchedulingStrategy(group, index) for group in groups for index in range(each)]
 
 
 @ray.remote
@@ -61,6 +69,9 @@ def train(config: dict[str, Any]) -> None:
         values = {f"{rl['verifier_function'][0]}_rewards/mean": reward, "grpo/score/mean": reward}
         log.info({"timing/all": 0.1, "actor/lr": 1e-6, **values}, iteration, iterations)
     log.info("after grpo training is done")
+    checkpoint = Path(config["actor_config"]["save"]) / f"iter_{iterations:07d}"
+    checkpoint.mkdir(parents=True)
+    (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations))
 
 
 def start(config: DictConfig, train: Any) -> None:

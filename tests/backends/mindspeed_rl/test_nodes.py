@@ -1,0 +1,153 @@
+"""Several nodes: launch.sh of each with a real Ray and logical NPUs, MindSpeed-RL's stand-in as the trainer.
+
+Both nodes are on this machine, each with a run directory, Ray folder and session of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.plan import Site
+from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
+from tests.backends.mindspeed_rl.running import Nodes, Run
+
+STAND_IN = Path(__file__).with_name("stand_in")
+SMALL: dict[str, Any] = {
+    "backend": {"workdir": str(STAND_IN), "python": sys.executable},
+    "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": 4},
+    "layout": {"nodes": 2, "devices_per_node": 2, "tp": 1, "pp": 1},
+    "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
+}
+ENDLESS = {"train": {"steps": 100_000}}
+
+
+class Cluster:
+    """`begin(number)` starts one node of a run of the stand-in."""
+
+    def __init__(self, recipe: MakeRecipe, nodes: Nodes) -> None:
+        self._recipe, self._nodes, self.head_at = recipe, nodes, nodes.head_at
+
+    def begin(self, number: int, *changes: dict[str, Any], nodes: int = 2, **variables: str) -> Run:
+        plan = planned(self._recipe(SMALL, *changes), Site())
+        return self._nodes.begin(plan, number, nodes, **{"RLX_DEVICES": "0,1", **variables})
+
+
+@pytest.fixture
+def cluster(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Cluster]:
+    with Nodes(tmp_path) as nodes:
+        yield Cluster(recipe, nodes)
+
+
+def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
+    """The head comes late."""
+    worker = cluster.begin(1)
+    time.sleep(2)
+    head = cluster.begin(0)
+    assert head.end() == 0, head.log
+    assert worker.end() == 0, worker.log
+    on = sorted(line.rpartition(" of ")[2] for line in head.log.splitlines() if " on NPU " in line)
+    assert on == [f"rlx-node{node} on NPU {npu}" for node in (0, 1) for npu in (0, 1)]
+    assert "has ended, and with it this node" in worker.log
+    for run in (head, worker):
+        assert run.leaves_nothing(), run.left()
+        assert Nodes.token not in run.log
+
+
+def test_a_node_that_never_comes(cluster: Cluster) -> None:
+    head = cluster.begin(0, NODES_WITHIN_S="1")
+    assert head.end() == 1
+    assert "node 1 of 2 did not come within 1 s" in head.log and "nothing was started" in head.log
+    assert head.leaves_nothing(), head.left()
+
+
+def test_a_head_that_never_comes(cluster: Cluster) -> None:
+    worker = cluster.begin(1, NODES_WITHIN_S="1")
+    assert worker.end() == 1
+    assert f"the head did not come within 1 s: {cluster.head_at}" in worker.log
+    assert worker.leaves_nothing(), worker.left()
+
+
+def test_a_node_is_lost_while_another_is_waited_for(cluster: Cluster) -> None:
+    head, worker = cluster.begin(0, nodes=3), cluster.begin(1, nodes=3)
+    worker.wait_for("has joined the Ray")
+    worker.kill_all()
+    assert head.end() == 1
+    assert "this run's Ray lost node 1 (" in head.log and "nothing was started" in head.log
+    assert head.leaves_nothing(), head.left()
+
+
+def test_a_node_is_lost_during_the_training(cluster: Cluster) -> None:
+    head, worker = cluster.begin(0, ENDLESS), cluster.begin(1, ENDLESS)
+    head.wait_for("iteration: 2 / ")
+    worker.kill_all()
+    assert head.end() == 1
+    assert "this run's Ray lost node 1 (" in head.log
+    assert head.leaves_nothing(), head.left()
+
+
+def test_a_head_that_is_killed_takes_the_others_with_it(cluster: Cluster) -> None:
+    """And a connection with another token is refused first."""
+    head = cluster.begin(0, ENDLESS)
+    head.wait_for("is up at")
+    stranger = cluster.begin(1, RLX_RAY_TOKEN="5" * 64)
+    assert stranger.end() == 1
+    assert f"the Ray at {cluster.head_at} refuses this node's token" in stranger.log
+    worker = cluster.begin(1, ENDLESS)
+    head.wait_for("iteration: 2 / ")
+    head.kill_all()
+    assert worker.end() == 0, worker.log
+    for run in (stranger, worker):
+        assert run.leaves_nothing(), run.left()
+
+
+def test_the_end_is_told_to_a_worker_and_to_the_head(cluster: Cluster) -> None:
+    head, worker = cluster.begin(0, ENDLESS), cluster.begin(1, ENDLESS)
+    head.wait_for("iteration: 2 / ")
+    os.killpg(worker.process.pid, signal.SIGTERM)
+    assert worker.end() == 143, worker.log
+    assert head.end() == 1
+    assert "this run's Ray lost node 1 (" in head.log
+    for run in (head, worker):
+        assert run.leaves_nothing(), run.left()
+
+
+def test_a_head_that_is_told_to_end_while_it_waits(cluster: Cluster) -> None:
+    head, worker = cluster.begin(0, nodes=3), cluster.begin(1, nodes=3)
+    worker.wait_for("has joined the Ray")
+    os.killpg(head.process.pid, signal.SIGTERM)
+    assert head.end() == 143, head.log
+    assert worker.end() == 0, worker.log
+    for run in (head, worker):
+        assert run.leaves_nothing(), run.left()
+
+
+def test_a_taken_port(cluster: Cluster) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", int(cluster.head_at.rpartition(":")[2])))
+        taken.listen()
+        head = cluster.begin(0)
+        assert head.end() == 1
+    assert f"port {cluster.head_at.rpartition(':')[2]} of this node" in head.log and "is taken" in head.log
+
+
+def test_an_address_that_is_not_the_head_s(cluster: Cluster) -> None:
+    head = cluster.begin(0, RLX_HEAD="192.0.2.200:29999")
+    assert head.end() == 1
+    assert "192.0.2.200 is no address of this node" in head.log
+
+
+def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
+    (tmp_path / "launch.sh").write_text(file_of(planned(recipe(SMALL), Site()), "launch.sh"))
+    checker = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
