@@ -51,10 +51,15 @@ def absolute_problem(text: str) -> str:
     return f"{text!r} is no absolute path: all users of the host must mean the same folder"
 
 
+# Of rlx's own variables those that people may set: how long the nodes of a run wait for each other.
+_SETTABLE = ("RLX_NODES_WITHIN_S",)
+
+
 def variable_problem(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
         return "is no name of an environment variable (letters, digits and '_')"
-    return "names that start with RLX_ belong to rlx" if name.startswith("RLX_") else ""
+    is_rlx_s = name.startswith("RLX_") and name not in _SETTABLE
+    return "names that start with RLX_ belong to rlx" if is_rlx_s else ""
 
 
 def public_problem(name: str, value: str) -> str:
