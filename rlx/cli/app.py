@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
+from rlx.cli.numbers import Command
 from rlx.cli.output import be_quiet
 from rlx.cli.streams import end, is_full, mute, not_written
 from rlx.errors import ExitCode, RlxError
@@ -68,7 +69,7 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:
-            app.command(name)(command)
+            app.command(name, cls=Command)(command)
     return app
 
 

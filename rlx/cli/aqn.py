@@ -91,6 +91,10 @@ def _noisy_arm(resolved: ResolvedRecipe, norms: Weights | None) -> NoisyArm:
     noise = load_backend(resolved.recipe.backend.kind).plan(resolved, site).expectations.noise
     if noise is None:
         raise UsageError(f"arm {resolved.arm}: the length of the run is not known", "give data.train_rows")
+    if not noise.sigmas:
+        raise UsageError(
+            f"arm {resolved.arm}: the run has no step that noise could be on", "rlx validate RECIPE says why"
+        )
     weights: dict[str, Weights] = {kind: {TYPICAL[kind]: 1} for kind in noise.layer_types}
     if norms and "rmsnorm" in weights:
         weights["rmsnorm"] = norms

@@ -58,9 +58,8 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 
     found = meant_by(name.split(","), refs)
     fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
-    if not fitting:
-        wanted = " or ".join(map(str, seeds))
-        raise NoSuchRun(f"{name} has no run with seed {wanted}", f"there is: {_listed(found)}")
+    if missing := [str(seed) for seed in seeds if all(ref.seed != seed for ref in found)]:
+        raise NoSuchRun(f"{name} has no run with seed {' or '.join(missing)}", f"there is: {_listed(found)}")
     if len({ref.arm for ref in fitting}) > 1:
         raise UsageError(f"{name} means runs of several arms: {_listed(fitting)}", "name one arm, or runs of one")
     return fitting
@@ -69,7 +68,8 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
     """Whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
     newest = arm[0]
-    return name in (ref.arm, ref.run_name) and ref.name == newest.name and ref.launch_id != newest.launch_id
+    is_called = name in (ref.arm, ref.run_name, ref.short_name)
+    return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id
 
 
 def _listed(refs: Sequence[RunRef], most: int = 8) -> str:

@@ -74,6 +74,6 @@ def _declared(contrast: Contrast) -> str:
     if any(item.key == RECIPE for item in contrast.differences):
         return "unknown, for want of a recipe"
     return (
-        "; ".join(f"{item.key}: {brief(item.control, 100)} → {brief(item.treatment, 100)}" for item in declared)
+        "; ".join(f"{item.key}: {brief(item.control, 400)} → {brief(item.treatment, 400)}" for item in declared)
         or "none"
     )

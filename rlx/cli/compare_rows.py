@@ -28,11 +28,11 @@ class Cell:
 
 def header(comparison: Comparison) -> list[str]:
     """Each arm with its verdict unless that is `valid`: the word must be seen before the number."""
-    return ["step", *(_title(arm) for arm in comparison.arms), *_difference_titles(comparison)]
+    return ["step", *(_title(arm, "mean ± sd") for arm in comparison.arms), *_difference_titles(comparison)]
 
 
 def exact_header(comparison: Comparison) -> list[str]:
-    columns = [name for arm in comparison.arms for name in (_title(arm), *_spread_titles(arm))]
+    columns = [name for arm in comparison.arms for name in (_title(arm, "mean"), *_spread_titles(arm))]
     return ["step", *columns, *_difference_titles(comparison)]
 
 
@@ -46,12 +46,12 @@ def _difference_titles(comparison: Comparison) -> list[str]:
     return [f"{arm.label} - {comparison.control.label}{unit}" for arm in comparison.treatments]
 
 
-def _title(arm: ComparedArm) -> str:
-    """`aqn`, `aqn (invalid)`; of several runs `aqn (mean of 3)`, `aqn (mean of 3, 1 invalid)`."""
+def _title(arm: ComparedArm, value: str) -> str:
+    """`aqn`, `aqn (invalid)`; of several runs what their value is: `aqn (mean of 3)`, `aqn (mean of 3, 1 invalid)`."""
     words = Counter(word for run in arm.runs if (word := _word(run)) != VerdictStatus.VALID.value)
     if len(arm.runs) == 1:
         return " ".join([arm.label, *(f"({word})" for word in words)])
-    notes = [f"mean of {len(arm.runs)}", *(f"{count} {word}" for word, count in words.items())]
+    notes = [f"{value} of {len(arm.runs)}", *(f"{count} {word}" for word, count in words.items())]
     return f"{arm.label} ({', '.join(notes)})"
 
 

@@ -14,6 +14,7 @@ from rlx.plan import Severity, Site
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rlx.cli.site import Target
     from rlx.plan import Finding, LaunchPlan
 
     _Looked = tuple[Site, tuple[Finding, ...], tuple[str, ...]]
@@ -49,12 +50,36 @@ class HostCheck:
         _tell((*findings, *(_room(site) if site.place.inside else ())))
 
 
+class HostChecks:
+    """A check of every node's host, all at once. What is said of one host is said of all here."""
+
+    def __init__(self, target: Target) -> None:
+        self._checks = [HostCheck(node.site) for node in target.nodes]
+
+    def connected(self) -> None:
+        for check in self._checks:
+            check.connected()
+
+    def found(self, target: Target) -> Target:
+        """The target with its containers found. Raises HostError."""
+        nodes = [replace(node, site=check.site()) for node, check in zip(target.nodes, self._checks, strict=True)]
+        return replace(nodes[0], workers=tuple(nodes[1:]))
+
+    def tell(self) -> None:
+        for check in self._checks:
+            check.tell()
+
+
 def check_again(plans: Sequence[LaunchPlan]) -> None:
-    """What may have changed since these plans were made: the host, and which container has the name.
+    """What may have changed since these plans were made: the hosts, and which container has the name.
 
     Raises HostError, or RlxError (exit 5).
     """
-    site = plans[0].site
+    for node in plans[0].nodes:
+        _check_again(node.site)
+
+
+def _check_again(site: Site) -> None:
     if site.container is not None and site.container_id is None:
         return  # The launch refuses a plan whose container nobody has looked at.
     check = HostCheck(site)

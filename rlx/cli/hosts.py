@@ -80,6 +80,9 @@ def add(
         list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")
     ] = None,
     leases: Annotated[str | None, typer.Option(help="Folder of device locks, one for all users of the host.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="What other hosts reach it by, for runs of several nodes.")
+    ] = None,
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
@@ -97,6 +100,7 @@ def add(
         "env": _pairs("--env", env or (), str),
         "proxies": _pairs("--proxy", proxy or (), lambda secret: {"secret": secret}),
         "leases": leases,
+        "address": address,
     }
     path = _file(project)
     put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)

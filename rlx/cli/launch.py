@@ -28,7 +28,7 @@ def launch(
     container: ContainerOption = None,
     devices: DevicesOption = None,
     arm: Annotated[list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[
         str | None, typer.Option(help="NAME=VALUE lines; they go before the caller's environment.")
@@ -69,12 +69,12 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
 ) -> list[Draft]:
-    from rlx.cli.host_check import HostCheck
+    from rlx.cli.host_check import HostChecks
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = named_target(*where)
-    check = HostCheck(target.site)
+    check = HostChecks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings

@@ -118,7 +118,7 @@ def _label(ref: RunRef, refs: Sequence[RunRef]) -> str:
     if len({other.arm for other in refs}) == len(refs):
         return ref.arm
     if len({(other.arm, other.seed) for other in refs}) == len(refs):
-        return f"{ref.arm}-s{ref.seed}"
+        return ref.short_name
     return ref.run_id
 
 

@@ -28,7 +28,8 @@ def norm_weights(folder: Path) -> Weights:
         try:
             with path.open("rb") as stream:
                 for values in _norms(stream):
-                    counts.update(_binade(value) for value in values)
+                    for value, count in Counter(values).items():
+                        counts[_binade(value)] += count
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise RlxError(f"{path}: no weights can be read ({problem})", "give a whole model folder") from None
     if not counts:

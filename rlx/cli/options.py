@@ -11,5 +11,5 @@ Metric = Annotated[
 ]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seed", min=0, help="Only runs with this seed; may be repeated. Default: all."),
+    typer.Option("--seed", metavar="N...", min=0, help="Only runs with these seeds. Default: all."),
 ]

@@ -66,12 +66,15 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
-    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out."""
+    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out.
+
+    A run that waits for its devices has no log yet.
+    """
     from rlx.plan import RunState
     from rlx.runs import resolve
     from rlx.runs.diagnosed import diagnose_runs
 
-    ids = [run.run_id for run in runs if run.state is not RunState.FINISHED]
+    ids = [run.run_id for run in runs if run.state not in (RunState.FINISHED, RunState.QUEUED)]
     found = diagnose_runs(index, resolve(index, ids)) if ids else []
     return {each.row.ref.run_id: each.diagnosis for each in found if each.row is not None and each.problem is None}
 

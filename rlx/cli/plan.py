@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def plan(
     recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
     arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed; again for more. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,
     container: ContainerOption = None,

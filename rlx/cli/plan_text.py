@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
 from rlx.cli.aqn_text import percent
 from rlx.cli.memory_text import memory_lines
 from rlx.cli.planning import Draft, finding_text
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Site
-from rlx.plan.rounding import DTYPES, TYPICAL, survival
+from rlx.errors import RlxError
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
 
 _SHOWN_STEPS = 12
 
@@ -19,10 +23,12 @@ def plan_text(draft: Draft, with_files: bool) -> str:
     """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
     plan = draft.plan
     sections = {
+        **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
         "command": _command(plan.command),
+        **({"after the training": after} if (after := list(_post(plan))) else {}),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
-        "expectations": _expectations(plan.expectations, plan.recipe.get("model", {}).get("dtype", "")),
+        "expectations": _expectations(plan),
         **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
         "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
     }
@@ -47,6 +53,11 @@ def _where(site: Site) -> str:
     return f"{site.root} on {site.host}, container {site.container} ({site.container_root} there)"
 
 
+def _node(plan: LaunchPlan) -> str:
+    role = f"the head, others reach it at {plan.site.address}" if not plan.node else "joins the head's Ray"
+    return f"{plan.node}  {_where(plan.site)}: {role}"
+
+
 def _section(name: str, lines: Iterable[str]) -> str:
     indented = [f"  {line}" for line in lines]
     return "\n".join([name, *indented]) if indented else f"{name}: none"
@@ -61,6 +72,19 @@ def _command(command: Sequence[str]) -> Iterator[str]:
     yield lines[-1]
 
 
+def _post(plan: LaunchPlan) -> Iterator[str]:
+    """What `eval.post` does, by the order that travels with the run."""
+    order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
+    if order is None:
+        return
+    how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"
+    rows = "all rows" if order["row_count"] is None else f"{order['row_count']:,} rows"
+    samples = "1 sample" if order["n"] == 1 else f"{order['n']} samples"
+    yield f"the last checkpoint, converted by {order['convert'] or 'verl.model_merger'}"
+    yield f"answers {rows} of {order['rows']}, {samples} each, {how}, by {order['engine']}"
+    yield f"graded by {order['reward'].get('name') or order['reward']['file']}"
+
+
 def _environment(plan: LaunchPlan) -> Iterator[str]:
     yield from (f"source {shlex.quote(script)}" for script in plan.site.setup)
     yield from (f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
@@ -68,7 +92,8 @@ def _environment(plan: LaunchPlan) -> Iterator[str]:
     yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
 
 
-def _expectations(expected: Expectations, dtype: str) -> Iterator[str]:
+def _expectations(plan: LaunchPlan) -> Iterator[str]:
+    expected = plan.expectations
     total = expected.total_steps
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
     if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
@@ -76,7 +101,7 @@ def _expectations(expected: Expectations, dtype: str) -> Iterator[str]:
         yield f"{_items(expected)}; metric {expected.metric}"
     else:
         yield f"no validation; metric {expected.metric}"
-    yield from _noise(expected.noise, dtype)
+    yield from _noise(plan)
     if not expected.reports_probability_gap:
         yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
 
@@ -94,22 +119,37 @@ def _items(expected: Expectations) -> str:
     return f"{items} validation items, {samples} each"
 
 
-def _noise(noise: NoiseSchedule | None, dtype: str) -> Iterator[str]:
+def _noise(plan: LaunchPlan) -> Iterator[str]:
+    noise = plan.expectations.noise
     if noise is None:
         yield "no noise"
         return
     during = "in validation, too" if noise.in_validation else "not in validation"
     yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
+    dtype, norms = plan.recipe.get("model", {}).get("dtype", ""), _norms(plan)
     for first, last, sigma in noise.spans:
-        yield f"  steps {first}–{last}: " + (f"sigma {sigma:.6g}{_survival(sigma, dtype, noise)}" if sigma else "none")
+        shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
+        yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
 
 
-def _survival(sigma: float, dtype: str, noise: NoiseSchedule) -> str:
-    """`, 78 % of bfloat16 weights around 1 change`; nothing where the plan does not say the dtype."""
-    if dtype not in DTYPES:
-        return ""
-    shares = ((TYPICAL[kind], survival(sigma, dtype, {TYPICAL[kind]: 1})) for kind in noise.layer_types)
-    return "".join(f", {percent(left.changed)} of {dtype} weights around {about:g} change" for about, left in shares)
+def _norms(plan: LaunchPlan) -> Weights | None:
+    """The model's own norm weights, where it lies on this machine and is to be trained here."""
+    from rlx.cli.norm_weights import norm_weights
+
+    path = plan.recipe.get("model", {}).get("path")
+    if path is None or plan.site.container or not plan.site.place.is_local:
+        return None
+    with suppress(RlxError):  # none that could be read
+        return norm_weights(Path(path).expanduser())
+    return None
+
+
+def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
+    """`78 % of bfloat16 weights around 1 change`."""
+    if norms and kind == "rmsnorm":
+        return f"{percent(survival(sigma, dtype, norms).changed)} of the model's {dtype} norm weights change"
+    about = TYPICAL[kind]
+    return f"{percent(survival(sigma, dtype, {about: 1}).changed)} of {dtype} weights around {about:g} change"
 
 
 def _steps(steps: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 
 if TYPE_CHECKING:
     from rlx.cli.backend_tree import BackendTrees
-    from rlx.cli.host_check import HostCheck
+    from rlx.cli.host_check import HostChecks
     from rlx.cli.site import Target
     from rlx.plan import FoundTree, Look
     from rlx.recipe import ResolvedRecipe
@@ -38,7 +38,7 @@ def draft_plans(
     sets: Sequence[str],
     target: Target,
     *,
-    check: HostCheck | None = None,
+    check: HostChecks | None = None,
 ) -> list[Draft]:
     """One draft for each arm and seed; `launchable` tells whether they can be launched.
 
@@ -63,19 +63,27 @@ def draft_plans(
     guess = latest_tree() if check else None
     if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
         return [Draft(_plan(one, target)) for one in resolved]
-    place = replace(target, site=check.site()) if check else target
+    place = check.found(target) if check else target
     return [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found.result(), strict=True)]
 
 
 def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
-    from rlx.backends import load_backend
+    """Of several nodes all, each as it is on its own host; the findings of all of them are the head's."""
+    from rlx.hosts.nodes import as_nodes
     from rlx.preflight.rules import check
 
-    plan = load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree)
-    return target.placed(replace(plan, findings=check(resolved, tree)))
+    nodes = [_plan_node(resolved, node, tree) for node in target.nodes]
+    plan = as_nodes(nodes, resolved.recipe.layout.nodes)
+    return replace(plan, findings=(*plan.findings, *check(resolved, tree)))
 
 
-def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostCheck | None) -> list[FoundTree | None]:
+def _plan_node(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None) -> LaunchPlan:
+    from rlx.backends import load_backend
+
+    return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
+
+
+def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostChecks | None) -> list[FoundTree | None]:
     """Raises HostError for a launch to a host that does not answer."""
     if check:
         check.connected()

@@ -52,7 +52,7 @@ def _table(rows: Sequence[Overview]) -> Any:
     for row in rows:
         state, verdict = row.state.value, row.verdict.status.value
         table.add_row(
-            Text(f"{row.ref.arm}-s{row.ref.seed}" if several_seeds else row.ref.arm),
+            Text(row.ref.short_name if several_seeds else row.ref.arm),
             Text(state, style=_STATE_STYLE.get(state, "")),
             progress_cell(row),
             f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",

@@ -67,8 +67,9 @@ def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[Ru
     if bool(names) == everything:
         raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
     if names:
-        return resolve(index, names)
-    refs = index.runs()
+        refs = resolve(index, names)
+        return tuple(dict.fromkeys((*refs, *index.workers(refs))))
+    refs = index.nodes()
     seen = observe(index, refs)
     # --all means what rlx started; of an adopted run it knows the log, not the processes.
     return [ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)]

@@ -30,6 +30,7 @@ class Area(StrEnum):
 
 
 VALIDATION_DATA = "validation data"
+HELD_OUT_DATA = "held-out data"
 TRAINING_DATA = "training data"
 CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
@@ -42,7 +43,7 @@ _VERIFIERS = "antlr4* latex2sympy* math-verify math_verify mathruler sympy"
 
 # The first that fits a key decides. Recipe keys and found facts first, then keys of verl, for `overrides` and `config`.
 _FACTS = {
-    Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA),
+    Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA),
     Area.DATA: ("data.*", TRAINING_DATA),
     Area.MODEL: ("model.*",),
     Area.REWARD: ("reward", "reward.*", "file payload/reward*", *(f"package {name}" for name in _VERIFIERS.split())),

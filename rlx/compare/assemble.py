@@ -14,6 +14,7 @@ from rlx.compare.found import differences
 from rlx.compare.items import item_count
 from rlx.compare.pace import pace
 from rlx.evidence import JudgedRun, core_metric, series
+from rlx.evidence.metrics import row_counts
 
 Runs = Sequence[JudgedRun]
 SEED = "seed"
@@ -88,9 +89,7 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         verdict=run.verdict,
         core_metric=core_metric(run.evidence, expected),
         items=item_count(
-            expected.validation_items,
-            run.evidence.totals.validation_rows,
-            "the plan" if run.plan.has_recipe else "the import",
+            *row_counts(run.evidence, expected, metric), "the plan" if run.plan.has_recipe else "the import"
         ),
         series=values,
         peak=peak(values),

@@ -42,7 +42,7 @@ def compare(
     chosen = choose_metric([run for runs in judged for run in runs], metric)
     arms = compared_arms(judged, chosen)
     pairs = [_pair(arms[0], arm, control, runs, chosen) for arm, runs in zip(arms[1:], treatments, strict=True)]
-    sources = len(data_sources(control[0].evidence))
+    sources = len(data_sources(control[0].evidence, chosen))
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,

@@ -108,13 +108,14 @@ def undeclared(pair: Pair) -> Iterator[Finding]:
 def no_common_step(pair: Pair) -> Iterator[Finding]:
     if pair.step is None:
         # While a run goes on, the common step may still come.
-        severity = Severity.ERROR if pair.finished else Severity.NOTE
+        same = "use the same eval.every in both arms; rlx compare --metric names another metric"
+        severity, fix = (Severity.ERROR, same) if pair.finished else (Severity.NOTE, "wait for their end")
         have = " and ".join(f"{arm.label} has {_steps_text(list(arm.series))}" for arm in pair.arms)
         yield Finding(
             "RLX904",
             severity,
             f"no step at which both runs have {pair.metric}: {have}",
-            "use the same eval.every in both arms; rlx compare --metric names another metric",
+            fix,
         )
 
 

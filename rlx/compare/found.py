@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlx.compare.areas import CONFIG, TRAINING_DATA, VALIDATION_DATA, Area, area_of
+from rlx.compare.areas import CONFIG, HELD_OUT_DATA, TRAINING_DATA, VALIDATION_DATA, Area, area_of
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.evidence import JudgedRun
+from rlx.plan import RunState
 
 _PACKAGE = "package "
 _FACTS = {
@@ -28,12 +29,13 @@ _SECTIONS = {
     "changes": "uncommitted changes of",
     "files": "file",
 }
-_DATA = {"train": TRAINING_DATA, "val": VALIDATION_DATA}
+_DATA = {"data.train": TRAINING_DATA, "data.val": VALIDATION_DATA, "eval.post.rows": HELD_OUT_DATA}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
+_BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
 _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
@@ -47,7 +49,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
         *_host_differences(control, treatment),
         *_only_one_recorded(control, treatment),
     )
-    same_data = {f"data.{key}" for key in ("train", "val") if _same_data(control, treatment, key)}
+    same_data = {key for key in _DATA if _same_data(control, treatment, key)}
     recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same_data else item for item in recipes)
     return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
 
@@ -78,9 +80,13 @@ def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[Conf
 
 
 def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
-    """What one run did not record cannot be held against the other's: that is not the same as no difference."""
-    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in (control, treatment))
-    if left != right:
+    """What one run did not record cannot be held against the other's: that is not the same as no difference.
+
+    A run records it when it starts, and lacks nothing before.
+    """
+    both = (control, treatment)
+    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in both)
+    if left != right and not any(run.state in _BEFORE_RECORDING for run in both):
         yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
 
 
@@ -97,17 +103,15 @@ def same_validation_items(control: JudgedRun, treatment: JudgedRun) -> bool:
 
 
 def _validated_on(run: JudgedRun) -> dict[str, Any]:
-    """What the recipe says of it: the file, and what its filter goes by. Empty without a recipe."""
+    """What the recipe says of it: the file, and what its filter goes by. Empty without a recipe.
+
+    The filter counts the tokens of the model's tokenizer.
+    """
     data = run.plan.recipe.get("data")
     if not isinstance(data, Mapping) or not data.get("val"):
         return {}
-    return {**{key: value for key, value in data.items() if not key.startswith("train")}, "model": _path(run)}
-
-
-def _path(run: JudgedRun) -> Any:
-    """Of the model: the filter counts the tokens of its tokenizer."""
-    model = run.plan.recipe.get("model")
-    return model.get("path") if isinstance(model, Mapping) else None
+    rest = {key: value for key, value in data.items() if not key.startswith("train")}
+    return {**rest, "model": _at(run, "model.path"), "post": _at(run, "eval.post")}
 
 
 def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
@@ -148,9 +152,17 @@ def _data(run: JudgedRun) -> Iterator[tuple[str, str]]:
     """The digests of the data by what they are for: their paths may differ from host to host."""
     files = run.provenance.get("data")
     for key, word in _DATA.items():
-        path = run.plan.recipe.get("data", {}).get(key)
+        path = _at(run, key)
         if isinstance(files, Mapping) and isinstance(path, str):
             yield from ((word, digest) for name, facts in files.items() if _is(name, path) for digest in _digest(facts))
+
+
+def _at(run: JudgedRun, key: str) -> Any:
+    """The value of a dotted key of the recipe; None where it has none."""
+    value: Any = run.plan.recipe
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _is(found: str, path: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
 from rlx.evidence.metrics import metric_names
+from rlx.plan.post import is_post
 
 
 def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
@@ -30,11 +31,15 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
 
 def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
     """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
+    if is_post(metric):
+        return []
     kind, _, rest = metric.partition("/")
     statistic = "/".join(rest.split("/")[-2:])
     logged = set().union(*(metric_names(run.evidence) for run in runs))
     return sorted(
-        key for key in logged if key.startswith(f"{kind}/") and key.endswith(f"/{statistic}") and key != metric
+        key
+        for key in logged
+        if key.startswith(f"{kind}/") and key.endswith(f"/{statistic}") and key != metric and not is_post(key)
     )
 
 

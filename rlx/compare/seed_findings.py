@@ -42,7 +42,7 @@ def unlike_runs(arm: ComparedArm) -> Iterator[Finding]:
         "RLX907",
         Severity.ERROR if broken else Severity.WARNING,
         f"the runs of {arm.label} differ in more than their seed: {named(arm.differences)}",
-        "launch all seeds of an arm together, from one recipe: rlx launch RECIPE --seed 1 --seed 2 …",
+        "launch all seeds of an arm together, from one recipe: rlx launch RECIPE --seed 1 2 3",
     )
 
 

@@ -14,15 +14,18 @@ from rlx.evidence.metrics import (
     core_keys,
     core_metric,
     data_sources,
+    row_counts,
     validated_steps,
 )
 from rlx.evidence.records import conflict_charges
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, unverified
 from rlx.plan import Expectations, RunState, Severity
+from rlx.plan.post import is_post
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
 _SEE_WHY = "see why (rlx diagnose RUN), then launch it again"
+_VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
 
 
 def completeness(
@@ -78,7 +81,7 @@ def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charg
         yield incomplete(
             "RLX702",
             f"step {total}, the last, was not validated: {seen}",
-            "choose eval.every so that the last step is validated, and launch again",
+            _SEE_WHY if is_post(expectations.metric) else _VALIDATE_LAST,
             total,
         )
 
@@ -101,7 +104,9 @@ def _totals(evidence: Evidence, expectations: Expectations, state: RunState) -> 
 
 def _metric(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
     due = [step for step in expectations.validation_steps if step <= evidence.last_step]
-    if core_metric(evidence, expectations) is None and due and evidence.metrics:
+    # That eval.post has not come yet, or failed, is said of the last step.
+    named = core_metric(evidence, expectations) or is_post(expectations.metric)
+    if not named and due and evidence.metrics:
         shown = ", ".join(core_keys(evidence)) or "no val-core metric"
         wanted = "val-core/…" if expectations.metric == "auto" else expectations.metric
         yield incomplete(
@@ -131,7 +136,8 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
 
 
 def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iterator[Charge]:
-    own, told = evidence.totals.validation_rows, expectations.validation_items
+    metric = core_metric(evidence, expectations) or expectations.metric
+    told, own = row_counts(evidence, expectations, metric)
     if own is not None and told is not None and own != told:
         who = "the plan" if planned else "--val-size"
         fix = "set data.val_rows to what the filter leaves, or check the file"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from rlx.evidence.table import NO_COLUMN, Column, MetricTable
 from rlx.evidence.values import Evidence
 from rlx.plan import Expectations
+from rlx.plan.post import POST, is_post
 
 AUTO = "auto"
 _CORE = "val-core/"
@@ -63,9 +64,28 @@ def metric_names(evidence: Evidence) -> set[str]:
     return {key for values in evidence.metrics.values() for key in values}
 
 
-def data_sources(evidence: Evidence) -> list[str]:
-    """The validation data sources that have a `val-core/` key. A source may contain slashes itself."""
-    return sorted({_parts(key)[0] for key in core_keys(evidence)})
+def data_sources(evidence: Evidence, metric: str | None = None) -> list[str]:
+    """The data sources among which the rows behind `metric` are split: those of all `val-core/` keys.
+
+    Of `eval: post` the rows are one set, whatever the validations during the training have. A source may contain
+    slashes itself.
+    """
+    if is_post(metric or ""):
+        return [POST]
+    return sorted({_parts(key)[0] for key in core_keys(evidence) if not is_post(key)})
+
+
+def row_counts(evidence: Evidence, expectations: Expectations, metric: str) -> tuple[int | None, int | None]:
+    """How many rows `metric` is the mean of: as promised, and as the log tells. None: not said.
+
+    What the log tells is of the validations during the training. Of `eval: post` the kept answers tell.
+    """
+    promised = expectations.validation_items if is_post(metric) == is_post(expectations.metric) else None
+    if not is_post(metric):
+        return promised, evidence.totals.validation_rows
+    steps = validated_steps(evidence, metric)
+    answers = evidence.answers.get(steps[-1]) if steps else None
+    return promised, answers // samples(metric) if answers else None
 
 
 def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:

@@ -16,6 +16,7 @@ from rlx.evidence.metrics import (
     core_metric,
     data_sources,
     finite,
+    row_counts,
     samples,
     series,
     statistic,
@@ -26,14 +27,15 @@ from rlx.evidence.settings import OWN_REWARD
 from rlx.evidence.values import Evidence
 from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
 from rlx.plan import Expectations, Severity
+from rlx.plan.post import is_post
 
 _EXACT = 1e-9
 _IS_IT = "is the validation set really of that size, and the metric right or wrong per answer?"
 
 
 def charges(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    rows = evidence.totals.validation_rows or expectations.validation_items
-    if rows:
+    promised, logged = row_counts(evidence, expectations, core_metric(evidence, expectations) or expectations.metric)
+    if rows := logged or promised:
         yield from _answers(evidence, expectations, rows)
         yield from _fractions(evidence, expectations, rows)
 
@@ -58,10 +60,10 @@ def _answers(evidence: Evidence, expectations: Expectations, rows: int) -> Itera
 
 def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Iterator[Charge]:
     """With several data sources the rows are split among them, and the log does not say how."""
-    if len(data_sources(evidence)) > 1:
+    metric = core_metric(evidence, expectations)
+    if len(data_sources(evidence, metric)) > 1:
         yield from _of_several_sources(evidence, rows)
         return
-    metric = core_metric(evidence, expectations)
     if metric is None or not _is_mean_of_answers(metric):
         return
     answers, values = rows * samples(metric), finite(series(evidence, metric))
@@ -86,7 +88,7 @@ def _all_kept(evidence: Evidence, steps: Sequence[int], due: int) -> bool:
 def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
     """Each source has at least as many rows as make all of its values shares; together they are `rows`."""
     by_statistic: dict[str, dict[str, int]] = {}
-    for key in filter(_is_mean_of_answers, core_keys(evidence)):
+    for key in (key for key in core_keys(evidence) if _is_mean_of_answers(key) and not is_post(key)):
         by_statistic.setdefault(statistic(key), {})[key] = _fewest(evidence, key, rows)
     for fewest in by_statistic.values():
         if sum(fewest.values()) > rows:

@@ -11,7 +11,7 @@ from rlx.hosts.host import Device, Host
 from rlx.plan import Finding, LaunchPlan, Severity
 
 _ITEM = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
-_IDS = frozenset({"RLX501", "RLX502"})
+_IDS = frozenset({"RLX501", "RLX502", "RLX503", "RLX504"})
 _FORMS = "--devices takes a count (4), or device numbers (0,2-3; a single one is written 4-4)"
 
 
@@ -26,7 +26,7 @@ def on_devices(plan: LaunchPlan, host: Host, wanted: str | None) -> LaunchPlan:
 
 
 def is_misplaced(plan: LaunchPlan) -> bool:
-    """The host is known to lack the devices of the plan."""
+    """The host is known to lack the devices of the plan, or the plan more hosts than it names."""
     return any(finding.id in _IDS for finding in plan.findings)
 
 

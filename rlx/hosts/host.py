@@ -21,7 +21,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says."""
+    """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says.
+
+    `address` is what the other nodes of a run reach the host by.
+    """
 
     name: str
     ssh: str | None = None
@@ -33,6 +36,7 @@ class Host:
     env: Mapping[str, str] = field(default_factory=dict)
     proxies: Mapping[str, str] = field(default_factory=dict)
     leases: str = DEFAULT_LEASES
+    address: str | None = None
     written: str = field(default="", compare=False)
 
 

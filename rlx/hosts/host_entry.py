@@ -8,6 +8,7 @@ from typing import Any
 from rlx.hosts.host import DEVICE_KINDS, TRANSPORTS, Device, Host
 from rlx.hosts.host_values import (
     absolute_problem,
+    address_problem,
     container_problem,
     destination_problem,
     path_problem,
@@ -128,10 +129,10 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "env": _env,
     "proxies": _proxies,
     "leases": _checked(absolute_problem),
+    "address": _checked(address_problem),
 }
 # What people write who have written ssh configs and inventories of other tools.
 _MEANT = {
-    "address": "ssh",
     "ansible_host": "ssh",
     "destination": "ssh",
     "docker": "container",

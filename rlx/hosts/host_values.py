@@ -6,6 +6,7 @@ import re
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _URL_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+)(:[0-9]{1,5})?/?")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:[^/\s]*@")
@@ -51,15 +52,23 @@ def absolute_problem(text: str) -> str:
     return f"{text!r} is no absolute path: all users of the host must mean the same folder"
 
 
-# Of rlx's own variables those that people may set: how long the nodes of a run wait for each other.
-_SETTABLE = ("RLX_NODES_WITHIN_S",)
+def address_problem(text: str) -> str:
+    if _ADDRESS.fullmatch(text):
+        return ""
+    return f"{text!r} is no name or number of a host in its network, such as 192.0.2.7; a port is rlx's own choice"
+
+
+def plain_address(destination: str) -> str | None:
+    """The address in an ssh destination that means the same to every host: a number or a full name, and no alias."""
+    host = destination.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
+    host = re.sub(r":[0-9]+$", "", host) if destination.startswith("ssh://") else host
+    return host if "." in host and not address_problem(host) else None
 
 
 def variable_problem(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
         return "is no name of an environment variable (letters, digits and '_')"
-    is_rlx_s = name.startswith("RLX_") and name not in _SETTABLE
-    return "names that start with RLX_ belong to rlx" if is_rlx_s else ""
+    return "names that start with RLX_ belong to rlx" if name.startswith("RLX_") else ""
 
 
 def public_problem(name: str, value: str) -> str:

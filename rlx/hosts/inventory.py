@@ -129,6 +129,8 @@ def _this_machine(host: Host) -> Host:
 
 
 def _site(host: Host, container: str | None) -> Site:
+    from rlx.hosts.host_values import plain_address
+
     is_local = host.name == LOCAL.host
     return Site(
         LOCAL if is_local else Place(host.name, host.ssh, host.transport),
@@ -140,4 +142,5 @@ def _site(host: Host, container: str | None) -> Site:
         proxies=host.proxies,
         # The interpreter that runs rlx is none of a container's.
         path_prefix=(str(Path(sys.executable).parent),) if is_local and not container else (),
+        address=host.address or (plain_address(host.ssh) if host.ssh else None),
     )

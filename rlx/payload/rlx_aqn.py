@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from rlx_aqn_events import Event, append
-from rlx_aqn_layers import Choice, check_effect, check_whole, choices
-from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise
+from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices
+from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
 from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings
 from torch import nn
 
@@ -110,18 +111,33 @@ class Injector:
         )
 
     def _disturb_kind(self, choice: Choice, event: Event, tally: Tally) -> None:
-        for layer in choice.layers:
-            sigma = event.sigma * self.settings.multiplier(layer.name)
-            for name, weight in layer.weights:
-                seed = stable_seed(self.settings.seed, event.replica, event.step, name)
-                noise = standard_noise(weight.shape, seed)
-                clean = weight.detach().clone()
-                noised = clean + (noise * sigma).to(device=weight.device, dtype=weight.dtype)
-                weight.copy_(noised)
-                self._disturbed.append((weight, clean, noised))
-                tally.add(name, clean, noised, noise, sigma)
+        for group in _alike(choice.layers).values():
+            self._disturb_group(group, event, tally)
         printed = PRINTED_LAYER_TYPE[choice.kind]
         print(
             f"[AQN] Applied noise to {len(choice.layers)} {printed} layers (skipped {choice.skipped} excluded layers)",
             flush=True,
         )
+
+    def _disturb_group(self, group: Sequence[tuple[str, Layer, torch.Tensor]], event: Event, tally: Tally) -> None:
+        """Disturb weights of one shape at once; each still has noise of its own, from its own seed."""
+        names, weights = [name for name, _, _ in group], [weight for _, _, weight in group]
+        seeds = [stable_seed(self.settings.seed, event.replica, event.step, name) for name in names]
+        sigmas = [event.sigma * self.settings.multiplier(layer.name) for _, layer, _ in group]
+        noise = torch.stack([standard_noise(weights[0].shape, seed) for seed in seeds])
+        clean = torch.stack([weight.detach() for weight in weights])
+        noised = clean + times(noise, sigmas).to(device=clean.device, dtype=clean.dtype)
+        for weight, before, after in zip(weights, clean, noised, strict=True):
+            weight.copy_(after)
+            self._disturbed.append((weight, before, after))
+        tally.add(names, clean, noised, noise, sigmas)
+
+
+def _alike(layers: Sequence[Layer]) -> dict[object, list[tuple[str, Layer, torch.Tensor]]]:
+    """Vectors by what must be equal to stack them: many small steps cost more than one. A matrix stays by itself."""
+    groups: dict[object, list[tuple[str, Layer, torch.Tensor]]] = {}
+    for layer in layers:
+        for name, weight in layer.weights:
+            key = (weight.shape, weight.dtype, weight.device) if weight.dim() == 1 else name
+            groups.setdefault(key, []).append((name, layer, weight))
+    return groups

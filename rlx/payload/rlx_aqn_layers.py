@@ -37,7 +37,7 @@ def choose(
     model: nn.Module, kind: str, targets: str | tuple[str, ...], exclude: tuple[str, ...]
 ) -> tuple[list[Layer], int]:
     """The layers of a kind that get noise, and how many others of that kind were left out."""
-    moe = is_mixture_of_experts(model)
+    moe = targets == "auto" and is_mixture_of_experts(model)
     layers = list(_layers(model, kind))
     chosen = [layer for layer in layers if _is_target(layer, moe, targets) and not _contains(layer.name, exclude)]
     return chosen, len(layers) - len(chosen)
@@ -107,7 +107,8 @@ def _without_effect(option: str, pattern: str, model: nn.Module, settings: Setti
 
 
 def is_mixture_of_experts(model: nn.Module) -> bool:
-    return any(mark in name for name, _ in model.named_modules() for mark in MOE_MARKS)
+    names = "\n".join(name for name, _ in model.named_modules())  # searched as one: this is done at every sync
+    return any(mark in names for mark in MOE_MARKS)
 
 
 def _is_target(layer: Layer, moe: bool, targets: str | tuple[str, ...]) -> bool:
@@ -142,6 +143,8 @@ def _layers(model: nn.Module, kind: str) -> Iterator[Layer]:
     for name, module in model.named_modules():
         # By class name: inference engines have their own classes, and isinstance on transformers' finds none of them.
         weights = _norm_weight(module) if kind == "rmsnorm" else _linear_weights(module)
+        if not weights:
+            continue
         own = tuple((f"{name}.{key}", weight) for key, weight in weights if id(weight) not in seen)
         seen.update(id(weight) for _, weight in own)
         if own:
@@ -149,10 +152,10 @@ def _layers(model: nn.Module, kind: str) -> Iterator[Layer]:
 
 
 def _norm_weight(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    weight = getattr(module, "weight", None)
-    if "rmsnorm" not in type(module).__name__.lower() or not isinstance(weight, torch.Tensor):
+    if "rmsnorm" not in type(module).__name__.lower():
         return []
-    return [("weight", weight)]
+    weight = getattr(module, "weight", None)
+    return [("weight", weight)] if isinstance(weight, torch.Tensor) else []
 
 
 def _linear_weights(module: nn.Module) -> list[tuple[str, torch.Tensor]]:

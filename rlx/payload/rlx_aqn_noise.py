@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import torch
 
@@ -19,6 +20,11 @@ def stable_seed(*parts: int | str) -> int:
 def standard_noise(shape: torch.Size, seed: int) -> torch.Tensor:
     """Standard normal float32 noise, drawn on the CPU: no device has a say in it."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
+
+
+def times(noise: torch.Tensor, sigmas: Sequence[float]) -> torch.Tensor:
+    """Noise of shape (n, …), each of the n times its own sigma."""
+    return noise * torch.tensor(sigmas, dtype=noise.dtype).view(-1, *[1] * (noise.dim() - 1))
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -37,14 +43,22 @@ class Tally:
         self._prints: list[str] = []
         self._dtypes: set[str] = set()
 
-    def add(self, name: str, clean: torch.Tensor, noised: torch.Tensor, noise: torch.Tensor, sigma: float) -> None:
-        """`noise` is the standard noise that, times `sigma`, turned `clean` into `noised`."""
+    def add(
+        self,
+        names: Sequence[str],
+        clean: torch.Tensor,
+        noised: torch.Tensor,
+        noise: torch.Tensor,
+        sigmas: Sequence[float],
+    ) -> None:
+        """Of n weights, each tensor being (n, …): standard `noise` times `sigmas` turned `clean` into `noised`."""
         self.elements += clean.numel()
-        self._asked += clean.numel() * sigma**2
+        self._asked += clean[0].numel() * sum(sigma**2 for sigma in sigmas)
         self._changed.append((noised != clean).count_nonzero())
         self._moved.append((noised.float() - clean.float()).square().sum())
-        head = noise.flatten()[:_FINGERPRINTED].numpy().tobytes()
-        self._prints.append(f"{name} {hashlib.sha256(head).hexdigest()}")
+        heads = noise.flatten(1)[:, :_FINGERPRINTED].numpy()
+        hashes = (hashlib.sha256(head.tobytes()).hexdigest() for head in heads)
+        self._prints += (f"{name} {value}" for name, value in zip(names, hashes, strict=True))
         self._dtypes.add(str(clean.dtype).removeprefix("torch."))
 
     @property

@@ -65,11 +65,11 @@ def watch() -> NoReturn:
 
 def nodes_within_s() -> float:
     """How long nodes wait for each other: they may be queued on their hosts. Exits with a message for no number."""
-    text = os.environ.get("RLX_NODES_WITHIN_S") or NODES_WITHIN_S
+    text = os.environ.get("NODES_WITHIN_S") or NODES_WITHIN_S
     try:
         return float(text)
     except ValueError:
-        sys.exit(f"rlx: RLX_NODES_WITHIN_S is {text!r}, and not a number of seconds")
+        sys.exit(f"rlx: NODES_WITHIN_S is {text!r}, and not a number of seconds")
 
 
 def start(settings: dict[str, Any], deadline: float, address: str) -> None:
@@ -119,7 +119,7 @@ def await_nodes(count: int, deadline: float) -> None:
         if time.monotonic() > deadline:
             sys.exit(
                 f"rlx: {waits_for} did not come within {nodes_within_s():g} s\n"
-                "  fix: the log of that node's own run directory says more; for more time, env: {RLX_NODES_WITHIN_S: S}"
+                "  fix: the log of that node's own run directory says more; more time: env: {NODES_WITHIN_S: SECONDS}"
             )
         if time.monotonic() - told > TELL_EVERY_S:
             told = time.monotonic()

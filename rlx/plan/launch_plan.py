@@ -20,9 +20,9 @@ START_VARIABLES = (
     "RLX_ATTEMPT_DIR",  # absolute path of attempts/<k>
     "RLX_RAY_TMP",  # short private directory for Ray (socket paths are limited to 107 bytes)
     "RLX_DEVICES",  # leased device numbers, comma-separated
-    "RLX_NODE",  # number of this node of the run; 0 is the head, and the only one where there is one
+    "RLX_NODE",  # which node of the run this is, from 0; node 0, the head, trains
     "RLX_NODES",  # how many nodes the run has
-    "RLX_HEAD",  # ADDRESS:PORT of the head's Ray as the other nodes reach it; empty where there is one node
+    "RLX_HEAD",  # ADDRESS:PORT of the head's Ray; empty with one node
 )
 
 
@@ -45,7 +45,7 @@ class Site:
     `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for everybody on that
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
-    folder of the interpreter that runs rlx.
+    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said.
     """
 
     place: Place = LOCAL
@@ -59,6 +59,7 @@ class Site:
     env: Mapping[str, str] = field(default_factory=dict)
     proxies: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
+    address: str | None = None
 
     @property
     def host(self) -> str:
@@ -84,13 +85,23 @@ class Expectations:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """Which node of how many a plan is for, and the address of node 0, the head, as the other nodes reach it."""
+
+    node: int
+    nodes: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """One run of one arm with one seed.
 
     `files` holds every file of the run directory with its content, `launch.sh` among them; `command` is the command
     that launch.sh ends in, for reading; `env` is what it exports. `treatment` are the dotted recipe keys that the arm
-    changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease (one slot on a CPU);
-    `device_list` names them, for a run that wants exactly these.
+    changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease on its host (one slot on a
+    CPU); `device_list` names them, for a run that wants exactly these. A run of several nodes has a `cluster` and
+    `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head.
     """
 
     name: str
@@ -111,7 +122,18 @@ class LaunchPlan:
     devices: int
     device_list: tuple[int, ...] = ()
     findings: tuple[Finding, ...] = ()
+    cluster: Cluster | None = None
+    workers: tuple[LaunchPlan, ...] = ()
     schema_version: int = field(default=PLAN_SCHEMA_VERSION)
+
+    @property
+    def node(self) -> int:
+        return self.cluster.node if self.cluster else 0
+
+    @property
+    def nodes(self) -> tuple[LaunchPlan, ...]:
+        """This plan and those of its workers, in the order of their numbers."""
+        return (self, *self.workers)
 
     @property
     def run_name(self) -> str:

@@ -38,14 +38,10 @@ def _check_host_path(path: str) -> str:
     return path
 
 
-# Of rlx's own variables those that people may set: how long the nodes of a run wait for each other.
-_SETTABLE = ("RLX_NODES_WITHIN_S",)
-
-
 def _check_variable(name: str) -> str:
     if not re.fullmatch(_VARIABLE_PATTERN, name):
         raise refuse(f"{name!r} is no name of an environment variable (letters, digits and '_')")
-    if name.startswith("RLX_") and name not in _SETTABLE:
+    if name.startswith("RLX_"):
         raise refuse(f"{name}: names that start with RLX_ belong to rlx")
     return name
 

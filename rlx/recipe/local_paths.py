@@ -8,7 +8,7 @@ from pathlib import Path
 from rlx.recipe.tree import Node
 from rlx.recipe.tree import Path as KeyPath
 
-LOCAL_PATHS: tuple[KeyPath, ...] = (("reward", "path"), ("backend", "key_source"))
+LOCAL_PATHS: tuple[KeyPath, ...] = (("reward", "path"), ("eval", "post", "reward", "path"), ("backend", "key_source"))
 
 
 def rooted(tree: Node, folder: Path) -> Node:

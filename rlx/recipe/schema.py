@@ -146,6 +146,15 @@ Reward = Annotated[
 ]
 
 
+def _grading_form(value: Any) -> str:
+    return "<name>" if isinstance(value, str) else "<function>"
+
+
+Grading = Annotated[
+    Annotated[Text, Tag("<name>")] | Annotated[FunctionReward, Tag("<function>")], Discriminator(_grading_form)
+]
+
+
 class Kl(Section):
     """How far the policy may drift from the reference model."""
 
@@ -240,8 +249,29 @@ class Aqn(Section):
         return self
 
 
+class Post(Section):
+    """One evaluation of the last checkpoint, after the training and apart from it: the same for every back-end."""
+
+    rows: HostPath = Field(description="Held-out rows on the host: a parquet or jsonl file in the form of data.val")
+    row_count: Positive | None = Field(None, description="Rows of that file; null: not known beforehand")
+    n: Positive = Field(1, description="Samples a row")
+    temperature: float = Field(0.0, ge=0, description="0: greedy")
+    engine: Literal["vllm", "transformers"] | None = Field(
+        None, description="What generates; null: transformers on a CPU, else vllm"
+    )
+    batch_size: Positive = Field(64, description="Samples that transformers generates at once; vllm decides itself")
+    reward: Grading | None = Field(
+        None, description="gsm8k (rlx's own), or a function in a local file; null: the recipe's reward"
+    )
+    convert: HostPath | None = Field(
+        None,
+        description="Program on the host, called with a checkpoint and an empty folder, which it fills with the model "
+        "in Hugging Face's form; null: the back-end's own converter",
+    )
+
+
 class Eval(Section):
-    """The validations during training."""
+    """The validations during training, and the evaluation after it."""
 
     every: Positive | None = Field(None, description="Steps between validations; null: never")
     before_train: bool = True
@@ -249,6 +279,13 @@ class Eval(Section):
     n: Positive = Field(1, description="Samples a validation item")
     temperature: float = Field(0.0, ge=0)
     noise: bool = Field(False, description="true: a fork injects noise in validation too, declared as a condition")
+    post: Post | None = Field(None, description="null: no evaluation after the training")
+
+    @model_validator(mode="after")
+    def _one_result(self) -> Eval:
+        if self.post is not None and self.metric != "auto":
+            raise refuse("with eval.post the result is what that measures: remove it", key="eval.metric")
+        return self
 
 
 class Recipe(Section):

@@ -48,7 +48,8 @@ def _head(drawn: Picture, width: float) -> tuple[list[Shape], float]:
     """Title, what the bands are, and the legend; and where they end."""
     title = fitted(drawn.metric, width - 30 - 80 * drawn.interim, 14)
     shapes: list[Shape] = [Label((10, 20), f"{title}{_interim(drawn)}", size=14, bold=True)]
-    notes = [note for note in (drawn.intervals, foot_note(drawn, _y_ticks(drawn)[0])) if note]
+    runs = "thin lines: the runs" if any(curve.seeds for curve in drawn.curves) else ""
+    notes = [note for note in (drawn.intervals, runs, foot_note(drawn, _y_ticks(drawn)[0])) if note]
     shapes += [
         Label((10, 38.0 + 16 * row), fitted(note, width - 20, 11), "muted", size=11) for row, note in enumerate(notes)
     ]

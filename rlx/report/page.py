@@ -72,6 +72,7 @@ def _content(report: Report) -> dict[str, Any]:
         "status": _status(report),
         "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
         "values": tables.values_table(report.comparison, drawn) if report.comparison and drawn else None,
+        "run_values": tables.runs_table(report.comparison, drawn) if report.comparison and drawn else None,
         "runs": [_run(run, label, report) for run, label in zip(report.runs, labels, strict=True)],
         "versions": tables.versions_table(report.runs, labels),
         "differences": _differences(report.comparison),

@@ -87,7 +87,7 @@ def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
         metric=comparison.metric,
         is_share=comparison.is_share,
         interim=comparison.interim,
-        curves=tuple(_curve(arm, n) for arm, n in zip(comparison.arms, counts, strict=True)),
+        curves=tuple(_curve(arm, n, comparison.is_share) for arm, n in zip(comparison.arms, counts, strict=True)),
         noise=tuple(noise_track([evidence[run.run_id] for run in arm.runs]) for arm in comparison.arms),
         intervals=_intervals(comparison.arms, counts),
     )
@@ -106,9 +106,9 @@ def arm_word(arm: ComparedArm) -> str:
     return next((word for run in runs if (word := word_of(run))), "")
 
 
-def _curve(arm: ComparedArm, n: int | None) -> Curve:
+def _curve(arm: ComparedArm, n: int | None, is_share: bool) -> Curve:
     several = len(arm.runs) > 1
-    points = _seed_points(arm) if several else _item_points(arm.series, n)
+    points = _seed_points(arm, is_share) if several else _item_points(arm.series, n)
     seeds = tuple(run.series for run in arm.runs) if several else ()
     return Curve(arm.label, arm_word(arm), arm.struck, tuple(points), seeds)
 
@@ -118,22 +118,24 @@ def _item_points(series: Mapping[int, float], n: int | None) -> Iterator[CurvePo
         yield CurvePoint(step, value, *((None, None) if n is None else wilson_interval(round(value * n), n)))
 
 
-def _seed_points(arm: ComparedArm) -> Iterator[CurvePoint]:
-    """Student's interval of the mean over the runs of an arm."""
+def _seed_points(arm: ComparedArm, is_share: bool) -> Iterator[CurvePoint]:
+    """Student's interval of the mean over the runs of an arm; that of a share ends where shares do."""
     from scipy import stats
 
     runs = len(arm.runs)
     factor = float(stats.t.ppf(0.975, runs - 1)) / math.sqrt(runs)
     for step, value in arm.series.items():
         half = factor * arm.spread[step]
+        low, high = value - half, value + half
+        bounds = (max(0.0, low), min(1.0, high)) if is_share else (low, high)
         # Equal values of all runs, as before training, bound nothing.
-        yield CurvePoint(step, value, *((value - half, value + half) if half else (None, None)))
+        yield CurvePoint(step, value, *(bounds if half else (None, None)))
 
 
 def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]) -> int | None:
     """n of a single run whose values are shares of right answers out of n, else None."""
     run, n = arm.runs[0], arm.runs[0].items.n
-    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence)))
+    why_not = why_not_binary(metric, len(data_sources(evidence[run.run_id].evidence, metric)))
     return n if n and len(arm.runs) == 1 and not why_not and are_counts(run.series.values(), n) else None
 
 

@@ -57,6 +57,20 @@ def values_table(comparison: Comparison, drawn: Picture) -> Table:
     return Table(caption, "step", tuple(curve.name for curve in drawn.curves) + names, tuple(rows))
 
 
+def runs_table(comparison: Comparison, drawn: Picture) -> Table | None:
+    """The values of every run, which are what arms of several seeds are judged by; None where no arm has several."""
+    if all(len(arm.runs) == 1 for arm in comparison.arms):
+        return None
+    steps = sorted({step for run in comparison.runs for step in run.series})
+    rows = tuple((str(step), tuple(_run_value(drawn, run, step) for run in comparison.runs)) for step in steps)
+    return Table(f"{comparison.metric} of each run", "step", tuple(run.label for run in comparison.runs), rows)
+
+
+def _run_value(drawn: Picture, run: ComparedRun, step: int) -> Cell:
+    value = run.series.get(step)
+    return Cell("" if value is None else drawn.value_text(value), struck=run.verdict.status.value if run.struck else "")
+
+
 def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
     bounds = "" if point.low is None else f"{drawn.bound_text(point.low)} to {drawn.bound_text(point.high)}"
     return Cell(drawn.value_text(point.value), bounds, _struck(arm))
@@ -93,7 +107,7 @@ def difference_tables(contrast: Contrast, control: str) -> list[Table]:
 
 
 def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
-    return each.key, (Cell(brief(each.control, 200)), Cell(brief(each.treatment, 200)), Cell(each.area.value))
+    return each.key, (Cell(brief(each.control, 400)), Cell(brief(each.treatment, 400)), Cell(each.area.value))
 
 
 def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:

@@ -44,8 +44,17 @@ class Index:
 
     def runs(self) -> tuple[RunRef, ...]:
         """All runs that exist, the newest launch first, each launch in the order of its recipe."""
+        return tuple(ref for ref in self.nodes() if not ref.node)
+
+    def nodes(self) -> tuple[RunRef, ...]:
+        """All runs as in `runs`, each with its workers behind it."""
         self._settle()
         return self._guarded(tables.read_runs)
+
+    def workers(self, refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+        """The parts of these runs on other nodes, as far as they are known here."""
+        heads = {ref.run_id for ref in refs if not ref.node}
+        return tuple(ref for ref in self._guarded(tables.read_workers) if ref.head_id in heads)
 
     def rebuild(self, site: Site) -> None:
         """Add every run that lies below the root of a site, also those that another rlx launched.
@@ -165,4 +174,5 @@ def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
 
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:
     plan, created = manifest.plan, manifest.created_epoch
-    return RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, site.place, site.root, created)
+    names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
+    return RunRef(*names, site.place, site.root, created, plan.node)

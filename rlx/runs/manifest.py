@@ -53,7 +53,8 @@ class Manifest:
 
 
 def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
-    document = to_jsonable(plan)
+    # The workers have manifests of their own, on their hosts.
+    document = to_jsonable(replace(plan, workers=()))
     document["files"] = [
         {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
         for file in plan.files
@@ -138,7 +139,7 @@ def _is_sound(manifest: Manifest) -> bool:
     """It may come from anybody's host, and its words become names of files, rows of the index and cells of a table."""
     plan = manifest.plan
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm)
-    numbers = (manifest.position, plan.seed)
+    numbers = (manifest.position, plan.seed, plan.node)
     return (
         all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
         and all(type(number) is int and abs(number) < 1 << 63 for number in numbers)

@@ -64,12 +64,12 @@ def observe(index: Index, refs: Sequence[RunRef], looking: Looking = look) -> Ma
     """
     adopted = [ref for ref in refs if is_adopted(ref)]
     if not adopted:
-        return _observed(index, refs, looking(refs))
+        return _observed_with_workers(index, refs, looking)
     from rlx.runs.adopted.state import observe_adopted
 
     own = own_runs(refs)
     with ThreadPoolExecutor(1) as pool:
-        seen_own = pool.submit(lambda: _observed(index, own, looking(own)))
+        seen_own = pool.submit(lambda: _observed_with_workers(index, own, looking))
         seen = {**observe_adopted(adopted), **seen_own.result()}
     return {ref.run_id: seen[ref.run_id] for ref in refs}
 
@@ -88,6 +88,34 @@ def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[
 def own_runs(refs: Iterable[RunRef]) -> list[RunRef]:
     """Those that rlx started itself."""
     return [ref for ref in refs if not is_adopted(ref)]
+
+
+def _observed_with_workers(index: Index, refs: Sequence[RunRef], looking: Looking) -> Mapping[str, Observation]:
+    """What is not as it should be on the other nodes of a run stands in its detail."""
+    workers = index.workers(refs)
+    everything = [*refs, *(worker for worker in workers if worker not in refs)]
+    seen = _observed(index, everything, looking(everything))
+    return {ref.run_id: with_nodes(seen[ref.run_id], _of(ref, workers), seen) for ref in refs}
+
+
+def _of(head: RunRef, workers: Sequence[RunRef]) -> list[RunRef]:
+    return [worker for worker in workers if worker.head_id == head.run_id]
+
+
+def with_nodes(head: Observation, workers: Sequence[RunRef], seen: Mapping[str, Observation]) -> Observation:
+    """The head's observation, with a word on each of its workers that is not in the state that the head is in."""
+    words = [_word_on(worker, seen[worker.run_id]) for worker in workers if _is_apart(head, seen[worker.run_id])]
+    return replace(head, detail="; ".join(filter(None, (head.detail, *words)))) if words else head
+
+
+def _is_apart(head: Observation, worker: Observation) -> bool:
+    if head.state.is_terminal:
+        return not worker.state.is_terminal
+    return worker.state not in (RunState.RUNNING, head.state)
+
+
+def _word_on(worker: RunRef, seen: Observation) -> str:
+    return f"node {worker.node} on {worker.host}: {seen.state}" + (f" ({seen.detail})" if seen.detail else "")
 
 
 def _observed(index: Index, refs: Sequence[RunRef], looked: Looked) -> Mapping[str, Observation]:

@@ -40,9 +40,12 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     """The runs that the names mean, in that order, none twice.
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
-    newest so called), a launch id, or the beginning of exactly one run id. Raises NoSuchRun with the candidates.
+    newest so called), a launch id, or the beginning of exactly one run id; of a run of several nodes also the id of a
+    worker. Raises NoSuchRun with the candidates.
     """
-    return meant_by(names, some_runs(index))
+    refs = some_runs(index)
+    workers = [ref for ref in index.workers(refs) if ref.run_id in names]
+    return meant_by(names, [*refs, *workers])
 
 
 def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
@@ -60,13 +63,14 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
 
 
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
+    """A run name may be short, as in `arm-s1`; an arm that is really called so goes first."""
     exact = [ref for ref in refs if name in (ref.run_id, ref.launch_id)]
-    return exact or _newest_by_name(refs, name) or _by_prefix(refs, name)
+    named = exact or _newest([ref for ref in refs if name in (ref.arm, ref.run_name)])
+    return named or _newest([ref for ref in refs if name == ref.short_name]) or _by_prefix(refs, name)
 
 
-def _newest_by_name(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
-    named = [ref for ref in refs if name in (ref.arm, ref.run_name)]
-    return [ref for ref in named if ref.launch_id == named[0].launch_id]
+def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
+    return [ref for ref in refs if ref.launch_id == refs[0].launch_id]
 
 
 def _by_prefix(refs: Sequence[RunRef], prefix: str) -> Sequence[RunRef]:
@@ -84,6 +88,6 @@ def _listed(refs: Sequence[RunRef]) -> str:
 
 
 def _nearest(refs: Sequence[RunRef], name: str) -> str:
-    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.run_name, ref.run_id)))
+    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.short_name, ref.run_name, ref.run_id)))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean: {', '.join(close or known[:3])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlx.plan import LaunchPlan, Place
@@ -12,7 +12,10 @@ from rlx.plan import LaunchPlan, Place
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is in seconds since 1970."""
+    """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is in seconds since 1970.
+
+    A run of several nodes has one for each: node 0, the head, is what a person calls the run, the others its workers.
+    """
 
     run_id: str
     launch_id: str
@@ -22,6 +25,12 @@ class RunRef:
     place: Place
     root: str
     created: float
+    node: int = 0
+
+    @property
+    def head_id(self) -> str:
+        """The id of the run that this is a node of: its own for the head."""
+        return self.run_id.removesuffix(_node_suffix(self.node))
 
     @property
     def host(self) -> str:
@@ -31,6 +40,11 @@ class RunRef:
     def run_name(self) -> str:
         """What a person calls the run; runs of several launches may share it."""
         return f"{self.name}-{self.arm}-s{self.seed}"
+
+    @property
+    def short_name(self) -> str:
+        """What a table calls the run beside others of its launch."""
+        return f"{self.arm}-s{self.seed}"
 
     @property
     def remote_dir(self) -> str:
@@ -83,6 +97,16 @@ def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
     """A fresh run of a plan, with an id that was never used and never will be again."""
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
     return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.place, plan.site.root, now)
+
+
+def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
+    """The part of a run on another node."""
+    run_id = f"{head.run_id}{_node_suffix(worker.node)}"
+    return replace(head, run_id=run_id, place=worker.site.place, root=worker.site.root, node=worker.node)
+
+
+def _node_suffix(node: int) -> str:
+    return f"-node{node}" if node else ""
 
 
 def _stamp(now: float) -> str:

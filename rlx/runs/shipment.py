@@ -14,16 +14,20 @@ import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from rlx.errors import UsageError
+from rlx.hosts.host_values import address_problem
 from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
 from rlx.runs import supervisor
+from rlx.runs.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
+    "cluster",
     "container",
     "image",
     "devices",
@@ -51,6 +55,7 @@ def check_plan(plan: LaunchPlan) -> None:
     if plan.schema_version != PLAN_SCHEMA_VERSION:
         raise UsageError(f"{plan.run_name}: a plan of schema version {plan.schema_version}", _PLAN_AGAIN)
     _check_container(plan)
+    _check_cluster(plan)
     _check_devices(plan)
     _check_proxies(plan)
     if not _ROOT.fullmatch(plan.site.root):
@@ -66,6 +71,14 @@ def _check_container(plan: LaunchPlan) -> None:
         raise UsageError(f"{plan.run_name}: nobody has looked at the container {site.container!r} yet", _NOT_LOCATED)
     if not _ABSOLUTE.fullmatch(site.container_root):
         raise UsageError(f"the container's root {site.container_root!r} is no absolute path", _NOT_LOCATED)
+
+
+def _check_cluster(plan: LaunchPlan) -> None:
+    numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.workers]
+    if not plan.node and numbers != [(node, len(plan.nodes)) for node in range(1, len(plan.nodes))]:
+        raise UsageError(f"{plan.run_name}: the plan's workers are not numbered as its nodes", _PLAN_AGAIN)
+    if plan.cluster is not None and address_problem(plan.cluster.head):
+        raise UsageError(f"{plan.run_name}: the head's address {plan.cluster.head!r} is none", _PLAN_AGAIN)
 
 
 def _check_devices(plan: LaunchPlan) -> None:
@@ -141,13 +154,22 @@ def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, 
     return proxies | {name: picked[name] for name in plan.secrets}
 
 
-def pack(plans: Sequence[LaunchPlan], refs: Sequence[RunRef], secrets: Mapping[str, str]) -> bytes:
-    """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived."""
+def pack(
+    plans: Sequence[LaunchPlan],
+    refs: Sequence[RunRef],
+    secrets: Mapping[str, str],
+    tokens: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
+
+    `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
         for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
-            _add_run(archive, plan, ref, position, secrets)
+            token = {RAY_TOKEN: tokens[ref.head_id]} if plan.cluster else {}
+            _add_run(archive, plan, ref, position, _secret_variables(plan, secrets) | token)
         _add(archive, PlannedFile("order", _order(plans, refs)))
     # A new connection sends 14 kB, and twice as much with each round trip.
     return gzip.compress(buffer.getvalue(), compresslevel=6)
@@ -177,7 +199,7 @@ def _wanted(plan: LaunchPlan) -> str:
 
 
 def _add_run(
-    archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, str]
+    archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]
 ) -> None:
     attempt = f"{ref.run_id}/attempts/1"
     for folder in ("", "/attempts", "/attempts/1", "/attempts/1/events", "/attempts/1/validation"):
@@ -189,11 +211,11 @@ def _add_run(
     # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
     for writer in ("leader", "supervisor", "stop"):
         _add(archive, PlannedFile(f"{attempt}/state/reserved.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
-    for file in _files(plan, ref, position, _secret_variables(plan, secrets)):
+    for file in _files(plan, ref, position, variables):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
 
 
-def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, str]) -> list[PlannedFile]:
+def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]) -> list[PlannedFile]:
     own = [
         PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
         PlannedFile("manifest.json", render_manifest(ref, position, plan)),
@@ -202,8 +224,10 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, secrets: Mapping[str, s
         own.append(PlannedFile("image", f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
         own.append(PlannedFile("container", container_file(plan.site, ref)))
-    if secrets:
-        own.append(PlannedFile("env", env_file(secrets)))
+    if plan.cluster is not None:
+        own.append(PlannedFile("cluster", cluster_file(plan.cluster, ref)))
+    if variables:
+        own.append(PlannedFile("env", env_file(variables)))
     # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
     return [*own, *plan.files]
 

@@ -14,7 +14,7 @@ from rlx.runs import sightings
 from rlx.runs.observe import Observation
 from rlx.runs.run import RunRef
 
-_VERSION = 3
+_VERSION = 4
 _ARRIVAL_S = 3600.0
 """A launch that was interrupted longer ago than this has nothing under way that could still arrive."""
 
@@ -25,14 +25,14 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS runs("
     " run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,"
     " arm TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, destination TEXT, via TEXT NOT NULL,"
-    " inside TEXT, root TEXT NOT NULL, created REAL NOT NULL,"
+    " inside TEXT, root TEXT NOT NULL, created REAL NOT NULL, node INTEGER NOT NULL,"
     " arrived INTEGER NOT NULL CHECK (arrived IN (-1, 0, 1)))",
     "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
     sightings.SCHEMA,
     f"PRAGMA user_version = {_VERSION}",
 )
 
-_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created"
+_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created, node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    """All nodes of them: the head comes before its workers, since an id is the beginning of theirs."""
     # A launch stays together, also one that logs were added to later.
     newest = "max(created) OVER (PARTITION BY launch_id)"
     rows = db.execute(
@@ -79,15 +80,20 @@ def read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
     return tuple(map(_ref, rows))
 
 
+def read_workers(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    rows = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 AND node > 0 ORDER BY launch_id, run_id")
+    return tuple(map(_ref, rows))
+
+
 def _ref(row: tuple[Any, ...]) -> RunRef:
-    run_id, launch_id, name, arm, seed, *place, root, created = row
-    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created)
+    run_id, launch_id, name, arm, seed, *place, root, created, node = row
+    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node)
 
 
 def _columns(ref: RunRef) -> tuple[Any, ...]:
     """In the order of _REF_COLUMNS."""
     place = astuple(ref.place)
-    return (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, *place, ref.root, ref.created)
+    return (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, *place, ref.root, ref.created, ref.node)
 
 
 def read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
@@ -125,7 +131,7 @@ def begin(db: sqlite3.Connection, digest: str, launch_id: str, refs: Sequence[Ru
 
 def _insert_run(db: sqlite3.Connection, ref: RunRef, position: int, *, arrived: bool) -> None:
     db.execute(
-        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT(run_id) DO UPDATE SET arrived = max(arrived, excluded.arrived), host = excluded.host,"
         " destination = excluded.destination, via = excluded.via, inside = excluded.inside, root = excluded.root",
         (*_columns(ref), position, arrived),

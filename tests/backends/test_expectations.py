@@ -41,6 +41,15 @@ def test_validations(change: dict[str, Any], steps: tuple[int, ...], last: bool,
     assert (promised.validation_steps, promised.last_step_validated) == (steps, last)
 
 
+def test_an_evaluation_after_the_training_is_the_result(recipe: MakeRecipe) -> None:
+    """The validations during the training promise nothing then: another metric, of other rows."""
+    post = {"rows": "/data/held-out.parquet", "row_count": 500, "n": 4, "temperature": 0.6}
+    promised = expected(recipe, {"train": {"save_every": 116}, "eval": {"every": 20, "n": 2, "post": post}})
+    assert (promised.total_steps, promised.validation_steps, promised.last_step_validated) == (116, (116,), True)
+    assert (promised.validation_items, promised.validation_samples) == (500, 4)
+    assert promised.metric == "val-core/post/acc/mean@4"
+
+
 def test_steps_override_epochs_and_the_data_lasts(recipe: MakeRecipe) -> None:
     promised = expected(recipe, {"train": {"steps": 200}})
     assert promised.total_steps == 200

@@ -49,6 +49,24 @@ def invoke(*arguments: str, code: int = 0, stdin: str | None = None) -> Result:
     return result
 
 
+def test_what_follows_the_training_is_shown_in_words(tmp_path: Path) -> None:
+    post = {"rows": "/data/held-out.parquet", "row_count": 1319, "n": 4, "temperature": 0.6}
+    text = invoke(written(tmp_path, CPU, {"train": {"save_every": 116}, "eval": {"post": post}})).stdout
+    assert (
+        "\n".join(
+            (
+                "after the training",
+                "  the last checkpoint, converted by verl.model_merger",
+                "  answers 1,319 rows of /data/held-out.parquet, 4 samples each, temperature 0.6, by transformers",
+                "  graded by gsm8k",
+            )
+        )
+        in text
+    )
+    assert "1319 validation items, 4 samples each; metric val-core/post/acc/mean@4" in text
+    assert "after the training" not in invoke(written(tmp_path, CPU)).stdout
+
+
 def test_every_arm_is_shown_in_words(recipe: str) -> None:
     text = invoke(recipe).stdout
     assert text.count("\nexpectations\n") == 2
@@ -67,6 +85,24 @@ def test_every_arm_is_shown_in_words(recipe: str) -> None:
         "findings: none",
     ):
         assert line in text
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("model", "sigma 0.05, 1.2 % of the model's bfloat16 norm weights change"),
+        ("empty", "sigma 0.05, 95 % of bfloat16 weights around 1 change"),
+    ],
+)
+def test_norm_weights_of_a_model_on_this_machine_are_looked_at(tmp_path: Path, model: str, words: str) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    (tmp_path / "model").mkdir()
+    save_file({"norm.weight": torch.tensor([60.0, 61.0])}, tmp_path / "model/model.safetensors")
+    noise = {"arms": {"baseline": {}, "aqn": {"aqn": AQN}}, "control": "baseline"}
+    recipe = written(tmp_path, CPU, noise, {"model": {"path": str(tmp_path / model), "dtype": "bfloat16"}})
+    assert words in invoke(recipe, "--arm", "aqn").stdout
 
 
 def test_the_value_of_a_secret_never_shows(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def test_hydra_gets_what_the_shell_hands_over(folder: Path, tmp_path: Path) -> N
 
 
 def executed(launch: LaunchPlan, folder: Path) -> dict[str, Any]:
-    """What launch.sh starts in the end: its arguments and environment."""
+    """What launch.sh starts to train: its arguments and environment."""
     run, attempt, home = folder / "run dir", folder / "attempt", folder / "home"
     for place in (run / "payload", attempt, home / "my verl", home / "venv/bin"):
         place.mkdir(parents=True)
@@ -98,6 +98,7 @@ def executed(launch: LaunchPlan, folder: Path) -> dict[str, Any]:
     recorder.write_text(
         f"#!{sys.executable}\nimport json, os, sys\n"
         "if sys.argv[1].endswith('provenance.py'): sys.exit(1)\n"
+        "if any('rlx_eval' in word for word in sys.argv): sys.exit()\n"
         "seen = {'argv': sys.argv[1:], 'env': dict(os.environ), 'cwd': os.getcwd()}\n"
         f"open({str(folder / 'seen.json')!r}, 'w').write(json.dumps(seen))\n"
     )
@@ -137,7 +138,10 @@ def test_the_payload_is_found_before_anything_of_the_recipe(tmp_path: Path) -> N
     assert seen["cwd"] == str(tmp_path / "home/my verl")
 
 
-AQN_MODULES = {"rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py", "rlx_aqn_settings.py"}
+AQN_MODULES = {
+    *("rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_hook.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py"),
+    "rlx_aqn_settings.py",
+}
 HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_sync.py"}
 
 

@@ -65,7 +65,7 @@ def test_a_reward_file_is_found_on_every_node(
 
 def test_how_long_the_nodes_wait_can_be_set(recipe: MakeRecipe) -> None:
     """The only one of rlx's own variables that a recipe may set."""
-    assert plan(recipe(TWO, {"env": {"RLX_NODES_WITHIN_S": "60"}}), Site()).env["RLX_NODES_WITHIN_S"] == "60"
+    assert plan(recipe(TWO, {"env": {"NODES_WITHIN_S": "60"}}), Site()).env["NODES_WITHIN_S"] == "60"
 
 
 def test_one_node_has_none_of_it(recipe: MakeRecipe) -> None:

@@ -104,6 +104,7 @@ def test_a_plot(name: str, begins: bytes, tmp_path: Path) -> None:
         (("--plot", "-"), "--plot -"),
         (("--plot", "a.pdf"), "a.pdf"),
         (("--set", "data.train_rows=null"), "the length of the run is not known"),
+        (("--set", "data.train_rows=3"), "arm aqn: the run has no step"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,9 @@ from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun
 from tests.compare.builders import RunBuilder
 from tests.compare.run_dirs import write_run
+from tests.conftest import CASES
 
+PAIR = CASES / "pairs/tiny-cpu"
 Build = Callable[..., JudgedRun]
 Said = Callable[..., tuple[ExitCode, str]]
 
@@ -62,3 +67,15 @@ def say(capsys: pytest.CaptureFixture[str]) -> Said:
         return ExitCode(ended.value.exit_code), capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def pair() -> dict[str, Path]:
+    """The run directories of the recorded pair by arm, in the root of this test."""
+    root = Path(os.environ["RLX_ROOT"])
+    for recorded in PAIR.glob("tiny-cpu-*"):
+        shutil.copytree(recorded, root / "runs" / recorded.name)
+        manifest = root / "runs" / recorded.name / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("/root/rlx", str(root)))
+        (manifest.parent / "attempts/1/state/started").touch()
+    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}

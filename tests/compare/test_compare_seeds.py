@@ -39,8 +39,9 @@ def test_seeds_of_an_arm_are_its_runs(runs_of: RunsOf, say: Said) -> None:
 def test_seed_narrows_each_arm(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, replace(CONTROL, seed=2), TREATMENT, replace(TREATMENT, seed=2))
     assert "seed 2 · gsm8k-fast-s2" in say("baseline", "fast", seeds=[2])[1]
-    with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
-        compare("baseline", ["fast"], seeds=[3])
+    for wanted in ([3], [1, 3]):
+        with pytest.raises(NoSuchRun, match="baseline has no run with seed 3"):
+            compare("baseline", ["fast"], seeds=wanted)
 
 
 def test_what_seed_leaves_out_and_who_stands_as_control_is_said(
@@ -58,7 +59,7 @@ def test_several_seeds_an_arm_say_something_about_the_treatment(runs_of: RunsOf,
     runs_of(*seeds(CONTROL, 0.68, 0.69, 0.7), *seeds(TREATMENT, 0.7, 0.71, 0.72))
     code, text = say("baseline", "fast")
     assert code is ExitCode.OK
-    assert "baseline (mean of 3)" in text and "0.6900 ± 0.0100" in text
+    assert "baseline (mean ± sd of 3)" in text and "0.6900 ± 0.0100" in text
     assert "no significant difference between baseline and fast (p = 0.07, 3 and 3 seeds;" in text
     assert "nothing follows" not in text
     rows = list(csv.reader(say("baseline", "fast", as_csv=True)[1].splitlines()))
@@ -92,7 +93,7 @@ def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: RunsOf, say
     runs_of(CONTROL, replace(SILENT, noise=None), replace(SILENT, seed=2))
     code, text = say("baseline", "aqn")
     assert code is ExitCode.NOT_VERIFIED
-    assert "aqn (mean of 2, 1 invalid)" in text
+    assert "aqn (mean ± sd of 2, 1 invalid)" in text
     assert "RLX909 warning: 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
     last = say("baseline", "aqn", as_csv=True)[1].splitlines()[-1].split(",")
     assert last[4:6] == ["0.7", "~~0.7~~ (invalid)"]

@@ -10,7 +10,7 @@ import pytest
 from rlx.compare.areas import Area, area_of
 from rlx.compare.found import differences
 from rlx.evidence import JudgedRun
-from rlx.plan import Severity
+from rlx.plan import RunState, Severity
 from rlx.recipe.schema import Recipe
 from tests.compare.builders import RunBuilder, one_run_each, only
 from tests.compare.conftest import Build
@@ -158,6 +158,12 @@ def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:
     (found,) = differences(RunBuilder(provenance=RECORD).judged(), bare)
     assert (found.control, found.treatment, found.area) == ("recorded", "not recorded", Area.CODE)
     assert differences(RunBuilder().judged(), bare) == ()
+
+
+@pytest.mark.parametrize("state", [RunState.QUEUED, RunState.STARTING])
+def test_a_run_that_has_not_started_lacks_no_record(state: RunState) -> None:
+    waiting = RunBuilder(arm="aqn", state=state).judged()
+    assert differences(RunBuilder(provenance=RECORD).judged(), waiting) == ()
 
 
 def test_host_names_alone_are_no_warning(control_builder: Build, treated: Build) -> None:

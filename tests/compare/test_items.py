@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,21 +16,8 @@ from rlx.evidence import ItemScores
 from tests.cli.support import rlx
 from tests.compare.builders import RunBuilder, only
 
-PAIR = Path(__file__).parent.parent / "cases" / "pairs" / "tiny-cpu"
 STEP = 20
 Scores = dict[str, tuple[float, float]]
-
-
-@pytest.fixture
-def pair() -> dict[str, Path]:
-    """The run directories of the recorded pair by arm, in the root of this test."""
-    root = Path(os.environ["RLX_ROOT"])
-    for recorded in PAIR.glob("tiny-cpu-*"):
-        shutil.copytree(recorded, root / "runs" / recorded.name)
-        manifest = root / "runs" / recorded.name / "manifest.json"
-        manifest.write_text(manifest.read_text().replace("/root/rlx", str(root)))
-        (manifest.parent / "attempts/1/state/started").touch()
-    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}
 
 
 def outputs(run: Path) -> Path:

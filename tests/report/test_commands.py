@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.support import rlx
+from tests.compare.run_dirs import TREATMENT, write_run
 from tests.conftest import CASES, REPOSITORY
+from tests.recorded import place_runs
 
 PAIR = CASES / "pairs" / "tiny-cpu"
 
@@ -30,14 +32,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def pair() -> dict[str, Path]:
     """The run directories of a recorded pair by arm, in the root of this test."""
-    root = Path(os.environ["RLX_ROOT"])
-    for recorded in PAIR.glob("tiny-cpu-*"):
-        run = root / "runs" / recorded.name
-        shutil.copytree(recorded, run)
-        (run / "manifest.json").write_text((run / "manifest.json").read_text().replace("/root/rlx", str(root)))
-        (run / "attempts/1/state/started").touch()
-        (run / "latest").symlink_to("attempts/1")
-    return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}
+    runs = place_runs(PAIR)
+    return {arm: next(run for run in runs if f"-{arm}-" in run.name) for arm in ("baseline", "aqn")}
 
 
 def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
@@ -72,6 +68,16 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
     assert "What the log says of its end" in page
     assert "FileNotFoundError" in page
     assert "RLX801" in page
+
+
+def test_report_of_a_run_that_goes_on_says_nothing_of_its_end(here: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+        write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid, minute=1)
+        rlx("report", "fast")
+        supervisor.kill()
+    page = html.unescape((here / "report.html").read_text())
+    assert "What its log says so far" in page
+    assert "of its end" not in page and "names no cause" not in page
 
 
 def test_page_beside_the_answer(here: Path) -> None:

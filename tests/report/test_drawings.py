@@ -70,6 +70,7 @@ def test_the_word_stands_beside_the_name(status: VerdictStatus, state: RunState,
 def test_bands_of_single_runs_are_wilson_intervals() -> None:
     shown = drawn(three_arms())
     assert shown.intervals == "bands: 95 % intervals over 1319 items (Wilson)"
+    assert "thin lines: the runs" not in labels(shown)
     last = shown.curves[0].points[-1]
     # 899 of 1319, by the formula of Wilson (1927).
     assert (last.low, last.high) == (pytest.approx(0.6559, abs=5e-5), pytest.approx(0.7062, abs=5e-5))
@@ -87,6 +88,15 @@ def test_bands_of_several_seeds_are_students_intervals() -> None:
     assert last.value == pytest.approx(915 / 1319)
     assert last.high == pytest.approx((915 + half) / 1319, rel=1e-5)
     assert len(shown.curves[0].seeds) == 3
+    assert "thin lines: the runs" in labels(shown)
+
+
+def test_the_interval_of_a_share_ends_where_shares_end() -> None:
+    arms = [arm(LR_CONTROL, [0.86, 0.96, 0.99]), arm(LR_TREATMENT, [0.02, 0.01, 0.09])]
+    control, treatment = picture(compare(arms[0], [arms[1]]), [*arms[0], *arms[1]]).curves
+    high, low = control.points[-1], treatment.points[-1]
+    assert (high.high, low.low) == (1.0, 0.0)
+    assert high.low is not None and high.low < 0.86
 
 
 def test_equal_values_of_all_seeds_have_no_band_without_width() -> None:

@@ -188,6 +188,8 @@ def test_several_seeds_are_one_curve_and_one_sentence() -> None:
     assert "nothing follows about" not in page.text
     assert "bands: 95 % intervals over 3 seeds (Student's t)" in page.text
     assert [f"run-{number}" for number in range(1, 7)] == [each["id"] for each in page.named("article")]
+    assert "acc/mean@1 of each run" in page.text
+    assert all(f"{100 * right / 1319:.2f} %" in page.text for right in (900, 910, 935, 930, 921, 955))
 
 
 def test_many_arms_keep_to_the_window() -> None:

@@ -100,7 +100,8 @@ class Engine:
         if python:
             volumes += [f"{folder.resolve()}:{folder}:ro" for folder in python_folders()]
             path = f"{sys.prefix}/bin:{path}"
-        argv = ["docker", "run", "--detach", "--network=none", f"--name={name}", f"--hostname={name}", f"--user={user}"]
+        alone = [] if any(option.startswith("--network=") for option in options) else ["--network=none"]
+        argv = ["docker", "run", "--detach", *alone, f"--name={name}", f"--hostname={name}", f"--user={user}"]
         argv += [f"--volume={volume}" for volume in volumes]
         argv += [f"--device={device}" for device in devices]
         argv += [f"--env={key}={value}" for key, value in {"PATH": path, "LANG": "C.UTF-8", **(env or {})}.items()]

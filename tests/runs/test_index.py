@@ -32,7 +32,8 @@ def test_what_names_mean(two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, .
     assert resolve(index, ["base"]) == newer[:2]
     assert resolve(index, ["old"]) == (older[2],)
     assert resolve(index, ["aqn", "base", "aqn"]) == (newer[2], *newer[:2])
-    assert resolve(index, ["toy-base-s2"]) == (newer[1],)
+    assert resolve(index, ["toy-base-s2"]) == resolve(index, ["base-s2"]) == (newer[1],)
+    assert resolve(index, ["old-s1"]) == (older[2],)
     assert resolve(index, [older[0].run_id]) == (older[0],)
     assert resolve(index, [older[0].launch_id]) == older
     assert resolve(index, [older[2].run_id[:-1]]) == (older[2],)
@@ -44,6 +45,11 @@ def test_what_names_mean(two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, .
     assert "aqn" in unknown.value.hint
     with pytest.raises(NoSuchRun):
         resolve(index, [""])
+
+
+def test_an_arm_goes_before_a_run_that_a_table_would_call_so() -> None:
+    runs = start(toy_plan("true", arm="aqn"), toy_plan("true", arm="aqn-s1"))
+    assert resolve(Index(home()), ["aqn-s1"]) == runs[1:]
 
 
 def test_a_broken_index_is_moved_aside_and_rebuilt(

@@ -109,3 +109,12 @@ def processes_of(run_id: str) -> dict[int, str]:
         if marked and line:
             found[int(folder.name)] = line
     return found
+
+
+def metrics(run_dir: Path) -> dict[int, dict[str, float]]:
+    """step -> the values of all lines of that step."""
+    found: dict[int, dict[str, float]] = {}
+    for line in (run_dir / "latest/metrics.jsonl").read_text().splitlines():
+        document = json.loads(line)
+        found.setdefault(document["step"], {}).update(document["data"])
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.conftest import Laptop, processes_of
+from tests.training.conftest import Laptop, metrics, processes_of
 
 pytestmark = pytest.mark.training
 
@@ -112,11 +112,6 @@ def validations(run_dir: Path) -> dict[int, float]:
 def probability_gaps(run_dir: Path) -> dict[int, float]:
     key = "training/rollout_probs_diff_mean"
     return {step: data[key] for step, data in metrics(run_dir).items() if key in data}
-
-
-def metrics(run_dir: Path) -> dict[int, dict[str, float]]:
-    lines = (run_dir / "latest/metrics.jsonl").read_text().splitlines()
-    return {document["step"]: document["data"] for document in map(json.loads, lines)}
 
 
 def noise_events(run_dir: Path) -> list[dict[str, Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rlx.backends.effective import EffectiveSettings
+from rlx.backends.mindspeed_rl.noise import schedule
 from rlx.backends.mindspeed_rl.sections import Rendering
+from rlx.backends.verl.expectations import MOST_STEPS
 from rlx.errors import UsageError
 from rlx.plan import Expectations
 
@@ -14,14 +16,16 @@ _ITERATIONS = "megatron_training.train_iters"
 
 def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
     """The metric is a reward of the training. Raises UsageError for a number of iterations that is none."""
+    total = _total(settings)
     return Expectations(
-        total_steps=_total(settings),
+        total_steps=total,
         validation_steps=(),
         last_step_validated=False,
         validation_items=None,
         validation_samples=1,
         metric=_metric(rendering),
-        noise=None,
+        noise=schedule(rendering.recipe, total),
+        # It drops the probabilities that vLLM returns, and logs no distance between rollout and actor.
         reports_probability_gap=False,
     )
 
@@ -37,7 +41,13 @@ def _total(settings: EffectiveSettings) -> int:
         from rlx.recipe.wording import describe
 
         source = settings.sources.get(_ITERATIONS, _ITERATIONS)
-        raise UsageError(f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps")
+        raise UsageError(
+            f"{source}: the number of iterations would be {describe(total)}", "more data.train_rows, or train.steps"
+        )
+    if total > MOST_STEPS:
+        raise UsageError(
+            f"the run would have {total:,} iterations, and a plan lists each", "lower train.steps or train.epochs"
+        )
     return total
 
 

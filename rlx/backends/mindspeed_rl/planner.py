@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.expectations import expectations
+from rlx.backends.mindspeed_rl.noise import noise_files
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
@@ -33,7 +35,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     settings = settings_of(rendering)
-    script = _script(resolved, site, settings)
+    script, promised = _script(resolved, site, settings), expectations(rendering, settings)
     return LaunchPlan(
         name=recipe.name,
         arm=resolved.arm,
@@ -45,8 +47,8 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
         command=(script.python, "-u", script.entrypoint, *script.arguments),
         env=script.env,
         secrets=recipe.secrets,
-        files=tuple(_files(rendering, script)),
-        expectations=expectations(rendering, settings),
+        files=(*_files(rendering, script), *noise_files(recipe, promised.noise)),
+        expectations=post_expectations(promised, recipe),
         treatment=resolved.treatment,
         recipe=resolved.document,
         device_kind=recipe.layout.device,
@@ -102,3 +104,5 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     yield from script.ray.files()
     for name in _PAYLOAD:
         yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield from post_files(rendering.recipe, ())
+    yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

@@ -30,6 +30,7 @@ class Script:
 
     `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables. With a `look`, a
     Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Script:
     npus: int
     ray: RaySettings
     look: Quoted | None = None
+    post: bool = False
 
     @classmethod
     def of(
@@ -59,7 +61,7 @@ class Script:
             entrypoint=entrypoint,
             arguments=("--config-name", CONFIG_NAME),
             workdir=recipe.backend.workdir or "",
-            data_files=packed_files(recipe.data.train),
+            data_files=(*packed_files(recipe.data.train), *([recipe.eval.post.rows] if recipe.eval.post else ())),
             env={**env, **site.env, **recipe.env},
             worker_env={**_for_all_nodes(site.env, recipe.layout.nodes), **recipe.env},
             path_prefix=site.path_prefix,
@@ -67,6 +69,7 @@ class Script:
             nodes=recipe.layout.nodes,
             npus=recipe.layout.devices_per_node,
             ray=_ray_settings(recipe, settings),
+            post=recipe.eval.post is not None,
         )
 
     @property

@@ -17,7 +17,7 @@ from rlx.plan import Expectations
 
 Settings = Mapping[str, object]
 
-_MOST_STEPS = 1_000_000
+MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ def run_length(rendering: Rendering, settings: Settings) -> Length:
         by_data = epoch * _count(settings, "trainer.total_epochs")
     steps = settings.get("trainer.total_training_steps")
     total = by_data if steps is None else _count(settings, "trainer.total_training_steps")
-    if total is not None and total > _MOST_STEPS:
+    if total is not None and total > MOST_STEPS:
         raise UsageError(
-            f"the run would have {total:,} steps, and a plan lists each up to {_MOST_STEPS:,}",
+            f"the run would have {total:,} steps, and a plan lists each up to {MOST_STEPS:,}",
             "lower train.steps or train.epochs",
         )
     return Length(total, by_data, epoch)

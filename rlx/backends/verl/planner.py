@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
 from rlx.backends.ray_settings import RaySettings
 from rlx.backends.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.keys import KeyTable
+from rlx.backends.verl.merger import merge_arguments
 from rlx.backends.verl.noise import NOISE, payload_settings
 from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, program, render
-from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder
 
@@ -30,7 +30,8 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)
-    length, promised = run_length(rendering, settings_of(overrides)), expectations(rendering, settings_of(overrides))
+    settings = settings_of(overrides)
+    length, promised = run_length(rendering, settings), post_expectations(expectations(rendering, settings), recipe)
     script = _script(rendering, site, tuple(override.argument() for override in overrides))
     return LaunchPlan(
         name=recipe.name,
@@ -77,11 +78,12 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         program=program(recipe.backend.entrypoint or ENTRYPOINT),
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
-        data_files=(recipe.data.train, recipe.data.val),
+        data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
         env=env | noise.environment(rendering, env),
         path_prefix=site.path_prefix,
         setup=site.setup,
         nodes=recipe.layout.nodes,
+        post=recipe.eval.post is not None,
     )
 
 
@@ -99,7 +101,8 @@ def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[Pla
         yield from ray_settings(rendering).files()
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
         yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
-    yield from _reward(rendering, {*names, "aqn.json"})
+    yield from post_files(recipe, merge_arguments(rendering))
+    yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})
 
 
 def ray_settings(rendering: Rendering) -> RaySettings:
@@ -134,25 +137,3 @@ def _modules(name: str) -> list[str]:
 
 def _payload(name: str) -> PlannedFile:
     return PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
-
-
-def _reward(rendering: Rendering, taken: set[str]) -> Iterator[PlannedFile]:
-    from rlx.recipe.schema import FunctionReward
-
-    reward = rendering.recipe.reward
-    if not isinstance(reward, FunctionReward):
-        return
-    path = Path(reward.path)
-    if path.name in taken:
-        raise UsageError(f"reward.path: {path.name} is the name of one of rlx's own files", "rename it")
-    yield PlannedFile(f"payload/{path.name}", _read_reward(path))
-
-
-def _read_reward(path: Path) -> str:
-    hint = "reward.path is relative to the recipe file in which it stands"
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"reward.path: {path}: {problem.strerror}", hint) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"reward.path: {path} is no Python file: not UTF-8 text", hint) from None

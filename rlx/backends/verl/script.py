@@ -17,6 +17,7 @@ class Script:
     """What launch.sh is made of. Paths are paths on the host and may start with `~/`.
 
     With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Script:
     setup: Sequence[str] = ()
     nodes: int = 1
     look: Quoted | None = None
+    post: bool = False
 
 
 def render(script: Script) -> str:

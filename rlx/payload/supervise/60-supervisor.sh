@@ -35,10 +35,21 @@ may_lead_or_never_will() { may_lead || { [ -z "$WITHIN" ] && gone "$run/holder";
 
 # Short, because Ray puts sockets into it whose paths are limited to 107 bytes; private, because of the token.
 make_ray_tmp() {
-    ray_tmp=$(mktemp -d /tmp/rlx-XXXXXX) || return 1
+    find_cluster
+    if [ -n "$ray_tmp" ]; then
+        mkdir -m 700 "$ray_tmp" && ln -s "$run" "$ray_tmp/run" || return 1
+    else
+        ray_tmp=$(mktemp -d /tmp/rlx-XXXXXX) || return 1
+    fi
     put "$STATE/ray_tmp" "$ray_tmp" || return 1
     head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$ray_tmp/token"
     [ -s "$ray_tmp/token" ]
+}
+
+# Which node of how many this is, where the Ray of the first one listens, and the folder that all of them name alike.
+find_cluster() {
+    node=0 nodes=1 head='' ray_tmp=''
+    [ ! -e "$run/cluster" ] || read -r node nodes head ray_tmp <"$run/cluster"
 }
 
 beat() {
@@ -60,6 +71,7 @@ start_leader() {
     if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
+        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head \
         setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
     leader=$!
 }

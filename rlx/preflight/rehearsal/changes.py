@@ -59,6 +59,7 @@ def batches(recipe: Recipe, whole: Batch, batch: Batch, factor: int) -> Iterator
     yield Change("train.epochs", was.epochs, 1, "the steps count")
     yield Change("train.save_every", was.save_every, STEPS if was.save_every else None, "one checkpoint, at the end")
     yield Change("eval.every", recipe.eval.every, STEPS if recipe.eval.every else None, "a validation at the end")
+    yield Change("eval.post", _rows(recipe), None, "the validation at the end is rehearsed")
 
 
 def rollout(recipe: Recipe) -> Iterator[Change]:
@@ -87,6 +88,10 @@ def rest(recipe: Recipe, secrets: tuple[str, ...]) -> Iterator[Change]:
     yield Change("env", dict(recipe.env), env, "variables that name devices or start Ray are the rehearsal's own")
 
 
+def _rows(recipe: Recipe) -> str | None:
+    return recipe.eval.post.rows if recipe.eval.post else None
+
+
 def untold(recipe: Recipe) -> Iterator[Untold]:
     """What no CPU can rehearse."""
     layout, kind = recipe.layout, recipe.backend.engine
@@ -106,5 +111,7 @@ def untold(recipe: Recipe) -> Iterator[Untold]:
         yield Untold(f"{recipe.model.dtype}", "float32 was rehearsed; small noise is rounded away in bfloat16 only")
     if recipe.aqn and recipe.aqn.provider == "builtin":
         yield Untold("aqn", "the fork's own noise; rlx's payload was not put in its place")
+    if recipe.eval.post is not None:
+        yield Untold("eval.post", "the checkpoint's conversion, and who answers and grades after the training")
     if recipe.model.lora is not None:
         yield Untold("adapters sent by themselves", "the CPU rollout gets the merged weights")

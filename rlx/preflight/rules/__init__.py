@@ -41,7 +41,7 @@ def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterato
     except UsageError:
         return  # The back-end has said so already, and nothing is known of its settings.
     for rule in all_rules():
-        if rule.backend == resolved.recipe.backend.kind:
+        if resolved.recipe.backend.kind in rule.backends:
             for flaw in rule.check(facts):
                 where = resolved.origins.get(flaw.key, "")
                 yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, where)

@@ -37,7 +37,7 @@ def filtered_end(facts: Facts) -> Iterator[Flaw]:
 )
 def never_validated(facts: Facts) -> Iterator[Flaw]:
     every = facts.whole(EVERY)
-    if every is not None and every < 1:
+    if every is not None and every < 1 and facts.recipe.eval.post is None:
         fits = f"eval.every {one_of(near(divisors(facts.steps), 10))}" if facts.steps else "set eval.every"
         named = facts.named(EVERY) if facts.recipe.eval.every else "eval.every null"
         yield warning(f"{named}: nothing is validated after training starts", fits, "eval.every")
@@ -99,6 +99,7 @@ def last_validation_of_fork(facts: Facts) -> Iterator[Flaw]:
 )
 def greedy_repeats(facts: Facts) -> Iterator[Flaw]:
     evaluation = facts.recipe.eval
-    if evaluation.n > 1 and evaluation.temperature == 0:
-        message = f"eval.n {evaluation.n} with eval.temperature 0: the answers to a question are all the same"
-        yield warning(message, "eval.n 1, or eval.temperature 0.6", "eval.n")
+    for key, asked in (("eval", evaluation), ("eval.post", evaluation.post)):
+        if asked is not None and asked.n > 1 and asked.temperature == 0:
+            message = f"{key}.n {asked.n} with {key}.temperature 0: the answers to a question are all the same"
+            yield warning(message, f"{key}.n 1, or {key}.temperature 0.6", f"{key}.n")

@@ -167,7 +167,8 @@ class Facts:
 
     @cached_property
     def steps_of_epoch(self) -> int | None:
-        rows, batch = self.train_rows, self.count("data.train_batch_size")
+        rows, keys = self.train_rows, ("data.train_batch_size", "megatron_training.global_batch_size")
+        batch = next(filter(None, map(self.count, keys)), None)
         return rows // batch if rows and batch else None
 
     @cached_property
@@ -179,8 +180,8 @@ class Facts:
     @cached_property
     def steps(self) -> int | None:
         """Steps that will be taken: what is asked for, or what the data gives if that is less."""
-        counts = (self.steps_of_data, self.count("trainer.total_training_steps"))
-        return min((count for count in counts if count), default=None)
+        keys = ("trainer.total_training_steps", "megatron_training.train_iters")
+        return min((count for count in (self.steps_of_data, *map(self.count, keys)) if count), default=None)
 
     @cached_property
     def lora_rank(self) -> int | None:

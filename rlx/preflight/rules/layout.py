@@ -114,12 +114,6 @@ def rollout_expert_tensors(facts: Facts) -> Iterator[Flaw]:
 )
 def noise_of_several_nodes(facts: Facts) -> Iterator[Flaw]:
     aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
-    if (
-        nodes > 1
-        and aqn
-        and aqn.provider == "payload"
-        and facts.recipe.backend.kind == "verl"
-        and facts.release < (0, 7)
-    ):
+    if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
         message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"
         yield error(message, "layout.nodes 1, or backend.version 0.7 or later", "layout.nodes")

@@ -9,7 +9,7 @@ from rlx.preflight.rules import registry
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.words import product
 
-rule = partial(registry.rule, backend="mindspeed-rl")
+rule = partial(registry.rule, backends=("mindspeed-rl",))
 CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"
 LATE = "MindSpeed-RL 05a90d77, workers/resharding/vllm_weight_container.py"
 REFUSED = "it refuses the configuration after Ray has started"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl_facts import CHECKS, rule
+from rlx.preflight.rules.mindspeed_rl_facts import ACTOR, CHECKS, rule
 from rlx.preflight.rules.registry import Flaw, error, note, warning
 from rlx.preflight.rules.words import divisors, near, one_of
 
@@ -92,13 +92,14 @@ def mini_batch(facts: Facts) -> Iterator[Flaw]:
     "RLX155",
     title="MindSpeed-RL: no validation during training",
     why="it has no validation loop: eval.every is not carried out, and there is no accuracy on held-out data",
-    fix="evaluate the checkpoints afterwards; `eval.every: null` says so",
+    fix="`eval.every: null`, and `eval.post` for the last checkpoint",
     source="MindSpeed-RL 05a90d77: train_valid_test_num_samples [..., 0, 0]",
 )
 def no_validation(facts: Facts) -> Iterator[Flaw]:
     every = facts.recipe.eval.every
     if every:
-        yield warning(f"eval.every {every}: MindSpeed-RL never validates", "eval.every null", "eval.every")
+        fix = "eval.every null; eval.post evaluates the last checkpoint"
+        yield warning(f"eval.every {every}: MindSpeed-RL never validates", fix, "eval.every")
 
 
 @rule(
@@ -131,14 +132,18 @@ def algorithm(facts: Facts) -> Iterator[Flaw]:
 
 @rule(
     "RLX158",
-    title="MindSpeed-RL: noise",
-    why="it has no noise injection, and refuses keys that it does not know: the arm would train without noise",
-    fix="verl with rlx's own noise, or a fork of verl that has it",
-    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33: The key: … is missing, causing the setup to fail",
+    title="MindSpeed-RL: noise of its own, or with MindSpore",
+    why="it has no noise injection, and rlx brings one for torch only: the arm would train without noise",
+    fix="`aqn.provider: payload`, and no `ai_framework`",
+    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33; rlx/payload/rlx_mindspeed_rl_hook.py",
 )
-def no_noise(facts: Facts) -> Iterator[Flaw]:
-    if facts.recipe.aqn:
-        yield error("aqn: MindSpeed-RL adds no noise", "backend.kind verl, or no aqn", "aqn.sigma_start")
+def noise(facts: Facts) -> Iterator[Flaw]:
+    aqn, key = facts.recipe.aqn, f"{ACTOR}.ai_framework"
+    if aqn and aqn.provider == "builtin":
+        message = "aqn.provider builtin: MindSpeed-RL has no noise of its own"
+        yield error(message, "aqn.provider payload", "aqn.provider")
+    if aqn and facts.setting(key) is not None:
+        yield error(f"aqn with {facts.named(key)}: rlx's noise is for torch", "remove it", facts.source(key))
 
 
 @rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.plan import stage_sigmas
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
+from rlx.preflight.rules.registry import EVERY, Flaw, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
 # Of 200,000 bfloat16 weights around 1, as norm weights are, σ 1e-3 changed 2.5 % and 5e-4 none.
@@ -32,6 +32,7 @@ NAMES = {
     why="norm weights are about 1, and bfloat16 rounds a noise below 0.001 away: those stages are a control",
     fix="a larger `aqn.sigma_end`, or fewer stages in mind when reading the result",
     source="measured with torch 2.13 on 200,000 weights: σ 1e-3 changes 2.5 % of weights around 1, 5e-4 none",
+    backends=EVERY,
 )
 def resolution(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -54,6 +55,7 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
     why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy",
     fix="`aqn.sigma_start: 0.01` to repeat what is published",
     source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed",
+    backends=EVERY,
 )
 def strength(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -127,6 +129,7 @@ def lora_accumulation(facts: Facts) -> Iterator[Flaw]:
     fix="patterns that occur in module names of that kind, or `targets: auto`",
     source="a pattern is searched in the module's name: rlx_aqn.py, and the fork's noise_injection.py; names of "
     "Qwen's modules in vLLM and transformers",
+    backends=EVERY,
 )
 def targets(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -151,6 +154,7 @@ def targets(facts: Facts) -> Iterator[Flaw]:
     why="stages that are shorter than a step never take place",
     fix="at most as many `aqn.stages` as steps",
     source="the schedule divides the steps by the stages: rlx/plan/noise.py",
+    backends=EVERY,
 )
 def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn

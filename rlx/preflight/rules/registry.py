@@ -27,6 +27,7 @@ _MODULES = (
     "environment",
     "noise",
     "evaluation",
+    "post",
     "records",
     "reward",
     "lora",
@@ -49,6 +50,7 @@ class Flaw:
     key: str = ""
 
 
+EVERY = ("verl", "mindspeed-rl")
 Check = Callable[["Facts"], Iterator[Flaw]]
 
 
@@ -61,7 +63,7 @@ class Rule:
     why: str
     fix: str
     source: str
-    backend: str
+    backends: tuple[str, ...]
     check: Check
 
     @property
@@ -72,13 +74,15 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, *, title: str, why: str, fix: str, source: str, backend: str = "verl") -> Callable[[Check], Check]:
-    """Registers a rule on recipes of one back-end. Raises ValueError for an id that is taken."""
+def rule(
+    id: str, *, title: str, why: str, fix: str, source: str, backends: tuple[str, ...] = ("verl",)
+) -> Callable[[Check], Check]:
+    """Registers a rule on recipes of some back-ends. Raises ValueError for an id that is taken."""
 
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"{id} is the id of another rule")
-        _RULES[id] = Rule(id, title, why, fix, source, backend, check)
+        _RULES[id] = Rule(id, title, why, fix, source, backends, check)
         return check
 
     return register

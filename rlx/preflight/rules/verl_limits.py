@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.preflight.rules.batch import BYPASS
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.registry import EVERY, Flaw, error, rule, warning
 from rlx.preflight.rules.words import one_of, product
 
 
@@ -137,6 +137,7 @@ def noise_provider(facts: Facts) -> Iterator[Flaw]:
     why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
     fix="`rollout.tp: 1`, or norms only",
     source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
+    backends=EVERY,
 )
 def split_weights(facts: Facts) -> Iterator[Flaw]:
     aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp

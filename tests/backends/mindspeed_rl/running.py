@@ -149,7 +149,7 @@ class Nodes:
             "RLX_NODES": str(count),
             "RLX_HEAD": self.head_at,
             "RLX_RAY_TOKEN": self.token,
-            "RLX_NODES_WITHIN_S": str(PATIENCE_S),
+            "NODES_WITHIN_S": str(PATIENCE_S),
         }
         folder = self._folder / f"run-{os.getpid()}-{len(self._runs)}-node{number}"
         self._runs.append(Run.begin(plan, folder, {**cluster, **variables}))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlx.evidence import VerdictStatus, judge, read_evidence
-from rlx.plan import RunState, Severity, Site
+from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
+from rlx.plan import LaunchPlan, RunState, Severity, Site
+from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
 from tests.backends.mindspeed_rl.running import Run
 
@@ -29,15 +33,26 @@ SMALL: dict[str, Any] = {
 Start = Callable[..., Run]
 
 
+def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
+    """Its evaluation asks for no NPU."""
+    files = [
+        replace(file, content=json.dumps(json.loads(file.content) | {"device": "cpu"}))
+        if file.path == "payload/eval.json"
+        else file
+        for file in plan.files
+    ]
+    return replace(plan, files=tuple(files))
+
+
 @pytest.fixture
 def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
     """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
     runs: list[Run] = []
 
-    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str) -> Run:
+    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str, on_cpu: bool = False) -> Run:
         plan = planned(recipe(SMALL, *changes), Site())
         folder = tmp_path / f"run-{os.getpid()}-{len(runs)}"
-        runs.append(Run.begin(plan, folder, {"RLX_DEVICES": "0,1"}, edit))
+        runs.append(Run.begin(on_the_cpu(plan) if on_cpu else plan, folder, {"RLX_DEVICES": "0,1"}, edit))
         return runs[-1]
 
     yield launch
@@ -57,6 +72,60 @@ def test_a_run_to_its_end(start: Start) -> None:
     assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
     assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
     assert evidence.last_step == 4
+
+
+# In the place of MindSpeed-LLM's converter: a random model, whatever the checkpoint is.
+CONVERT = f"""#!/bin/sh
+exec {sys.executable} {payload_folder() / "tiny_model.py"} "$2" '{{"model_type": "qwen2", "chat": "chatml", "config":
+ {{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+   "num_attention_heads": 2, "num_key_value_heads": 2}}}}'
+"""
+ROWS = [
+    {"prompt": [{"role": "user", "content": f"{n}+1=?"}], "reward_model": {"ground_truth": str(n + 1)}}
+    for n in range(5)
+]
+
+
+def post(tmp_path: Path, convert: str) -> dict[str, Any]:
+    """On a host without NPUs transformers answers on the CPU, which is not what a recipe for NPUs would ask for."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "convert.sh").write_text(convert)
+    (tmp_path / "convert.sh").chmod(0o700)
+    (tmp_path / "grade.py").write_text("def compute_score(solution_str, **_):\n    return len(solution_str) % 2\n")
+    rows = {"rows": str(tmp_path / "rows.jsonl"), "row_count": 5, "convert": str(tmp_path / "convert.sh")}
+    reward = {"path": "grade.py"}
+    return {
+        "data": {"max_response_tokens": 8},
+        "eval": {"post": {**rows, "reward": reward, "engine": "transformers"}},
+    }
+
+
+def test_the_last_checkpoint_is_evaluated_after_the_training(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, CONVERT), on_cpu=True)
+    assert run.end() == 0, run.log
+    assert nothing_left(run), run.left()
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
+    assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
+    metric = run.launch.expectations.metric
+    assert metric == "val-core/post/acc/mean@1"
+    items = read_items(run.folder / "attempts/1/validation", 4, metric)
+    assert items is not None and len(items.scores) == 5
+    assert evidence.metrics[4][metric] == pytest.approx(items.mean)
+    assert "grpo/score/mean" in evidence.metrics[4], "the training's own metrics stay"
+    assert not (run.folder / "attempts/1/converted").exists()
+
+
+def test_a_failed_evaluation_fails_the_run_and_keeps_the_training_s_evidence(start: Start, tmp_path: Path) -> None:
+    run = start(post(tmp_path, "#!/bin/sh\nexit 7\n"), on_cpu=True)
+    assert run.end() == 1, run.log
+    assert run.log.splitlines()[-1].endswith("convert.sh ended with 7")
+    evidence = read_evidence([run.folder / "attempts/1"])
+    verdict = judge(evidence, run.launch.expectations, RunState.FAILED, arm="main")
+    assert verdict.status is VerdictStatus.INCOMPLETE
+    assert {finding.id for finding in verdict.findings} == {"RLX801", "RLX702", "RLX724"}
+    assert evidence.last_step == 4
+    assert nothing_left(run), run.left()
 
 
 def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:
@@ -100,6 +169,64 @@ def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:
     run = start(edit=lambda text: text.replace("set -euo pipefail", "set -euo pipefail\nRLX_DEVICES=2,3"))
     assert run.end() == 1
     assert "the NPUs 0,1 only, not on 2,3" in run.log
+
+
+NOISY: dict[str, Any] = {
+    "backend": {"entrypoint": "cli/train_tiny.py"},
+    "train": {"steps": 6},
+    "aqn": {"sigma_start": 0.05, "sigma_end": 0.02, "stages": 3},
+}
+
+
+def test_noise_on_the_weights_that_generate(start: Start) -> None:
+    """Each rank is an engine of its own here. Stage 1 of 3 is free of noise: iterations 1 and 2."""
+    pytest.importorskip("torch")
+    run = start(NOISY)
+    assert run.end() == 0, run.log
+    generated = [line.partition(" generated with ")[2] for line in run.log.splitlines() if " generated with " in line]
+    kinds = ("input_layernorm", "post_attention_layernorm")
+    norms = [f"layers.{layer}.{kind}.weight" for layer in (0, 1) for kind in kinds]
+    noisy = f"other weights than trained: {' '.join([*norms, 'norm.weight'])}"
+    assert generated == 4 * ["other weights than trained: none"] + 8 * [noisy]
+    evidence = read_evidence([run.folder / "attempts/1"])
+    assert sorted((event.step or 0, event.replica, event.sigma) for event in evidence.noise) == [
+        (step, rank, sigma) for step, sigma in enumerate((0.0, 0.0, 0.05, 0.05, 0.02, 0.02), 1) for rank in (0, 1)
+    ]
+    verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
+    assert {finding.id for finding in verdict.findings} == {"RLX608", "RLX724"}, "no second witness, no real log"
+    assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
+    assert nothing_left(run), run.left()
+
+
+@pytest.fixture
+def engine_file(tmp_path: Path) -> Path:
+    """Of a checkout of its own."""
+    pytest.importorskip("torch")
+    shutil.copytree(STAND_IN, tmp_path / "own", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "own/mindspeed_rl/models/rollout/vllm_engine.py"
+
+
+def test_noise_without_its_place_ends_the_run_before_ray_starts(
+    start: Start, tmp_path: Path, engine_file: Path
+) -> None:
+    engine_file.write_text(engine_file.read_text().replace("def sync_model_weights", "def load_model_weights"))
+    run = start(NOISY, {"backend": {"workdir": str(tmp_path / "own")}})
+    assert run.end() == 1
+    assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log
+    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
+    assert not list((run.folder / "attempts/1").glob("events/*"))
+    assert nothing_left(run), run.left()
+
+
+def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Path, engine_file: Path) -> None:
+    """Its MindSpeed-RL is another one than that which launch.sh looked at, as it may be on another machine."""
+    change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}"
+    away = {"backend": {"workdir": str(tmp_path / "own")}}
+    run = start(NOISY, away, edit=lambda text: text.replace("\nray_head=", f"\n{change}\nray_head=", 1))
+    assert run.end() != 0
+    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
+    assert " iteration: " not in run.log
+    assert nothing_left(run), run.left()
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:

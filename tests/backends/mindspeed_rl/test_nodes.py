@@ -64,14 +64,14 @@ def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
 
 
 def test_a_node_that_never_comes(cluster: Cluster) -> None:
-    head = cluster.begin(0, RLX_NODES_WITHIN_S="1")
+    head = cluster.begin(0, NODES_WITHIN_S="1")
     assert head.end() == 1
     assert "node 1 of 2 did not come within 1 s" in head.log and "nothing was started" in head.log
     assert head.leaves_nothing(), head.left()
 
 
 def test_a_head_that_never_comes(cluster: Cluster) -> None:
-    worker = cluster.begin(1, RLX_NODES_WITHIN_S="1")
+    worker = cluster.begin(1, NODES_WITHIN_S="1")
     assert worker.end() == 1
     assert f"the head did not come within 1 s: {cluster.head_at}" in worker.log
     assert worker.leaves_nothing(), worker.left()
@@ -132,9 +132,9 @@ def test_a_head_that_is_told_to_end_while_it_waits(cluster: Cluster) -> None:
 
 
 def test_a_time_that_is_no_number(cluster: Cluster) -> None:
-    worker = cluster.begin(1, RLX_NODES_WITHIN_S="an hour")
+    worker = cluster.begin(1, NODES_WITHIN_S="an hour")
     assert worker.end() == 1
-    assert "RLX_NODES_WITHIN_S is 'an hour'" in worker.log and "Traceback" not in worker.log
+    assert "NODES_WITHIN_S is 'an hour'" in worker.log and "Traceback" not in worker.log
 
 
 def test_a_taken_port(cluster: Cluster) -> None:

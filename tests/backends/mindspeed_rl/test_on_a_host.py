@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,19 @@ def rig(new_rig: Callable[[int], Rig]) -> Rig:
     return rig
 
 
-def launch(client: Client, folder: Path, steps: int) -> str:
+def launch(client: Client, folder: Path, steps: int, *, hosts: str = "h1", env: Mapping[str, str] | None = None) -> str:
+    """The run's id. It takes both NPUs of each host."""
     document: dict[str, Any] = {
         **BASE,
         "name": "standin",
         "backend": {"workdir": str(STAND_IN), "python": sys.executable},
-        "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": steps},
-        "layout": {"devices_per_node": 2, "tp": 1, "pp": 1},
+        "train": {"batch_size": 4, "mini_batch_size": 4, "micro_batch_size": 1, "steps": steps},
+        "layout": {"nodes": len(hosts.split(",")), "devices_per_node": 2, "tp": 1, "pp": 1},
+        "env": dict(env or {}),
         "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    return client.rlx("launch", str(folder / "recipe.yaml"), "--host", "h1").stdout.decode().strip()
+    return client.rlx("launch", str(folder / "recipe.yaml"), "--host", hosts).stdout.decode().strip()
 
 
 def row(client: Client, run: str) -> dict[str, Any]:
@@ -75,4 +77,4 @@ def test_a_run_is_launched_judged_and_another_stopped(rig: Rig, tmp_path: Path) 
     client.rlx("stop", endless, timeout_s=PATIENCE_S)
     assert until(client, endless, lambda one: one["state"] != "running")["state"] == "stopped"
     assert rays(host) == []
-    assert {entry.name for entry in STAND_IN.iterdir()} == {"cli", "configs"}
+    assert {entry.name for entry in STAND_IN.iterdir()} == {"cli", "configs", "mindspeed_rl"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.length import checkpoint_interval, iterations
 from rlx.backends.mindspeed_rl.sections.base import CRITIC_LOAD, LOAD, MODEL, Rendering, plain
-from rlx.backends.verl.overrides.base import Override, path_override, run_path
+from rlx.backends.verl.overrides.base import Override, path_on_all_nodes, path_override
 
 SHARED, ACTOR, CRITIC = "megatron_training", "actor_config", "critic_config"
 ALL_LINEAR = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -102,7 +102,7 @@ def _role(rendering: Rendering, section: str) -> Iterator[Override]:
         yield Override(f"{section}.moe_tp_extend_ep", True, "layout.ep")
     yield Override(f"{section}.lr", recipe.train.lr, "train.lr")
     yield from plain(section, "backend.kind", _OPTIMIZER | _LOADING)
-    folder = run_path("RLX_RUN_DIR", "checkpoints" if section == ACTOR else "checkpoints-critic")
+    folder = path_on_all_nodes(recipe, "checkpoints" if section == ACTOR else "checkpoints-critic")
     yield Override(f"{section}.save", folder, "train.save_every", verbatim=True)
 
 

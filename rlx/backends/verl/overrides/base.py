@@ -102,3 +102,11 @@ def path_override(key: str, path: str, source: str) -> Override:
 def run_path(variable: str, name: str) -> str:
     """A path below one of the directories that exist only at start (`RLX_RUN_DIR`, `RLX_ATTEMPT_DIR`)."""
     return f"${{oc.env:{variable}}}/{name}"
+
+
+def path_on_all_nodes(recipe: Recipe, name: str) -> str:
+    """A path below the run directory that means the same on every node, each of which has a directory of its own.
+
+    supervise.sh links it at a place that has the same name on all of them.
+    """
+    return run_path("RLX_RUN_DIR", name) if recipe.layout.nodes == 1 else run_path("RLX_RAY_TMP", f"run/{name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, run_path
+from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes
 
 SOURCE = "rollout.engine"
 PLUGIN = "rlx_verl_cpu"
@@ -35,7 +35,8 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
         return
     for key, value in _SETTINGS.items():
         yield Override(key, value, SOURCE)
-    yield Override(NEEDED_KEY, run_path("RLX_RUN_DIR", f"payload/{PLUGIN}_trainer.py"), SOURCE, verbatim=True)
+    sampler = path_on_all_nodes(rendering.recipe, f"payload/{PLUGIN}_trainer.py")
+    yield Override(NEEDED_KEY, sampler, SOURCE, verbatim=True)
     yield rendering.added("actor_rollout_ref.model.override_config.attn_implementation", "sdpa", SOURCE)
     if rendering.recipe.model.lora is not None:
         # The rollout loads whole weights, not adapters.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlx.backends.verl.hydra_values import refuse_interpolation
-from rlx.backends.verl.overrides.base import Override, Rendering, path_override, run_path
+from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes, path_override
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
@@ -21,16 +21,6 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     yield from _reward(rendering)
 
 
-def _reward_module(rendering: Rendering, file: Path) -> str:
-    """Workers on other nodes have the file in their own run directory, which is on PYTHONPATH there.
-
-    verl 0.6 takes no module, and calls it on the head alone (trainer/ppo/reward.py).
-    """
-    if rendering.recipe.layout.nodes > 1 and not rendering.version.startswith("0.6") and file.stem.isidentifier():
-        return f"pkg://{file.stem}"
-    return run_path("RLX_RUN_DIR", f"payload/{file.name}")
-
-
 def _reward(rendering: Rendering) -> Iterator[Override]:
     """A named reward is verl's own, which it picks by the data's `data_source`; a file travels with the run."""
     from rlx.recipe.schema import FunctionReward
@@ -41,7 +31,8 @@ def _reward(rendering: Rendering) -> Iterator[Override]:
     path = rendering.table.first("reward.custom_reward_function.path", "custom_reward_function.path")
     section = path.removesuffix(".path")
     refuse_interpolation(reward.path, "reward.path")
-    yield Override(path, _reward_module(rendering, Path(reward.path)), "reward.path", verbatim=True)
+    file = path_on_all_nodes(rendering.recipe, f"payload/{Path(reward.path).name}")
+    yield Override(path, file, "reward.path", verbatim=True)
     yield Override(f"{section}.name", reward.function, "reward.function")
     if reward.kwargs:
         yield rendering.added(f"{section}.reward_kwargs", reward.kwargs, "reward.kwargs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, run_path
+from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes, run_path
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
@@ -13,7 +13,10 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     yield Override("trainer.experiment_name", f"{resolved.arm}-s{rendering.recipe.seed}", "seed")
     # The default asks for wandb and fails without a login.
     yield Override("trainer.logger", ["console", "file"], "name")
-    checkpoints, outputs = run_path("RLX_RUN_DIR", "checkpoints"), run_path("RLX_ATTEMPT_DIR", "validation")
+    # Each worker writes its part of a checkpoint on its own node.
+    checkpoints = path_on_all_nodes(rendering.recipe, "checkpoints")
+    # The outputs of a step stand in one file: with eval.post, those of the last step are of what that asks.
+    outputs = run_path("RLX_ATTEMPT_DIR", "validation-in-training" if rendering.recipe.eval.post else "validation")
     yield Override("trainer.default_local_dir", checkpoints, "name", verbatim=True)
     # verl 0.6 reads it for Megatron, too, but lists it for FSDP only.
     yield rendering.added("trainer.validation_data_dir", outputs, "name", verbatim=True)

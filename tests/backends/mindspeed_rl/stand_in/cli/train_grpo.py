@@ -3,20 +3,20 @@
 It starts as that one does (Hydra, `ray.init` with the file of variables, a driver task), asks for the same resources
 (a bundle of 1 NPU and num_cpus_for_placement_group CPUs for each NPU, strictly packed on each node, and a CPU for the
 reward), has one worker on each NPU, and prints lines as mindspeed_rl/utils/loggers.py writes them. It trains nothing:
-the numbers are the workers' counts.
+the numbers are the workers' counts, and the checkpoint is an empty folder where Megatron puts the last one.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import hydra
 import ray
 import yaml
+from mindspeed_rl.utils.loggers import Loggers
 from omegaconf import DictConfig, OmegaConf
 from ray.util import placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -24,18 +24,13 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 ROOT = Path(__file__).absolute().parent.parent
 
 
-def info(message: str) -> None:
-    local, utc = datetime.now(), datetime.now(tz=UTC)
-    stamp = f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}"
-    print(f"{stamp} - INFO - [{utc:%Y-%m-%d %H:%M:%S}] {message}", flush=True)
-
-
 @ray.remote
 class Worker:
     def __init__(self) -> None:
         context = ray.get_runtime_context()
         names = {node["NodeID"]: node["NodeName"] for node in ray.nodes()}
-        info(f"worker {os.getpid()} of {names[context.get_node_id()]} on NPU {context.get_accelerator_ids()['NPU'][0]}")
+        npu = context.get_accelerator_ids()["NPU"][0]
+        Loggers().info(f"worker {os.getpid()} of {names[context.get_node_id()]} on NPU {npu}")
 
     def generate(self, iteration: int) -> float:
         time.sleep(0.1)
@@ -45,9 +40,9 @@ class Worker:
         return os.environ.get(name, "")
 
 
-@ray.remote
-def train(config: dict[str, Any]) -> None:
-    rl, iterations = config["rl_config"], config["megatron_training"]["train_iters"]
+def bundles(config: dict[str, Any]) -> list[PlacementGroupSchedulingStrategy]:
+    """The place of each worker, once Ray has all that is asked for."""
+    rl = config["rl_config"]
     bundle = {"NPU": 1, "CPU": rl["num_cpus_for_placement_group"]}
     # The other asks CANN how many NPUs a node has.
     each = int(ray.nodes()[0]["Resources"]["NPU"])
@@ -57,29 +52,39 @@ def train(config: dict[str, Any]) -> None:
     ]
     ray.get([group.ready() for group in groups])
     ray.get(placement_group([{"CPU": 1}], strategy="SPREAD").ready())
-    where = [PlacementGroupSchedulingStrategy(group, index) for group in groups for index in range(each)]
-    options = [{"resources": {"NPU": 1}, "num_cpus": bundle["CPU"], "scheduling_strategy": one} for one in where]
-    workers = [Worker.options(**one).remote() for one in options]  # type: ignore[attr-defined]
-    info(f"TASK_QUEUE_ENABLE={ray.get(workers[0].variable.remote('TASK_QUEUE_ENABLE'))}")
-    info(f"SAID={ray.get(workers[0].variable.remote('SAID'))}")
-    info(f"sync start grpo training at iteration: 0/{iterations} ...")
+    return [PlacementGroupSchedulingStrategy(group, index) for group in groups for index in range(each)]
+
+
+@ray.remote
+def train(config: dict[str, Any]) -> None:
+    rl, iterations, log = config["rl_config"], config["megatron_training"]["train_iters"], Loggers()
+    needs = {"resources": {"NPU": 1}, "num_cpus": rl["num_cpus_for_placement_group"]}
+    workers = [Worker.options(**needs, scheduling_strategy=one).remote() for one in bundles(config)]  # type: ignore[attr-defined]
+    log.info(f"TASK_QUEUE_ENABLE={ray.get(workers[0].variable.remote('TASK_QUEUE_ENABLE'))}")
+    log.info(f"SAID={ray.get(workers[0].variable.remote('SAID'))}")
+    log.info(f"sync start grpo training at iteration: 0/{iterations} ...")
     for iteration in range(1, iterations + 1):
         rewards = ray.get([worker.generate.remote(iteration) for worker in workers])
         reward = sum(rewards) / len(rewards)
-        info(
-            f"iteration: {iteration} / {iterations} | timing/all : 0.1000 | actor/lr : {1e-6:e} | "
-            f"{rl['verifier_function'][0]}_rewards/mean : {reward:.4f} | grpo/score/mean : {reward:.4f} "
-        )
-    info("after grpo training is done")
+        values = {f"{rl['verifier_function'][0]}_rewards/mean": reward, "grpo/score/mean": reward}
+        log.info({"timing/all": 0.1, "actor/lr": 1e-6, **values}, iteration, iterations)
+    log.info("after grpo training is done")
+    checkpoint = Path(config["actor_config"]["save"]) / f"iter_{iterations:07d}"
+    checkpoint.mkdir(parents=True)
+    (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations))
 
 
-@hydra.main(config_path="../configs", config_name="none", version_base=None)
-def main(config: DictConfig) -> None:
+def start(config: DictConfig, train: Any) -> None:
     runtime_env = yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text())
     ray.init(runtime_env=runtime_env)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     ray.get(train.remote(plain))
-    info("training process successfully!")
+    Loggers().info("training process successfully!")
+
+
+@hydra.main(config_path="../configs", config_name="none", version_base=None)
+def main(config: DictConfig) -> None:
+    start(config, train)
 
 
 if __name__ == "__main__":

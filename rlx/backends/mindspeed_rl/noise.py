@@ -1,0 +1,31 @@
+"""rlx's own noise on a run of MindSpeed-RL: sigma by iteration, and what travels with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.backends.mindspeed_rl.length import epoch_iterations
+from rlx.backends.verl.noise import NOISE, noise_schedule, payload_settings
+from rlx.plan import NoiseSchedule, PlannedFile
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
+
+HOOK = "rlx_mindspeed_rl_hook"  # the payload's modules begin with it
+
+
+def schedule(recipe: Recipe, iterations: int) -> NoiseSchedule | None:
+    """None for an arm without noise. Raises UsageError where it needs the rows of an epoch and nobody knows them."""
+    return noise_schedule(recipe, iterations, None, epoch_iterations(recipe))
+
+
+def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[PlannedFile]:
+    """mindspeed_rl_env.py finds them and gives them to the workers; a control has none."""
+    if noise is None:
+        return
+    yield PlannedFile("payload/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
+    for part in (NOISE, HOOK):
+        for path in sorted(payload_folder().glob(f"{part}*.py")):
+            yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))

@@ -1,0 +1,13 @@
+"""What verl's own converter of checkpoints is told.
+
+Source: model_merger/base_model_merger.py of verl 0.9.1; the same options in 0.6.1.
+"""
+
+from __future__ import annotations
+
+from rlx.backends.verl.overrides import Rendering
+
+
+def merge_arguments(rendering: Rendering) -> tuple[str, ...]:
+    """For `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
+    return ("--backend", "megatron" if rendering.is_megatron else "fsdp")

@@ -1,0 +1,49 @@
+"""One plan from the plans of its nodes, each made for its own host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rlx.plan import Cluster, Finding, LaunchPlan, Severity
+
+_SEVERAL_HOSTS = "rlx launch RECIPE --host HEAD,OTHER names a host for each node"
+
+
+def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
+    """The first plan, with the others as its workers and with all findings.
+
+    `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it.
+    """
+    head, *others = plans
+    own = (finding for plan in plans for finding in plan.findings)
+    findings = tuple(dict.fromkeys((*_findings(head, len(plans), nodes), *_other_images(plans), *own)))
+    if not others:
+        return replace(head, findings=findings)
+    address = head.site.address or ""
+    workers = [
+        replace(plan, cluster=Cluster(node, len(plans), address), findings=()) for node, plan in enumerate(others, 1)
+    ]
+    return replace(head, cluster=Cluster(0, len(plans), address), workers=tuple(workers), findings=findings)
+
+
+def _findings(head: LaunchPlan, hosts: int, nodes: int) -> Iterator[Finding]:
+    if nodes != hosts:
+        message = f"the recipe wants {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"
+        yield Finding("RLX503", Severity.ERROR, message, f"change layout.nodes; {_SEVERAL_HOSTS}", "layout.nodes")
+    elif hosts > 1 and head.site.address is None:
+        message = f"nobody said how the other nodes reach {head.site.host}, which is the head"
+        fix = f"give its entry an address: rlx hosts add {head.site.host} … --address ADDRESS --replace"
+        yield Finding("RLX504", Severity.ERROR, message, fix)
+
+
+def _other_images(plans: Sequence[LaunchPlan]) -> Iterator[Finding]:
+    head = plans[0].site
+    for site in (plan.site for plan in plans[1:]):
+        if (site.container is None) != (head.container is None) or site.image != head.image:
+            message = f"{site.host} runs another image than {head.host}, the head; keys were checked against the head's"
+            yield Finding("RLX505", Severity.WARNING, message, "use containers of one image on all nodes")
+
+
+def _named(hosts: int) -> str:
+    return "one host is named" if hosts == 1 else f"{hosts} hosts are named"

@@ -1,0 +1,114 @@
+"""Finds the last checkpoint of a run, and brings it into Hugging Face's form."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from data_rows import expanded
+from rlx_eval_order import Failure, Order
+
+LATEST = "latest_checkpointed_iteration.txt"
+# verl's, and Megatron's own.
+FORMS = ("global_step_{}", "iter_{:07d}")
+_WEIGHTS = "*.safetensors"
+_ITERATION = re.compile(rb"iteration:\s+(\d{1,12})\s*/\s*\d{1,12}\s*\|")
+# verl's merger needs no device, and no module that a trainer of this run was told to import.
+_OF_THE_TRAINER = ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "VERL_ENGINE_DEVICE")
+
+
+def last_checkpoint(run_dir: Path, attempt_dir: Path) -> tuple[int, Path]:
+    """The step and the folder of the checkpoint that the training ended with. Raises Failure where it is of before."""
+    folder = run_dir / "checkpoints"
+    try:
+        step = int((folder / LATEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise Failure(f"there is no checkpoint: {folder / LATEST} cannot be read") from None
+    trained = _last_step(attempt_dir)
+    if trained is not None and trained != step:
+        raise Failure(f"the last checkpoint is of step {step}, and the training ended at step {trained}")
+    found = [folder / form.format(step) for form in FORMS if (folder / form.format(step)).is_dir()]
+    if not found:
+        raise Failure(f"there is no checkpoint of step {step} in {folder}, which {LATEST} names")
+    return step, found[0]
+
+
+def _last_step(attempt_dir: Path) -> int | None:
+    """As verl's metrics file tells it, or the log of MindSpeed-RL. None: neither has a step."""
+    try:
+        lines = (attempt_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return max((json.loads(line)["step"] for line in lines), default=None)
+    except FileNotFoundError:
+        pass
+    try:
+        with (attempt_dir / "log").open("rb") as log:
+            return max((int(match[1]) for line in log if (match := _ITERATION.search(line))), default=None)
+    except FileNotFoundError:
+        return None
+
+
+def convert(order: Order, checkpoint: Path, folder: Path) -> None:
+    """Fill the empty folder with the model and its tokenizer. Raises Failure with the converter's exit code."""
+    if order.convert:
+        _run([str(expanded(order.convert)), str(checkpoint), str(folder)], checkpoint)
+    elif ready := _ready(order, checkpoint):
+        for path in ready.iterdir():
+            (folder / path.name).symlink_to(path)
+    else:
+        _run(_merger(order, checkpoint, folder), checkpoint)
+    if not (folder / "config.json").is_file():
+        raise Failure(f"the checkpoint {checkpoint} could not be converted: there is no config.json in {folder}")
+    _fold_adapter(order, folder)
+
+
+def _run(command: list[str], checkpoint: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_THE_TRAINER}
+    if code := subprocess.run(command, env=environment, check=False).returncode:
+        raise Failure(f"the checkpoint {checkpoint} could not be converted: {command[0]} ended with {code}")
+
+
+def _merger(order: Order, checkpoint: Path, folder: Path) -> list[str]:
+    places = ["--local_dir", str(checkpoint / "actor"), "--target_dir", str(folder)]
+    tied = ["--tie-word-embedding"] if _is_megatron(order) and _ties(checkpoint) else []
+    return [sys.executable, "-m", "verl.model_merger", "merge", *order.merge, *tied, *places]
+
+
+def _is_megatron(order: Order) -> bool:
+    return "megatron" in order.merge
+
+
+def _ready(order: Order, checkpoint: Path) -> Path | None:
+    """With a bridge, Megatron's checkpoints hold the weights in Hugging Face's form already, and nothing to merge."""
+    return next((folder for folder in _form(checkpoint) if _is_megatron(order) and any(folder.glob(_WEIGHTS))), None)
+
+
+def _ties(checkpoint: Path) -> bool:
+    """Whether the output layer shares the weights of the embedding: the merger wants to be told."""
+    configs = [folder / "config.json" for folder in _form(checkpoint) if (folder / "config.json").is_file()]
+    return bool(configs) and bool(json.loads(configs[0].read_text(encoding="utf-8")).get("tie_word_embeddings"))
+
+
+def _form(checkpoint: Path) -> tuple[Path, ...]:
+    """Where verl keeps the tokenizer and the config: 0.9's layout for Megatron, and the other ones."""
+    return checkpoint / "actor/model/huggingface", checkpoint / "actor/huggingface"
+
+
+def _fold_adapter(order: Order, folder: Path) -> None:
+    """verl's merger leaves LoRA beside the weights of the base. Folded in, either engine reads one model.
+
+    Where a checkpoint does not say alpha, as before 0.9, the merger writes 0: that would be the base alone.
+    """
+    adapter = folder / "lora_adapter"
+    if not adapter.is_dir():
+        return
+    from peft import LoraConfig, PeftModel
+    from transformers import AutoModelForCausalLM
+
+    config = LoraConfig.from_pretrained(str(adapter))
+    config.lora_alpha = order.lora_alpha or config.lora_alpha
+    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), adapter, config=config)
+    model.merge_and_unload().save_pretrained(folder)

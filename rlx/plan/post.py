@@ -1,0 +1,16 @@
+"""`eval: post`: how the metric of the evaluation after the training is called."""
+
+from __future__ import annotations
+
+POST = "post"
+"""Stands for the data source: the rows are one set, wherever they come from."""
+_START = f"val-core/{POST}/acc/"
+
+
+def post_metric(samples: int) -> str:
+    """The mean over the rows of the mean accuracy of that many answers."""
+    return f"{_START}mean@{samples}"
+
+
+def is_post(metric: str) -> bool:
+    return metric.startswith(_START)

@@ -1,0 +1,106 @@
+"""`eval: post`: whether the checkpoint will be there that it evaluates, and something that grades."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules import mindspeed_rl_facts
+from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
+from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.words import divisors, near, one_of
+
+_SAVE = "trainer.save_freq"
+
+
+@rule(
+    "RLX743",
+    title="`eval.post` without a checkpoint of the last step",
+    why="what is evaluated after the training is its last checkpoint: there would be none, or one of an earlier step",
+    fix="`train.save_every`, and a run that takes all its steps",
+    source="verl fit(): saves where save_freq > 0 and the step is the last one or a multiple of it; not where the data "
+    "ends before total_training_steps",
+)
+def last_checkpoint(facts: Facts) -> Iterator[Flaw]:
+    if facts.recipe.eval.post is None:
+        return
+    every, ends, asked = facts.whole(_SAVE), facts.steps_of_data, facts.count("trainer.total_training_steps")
+    if not every or every < 1:
+        fits = f"train.save_every {facts.steps}" if facts.steps else "set train.save_every"
+        named = facts.named(_SAVE) if facts.recipe.train.save_every else "train.save_every null"
+        yield error(f"{named}: eval.post would find no checkpoint", fits, "train.save_every")
+    elif ends and asked and ends < asked and ends % every:
+        message = f"{facts.named(_SAVE)}: the data ends at step {ends} of {asked}, and that step is not saved"
+        yield error(message, f"train.save_every {one_of(near(divisors(ends), every))}", "train.save_every")
+
+
+@rule(
+    "RLX744",
+    title="`eval.post` and checkpoints that it cannot read",
+    why="it reads the weights of the last step in the run directory, all of them on one machine",
+    fix="leave what is saved, and where, to rlx",
+    source="verl's model_merger wants every shard in one folder, and knows no adapters of Megatron; async_save writes "
+    "no latest_checkpointed_iteration.txt (trainer_base.py, _save_checkpoint)",
+)
+def readable_checkpoint(facts: Facts) -> Iterator[Flaw]:
+    if facts.recipe.eval.post is None:
+        return
+    contents = facts.setting(f"{ACTOR}.checkpoint.save_contents")
+    if isinstance(contents, list | tuple) and "model" not in contents:
+        key = facts.source(f"{ACTOR}.checkpoint.save_contents")
+        yield error(f"{key}: the checkpoint would have no model to evaluate", f"remove {key}", key)
+    for key in ("trainer.default_local_dir", f"{ACTOR}.checkpoint.async_save"):
+        if facts.source(key).startswith("overrides.") and facts.setting(key):
+            message = f"{facts.named(key)}: eval.post looks for a finished checkpoint in the run directory"
+            yield error(message, f"remove {facts.source(key)}", facts.source(key))
+    if facts.is_megatron and facts.lora_rank:
+        message = f"{facts.named(f'{MODEL}.lora.rank')}: Megatron's checkpoints keep adapters apart from the weights"
+        yield error(message, "eval.post null, or backend.engine fsdp", "model.lora.rank")
+    if facts.recipe.layout.nodes > 1:
+        message = f"layout.nodes {facts.recipe.layout.nodes}: each machine would keep its part of the checkpoint"
+        yield error(message, "eval.post null, or layout.nodes 1", "layout.nodes")
+
+
+@mindspeed_rl_facts.rule(
+    "RLX164",
+    title="MindSpeed-RL: `eval.post` without a converter",
+    why="its checkpoints are Megatron's, it has no way back to Hugging Face's form, and rlx knows none for it",
+    fix="`eval.post.convert`: a program on the host, called with the checkpoint and the folder to fill",
+    source="MindSpeed-RL 05a90d77 describes Hugging Face to Megatron only; MindSpeed-LLM's convert_ckpt.py has both",
+)
+def converter(facts: Facts) -> Iterator[Flaw]:
+    post = facts.recipe.eval.post
+    if post is not None and post.convert is None:
+        fix = "eval.post.convert: /data/mcore2hf.sh, which calls MindSpeed-LLM's convert_ckpt.py for this model"
+        yield error("eval.post: MindSpeed-RL's checkpoints are Megatron's, and nothing converts them", fix, "eval.post")
+
+
+@mindspeed_rl_facts.rule(
+    "RLX165",
+    title="MindSpeed-RL: `eval.post` that nothing can grade",
+    why="its verifiers are a part of its workers and grade nothing outside it; verl's rewards are not there",
+    fix="`eval.post.reward: gsm8k`, or a function",
+    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
+)
+def grading(facts: Facts) -> Iterator[Flaw]:
+    post = facts.recipe.eval.post
+    if post is None or not (post.reward is None or (isinstance(post.reward, str) and post.reward != "gsm8k")):
+        return
+    said = "the recipe's verifiers" if post.reward is None else f"{post.reward}"
+    fix = "eval.post.reward: gsm8k, or {path: FILE.py, function: compute_score}"
+    yield error(f"eval.post: {said} cannot grade outside MindSpeed-RL", fix, "eval.post.reward")
+
+
+@mindspeed_rl_facts.rule(
+    "RLX166",
+    title="MindSpeed-RL: `eval.post` without a checkpoint of the last iteration",
+    why="what is evaluated after the training is its last checkpoint; PPO saves at multiples of save_interval only",
+    fix="a `train.save_every` that divides the iterations",
+    source="MindSpeed-RL 05a90d77, trainer/ppo_trainer_hybrid.py:260; grpo_ and dapo_trainer_hybrid.py save the last",
+)
+def last_iteration(facts: Facts) -> Iterator[Flaw]:
+    every, steps = facts.count("megatron_training.save_interval"), facts.count("megatron_training.train_iters")
+    is_ppo = facts.recipe.eval.post is not None and facts.recipe.algorithm.kind == "ppo"
+    if is_ppo and every and steps and steps % every:
+        named = facts.named("megatron_training.save_interval")
+        message = f"{named} does not divide the {steps} iterations, and PPO does not save the last one by itself"
+        yield error(message, f"train.save_every {one_of(near(divisors(steps), every))}", "train.save_every")

@@ -1,0 +1,72 @@
+"""`--seed 1 2 3`: the whole numbers that follow an option of numbers are its own, wherever it stands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from rlx.cli.app import command_line
+from rlx.cli.numbers import one_by_one
+from rlx.errors import ExitCode
+from tests.cli.support import rlx
+from tests.conftest import REPOSITORY
+
+RECIPE = str(REPOSITORY / "recipes/tiny-cpu.yaml")
+SIX = [(arm, seed) for arm in ("baseline", "aqn") for seed in (1, 2, 3)]
+
+
+def planned(*words: str) -> list[tuple[str, int]]:
+    done = CliRunner().invoke(command_line(words), words)
+    assert done.exit_code == 0, done.output
+    return [(plan["arm"], plan["seed"]) for plan in json.loads(done.stdout)["plans"]]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "RECIPE --arm all --seed 1 2 3",
+        "--seed 1 2 3 RECIPE --arm all",
+        "--seed 1 2 3 -- RECIPE",
+        "--arm all --seed 1 RECIPE --seed 2 3",
+        "--seed 1 --seed 2 --seed 3 RECIPE",
+        "RECIPE --seed=1 2 3",
+        "RECIPE --seed 1 2 2 3 1",
+    ],
+)
+def test_every_order_plans_the_same_runs(words: str) -> None:
+    typed = [RECIPE if word == "RECIPE" else word for word in words.split()]
+    assert planned("plan", "--json", *typed) == SIX
+    assert planned("launch", "--dry-run", "--json", *typed) == SIX
+
+
+def test_numbers_are_the_seed_s_and_no_recipe() -> None:
+    assert "launch what?" in rlx("launch", "--seed", "1", "2", code=ExitCode.USAGE).stderr
+
+
+def test_a_wrong_seed_is_named() -> None:
+    assert "'x' is not a valid" in rlx("plan", RECIPE, "--seed", "x", "2", code=ExitCode.USAGE).stderr
+    assert "-2" in rlx("plan", RECIPE, "--seed", "1", "-2", code=ExitCode.USAGE).stderr
+    assert "requires an argument" in rlx("plan", RECIPE, "--seed", code=ExitCode.USAGE).stderr
+
+
+def test_an_option_of_one_number_takes_one() -> None:
+    assert "unexpected extra" in rlx("show", RECIPE, "--seed", "1", "2", code=ExitCode.USAGE).stderr
+
+
+WORDS = st.sampled_from(["--seed", "--seed=4", "--arm", "all", "recipe.yaml", "2026", "7", "-5", "--", "seed"])
+
+
+@given(words=st.lists(WORDS, max_size=8))
+def test_nothing_is_lost_and_saying_it_again_changes_nothing(words: list[str]) -> None:
+    said = list(one_by_one(words, ["--seed"]))
+    assert [word for word in said if word != "--seed"] == [word for word in words if word != "--seed"]
+    assert list(one_by_one(said, ["--seed"])) == said
+
+
+@given(words=st.lists(WORDS, max_size=8))
+def test_what_has_no_such_option_stays_as_it_is(words: list[str]) -> None:
+    assert list(one_by_one(words, [])) == words

@@ -1,0 +1,52 @@
+"""`eval: post` for real: verl trains, its merger converts, transformers answers; verl's own validation is beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.conftest import RECIPE, Laptop, metrics, processes_of
+
+pytestmark = pytest.mark.training
+
+POST = "val-core/post/acc/mean@1"
+EXPERIMENT = f"""
+version: 1
+name: post
+extends: {RECIPE}
+train: {{steps: 2, save_every: 5}}
+eval: {{every: 2, before_train: false, post: {{rows: ~/.cache/rlx/tiny-cpu/val.parquet, row_count: 100}}}}
+"""
+
+
+def launched(laptop: Laptop, *arguments: str) -> dict[str, Any]:
+    (laptop.folder / "post.yaml").write_text(EXPERIMENT)
+    laptop.rlx("launch", "post.yaml", "--host", "local", "--arm", "baseline", "--follow", *arguments, code=None)
+    return laptop.status("baseline")[0]
+
+
+def answers(path: Path) -> dict[str, str]:
+    lines = map(json.loads, path.read_text().splitlines())
+    return {line["input"]: line["output"] for line in lines}
+
+
+def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(new_laptop: Callable[[], Laptop]) -> None:
+    laptop = new_laptop()
+    row = launched(laptop)
+    run_dir = Path(row["run_dir"])
+    assert (row["state"], row["verdict"]["status"]) == ("finished", "valid"), row
+    attempt = run_dir / "latest"
+    ours, verls = answers(attempt / "validation/2.jsonl"), answers(attempt / "validation-in-training/2.jsonl")
+    assert len(ours) == 100 and ours.keys() == verls.keys()
+    # verl's merger rounds float32 weights to bfloat16: that may turn an answer where two tokens are nearly as likely.
+    assert sum(ours[question] != verls[question] for question in ours) <= 3
+    values = metrics(run_dir)[2]
+    (verl_s,) = (value for key, value in values.items() if key.startswith("val-core/") and key != POST)
+    assert values[POST] == pytest.approx(verl_s, abs=0.03) and values[POST] > 0.1
+    assert not (attempt / "converted").exists()
+    assert (run_dir / "checkpoints/global_step_2/actor").is_dir()
+    assert not processes_of(row["run_id"])
