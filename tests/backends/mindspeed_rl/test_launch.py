@@ -103,7 +103,7 @@ def post(tmp_path: Path, convert: str) -> dict[str, Any]:
 def test_the_last_checkpoint_is_evaluated_after_the_training(start: Start, tmp_path: Path) -> None:
     run = start(post(tmp_path, CONVERT), on_cpu=True)
     assert run.end() == 0, run.log
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
     evidence = read_evidence([run.folder / "attempts/1"])
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
     assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
@@ -125,7 +125,7 @@ def test_a_failed_evaluation_fails_the_run_and_keeps_the_training_s_evidence(sta
     assert verdict.status is VerdictStatus.INCOMPLETE
     assert {finding.id for finding in verdict.findings} == {"RLX801", "RLX702", "RLX724"}
     assert evidence.last_step == 4
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:
@@ -195,7 +195,7 @@ def test_noise_on_the_weights_that_generate(start: Start) -> None:
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
     assert {finding.id for finding in verdict.findings} == {"RLX608", "RLX724"}, "no second witness, no real log"
     assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 @pytest.fixture
@@ -215,18 +215,18 @@ def test_noise_without_its_place_ends_the_run_before_ray_starts(
     assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log
     assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
     assert not list((run.folder / "attempts/1").glob("events/*"))
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Path, engine_file: Path) -> None:
     """Its MindSpeed-RL is another one than that which launch.sh looked at, as it may be on another machine."""
     change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}"
     away = {"backend": {"workdir": str(tmp_path / "own")}}
-    run = start(NOISY, away, edit=lambda text: text.replace("\nray_head=", f"\n{change}\nray_head=", 1))
+    run = start(NOISY, away, edit=lambda text: text.replace("\nray=", f"\n{change}\nray=", 1))
     assert run.end() != 0
     assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
     assert " iteration: " not in run.log
-    assert nothing_left(run), run.left()
+    assert run.leaves_nothing(), run.left()
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
