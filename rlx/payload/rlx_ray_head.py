@@ -64,8 +64,12 @@ def watch() -> NoReturn:
 
 
 def nodes_within_s() -> float:
-    """How long nodes wait for each other: they may be queued on their hosts."""
-    return float(os.environ.get("NODES_WITHIN_S") or NODES_WITHIN_S)
+    """How long nodes wait for each other: they may be queued on their hosts. Exits with a message for no number."""
+    text = os.environ.get("NODES_WITHIN_S") or NODES_WITHIN_S
+    try:
+        return float(text)
+    except ValueError:
+        sys.exit(f"rlx: NODES_WITHIN_S is {text!r}, and not a number of seconds")
 
 
 def start(settings: dict[str, Any], deadline: float, address: str) -> None:

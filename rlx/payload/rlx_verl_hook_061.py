@@ -1,7 +1,7 @@
 """verl 0.6.1 with vLLM: the engine lives in the trainer's worker, and weights are synced before every generation.
 
 The trainer's process knows what is about to be generated, the worker syncs the weights for it. They share a file in the
-attempt's directory, for a run has one node.
+attempt's directory, so that this works on one node only (RLX226).
 """
 
 from __future__ import annotations

@@ -63,6 +63,11 @@ def test_a_reward_file_is_found_on_every_node(
     assert file_of(launch, "payload/score.py")
 
 
+def test_how_long_the_nodes_wait_can_be_set(recipe: MakeRecipe) -> None:
+    """The only one of rlx's own variables that a recipe may set."""
+    assert plan(recipe(TWO, {"env": {"NODES_WITHIN_S": "60"}}), Site()).env["NODES_WITHIN_S"] == "60"
+
+
 def test_one_node_has_none_of_it(recipe: MakeRecipe) -> None:
     launch = plan(recipe(CPU), Site())
     assert not any("rlx_ray" in file.path for file in launch.files)

@@ -103,3 +103,17 @@ def rollout_expert_tensors(facts: Facts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.moe_tensor_parallel_size"
     if (facts.count(key) or 1) > 1 and facts.setting(f"{ROLLOUT}.name") != "trtllm":
         yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")
+
+
+@rule(
+    "RLX226",
+    title="verl 0.6 on several nodes with the noise that rlx brings",
+    why="its trainer announces each generation in a file of the head's run directory, which other nodes do not see",
+    fix="`layout.nodes: 1`, or verl 0.7 or later",
+    source="rlx_verl_hook_061.py",
+)
+def noise_of_several_nodes(facts: Facts) -> Iterator[Flaw]:
+    aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
+    if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
+        message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"
+        yield error(message, "layout.nodes 1, or backend.version 0.7 or later", "layout.nodes")

@@ -168,6 +168,21 @@ def pools(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
+    "RLX278",
+    title="MindSpeed-RL: more NPUs than the nodes of the run have",
+    why="its placement groups wait for the others for ever",
+    fix="`layout.nodes` and `layout.devices_per_node`, and no `rl_config.actor_resource.num_npus` in overrides",
+    source="MindSpeed-RL 05a90d77, workers/scheduler/launcher.py: construct_placement_groups",
+)
+def enough_npus(facts: Facts) -> Iterator[Flaw]:
+    sizes, layout = Sizes(facts), facts.recipe.layout
+    there = layout.nodes * layout.devices_per_node
+    if (sizes[NPUS] or 0) > there:
+        message = f"{sizes.named(NPUS)}: {layout.nodes} × {layout.devices_per_node} NPUs make {there}"
+        yield error(message, "more layout.nodes, or remove it from overrides", sizes.source(NPUS))
+
+
+@rule(
     "RLX279",
     title="MindSpeed-RL: a model that it cannot hand to its rollout",
     why="it raises after both copies are loaded: Model architectures … are not supported for now",

@@ -38,6 +38,20 @@ def pools(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
+    "RLX203",
+    title="verl counts other nodes than rlx starts",
+    why="verl waits for devices that its Ray does not have, or leaves nodes idle",
+    fix="`layout.nodes`, and no `trainer.nnodes` in overrides",
+    source="rlx: a run starts as many nodes as layout.nodes says",
+)
+def nodes(facts: Facts) -> Iterator[Flaw]:
+    started, counted = facts.recipe.layout.nodes, facts.count("trainer.nnodes")
+    if counted and counted != started:
+        message = f"{facts.named('trainer.nnodes')}: rlx starts {started} (layout.nodes)"
+        yield error(message, f"layout.nodes {counted}, and nothing in overrides", facts.source("trainer.nnodes"))
+
+
+@rule(
     "RLX204",
     title="rollout.ep is not a multiple of rollout.tp",
     why="verl splits experts over whole groups",

@@ -131,6 +131,12 @@ def test_a_head_that_is_told_to_end_while_it_waits(cluster: Cluster) -> None:
         assert run.leaves_nothing(), run.left()
 
 
+def test_a_time_that_is_no_number(cluster: Cluster) -> None:
+    worker = cluster.begin(1, NODES_WITHIN_S="an hour")
+    assert worker.end() == 1
+    assert "NODES_WITHIN_S is 'an hour'" in worker.log and "Traceback" not in worker.log
+
+
 def test_a_taken_port(cluster: Cluster) -> None:
     with socket.socket() as taken:
         taken.bind(("", int(cluster.head_at.rpartition(":")[2])))
