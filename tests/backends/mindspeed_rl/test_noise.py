@@ -1,6 +1,6 @@
 """Noise in MindSpeed-RL: what an arm with it brings, and what a run with a real Ray does with that.
 
-stand_in/cli/train_tiny.py is in the place of MindSpeed-RL; for its own code see tests/payload/test_mindspeed_rl_hook.py.
+stand_in/cli/train_tiny.py is in the place of MindSpeed-RL. For its own code see test_mindspeed_rl_hook.py.
 """
 
 from __future__ import annotations
