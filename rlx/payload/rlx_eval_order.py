@@ -17,8 +17,8 @@ class Order:
     """Lengths in tokens. `row_count`: what the recipe promises, None if nothing.
 
     `reward`: {"name"} or {"file", "function", "kwargs"}. `convert` is a program, `merge` the arguments of verl's own
-    merger; one of them is there. `lora_alpha`: None where all weights are trained. `devices` is what vLLM splits the model over, `memory` the share of each that it may
-    take, `eager` that it compiles no graphs.
+    merger; one of them is there. `lora_alpha`: None where all weights are trained. `devices` is what vLLM splits the
+    model over, `memory` the share of each that it may take, `eager` that it compiles no graphs.
     """
 
     metric: str
