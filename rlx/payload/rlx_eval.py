@@ -23,6 +23,8 @@ from rlx_eval_grade import Grade, load_reward
 from rlx_eval_order import Failure, Order
 from rlx_eval_rows import Row, read_rows
 
+# Neither verl's merger nor its rewards need a module that the trainer was told to import, such as noise.
+OF_THE_TRAINER = ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "VERL_ENGINE_DEVICE")
 # As in the name of the metric.
 SOURCE = "post"
 
@@ -86,6 +88,8 @@ def _say(text: str) -> None:
 
 
 def main(what: str) -> int:
+    for name in OF_THE_TRAINER:
+        os.environ.pop(name, None)
     try:
         order = Order.read(Path(__file__).with_name("eval.json"))
         if what == "check":

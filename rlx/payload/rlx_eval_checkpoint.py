@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,8 +16,6 @@ LATEST = "latest_checkpointed_iteration.txt"
 FORMS = ("global_step_{}", "iter_{:07d}")
 _WEIGHTS = "*.safetensors"
 _ITERATION = re.compile(rb"iteration:\s+(\d{1,12})\s*/\s*\d{1,12}\s*\|")
-# verl's merger needs no device, and no module that a trainer of this run was told to import.
-_OF_THE_TRAINER = ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "VERL_ENGINE_DEVICE")
 
 
 def last_checkpoint(run_dir: Path, attempt_dir: Path) -> tuple[int, Path]:
@@ -66,8 +63,7 @@ def convert(order: Order, checkpoint: Path, folder: Path) -> None:
 
 
 def _run(command: list[str], checkpoint: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_THE_TRAINER}
-    if code := subprocess.run(command, env=environment, check=False).returncode:
+    if code := subprocess.run(command, check=False).returncode:
         raise Failure(f"the checkpoint {checkpoint} could not be converted: {command[0]} ended with {code}")
 
 

@@ -148,6 +148,16 @@ def test_the_result_stands_where_evidence_looks(run: Run) -> None:
     assert (first["score"], first["reward"], first["split"]) == (2 * first["acc"] - 1,) * 2 + ("val",)
 
 
+def test_rewards_that_verl_knows_by_name_are_its_own(run: Run) -> None:
+    """Which one, verl says by the source of the row: it has none for the sums of two digits."""
+    run.order(reward={"name": "math"})
+    assert run.rlx_eval("check").returncode == 0
+    done = run.rlx_eval()
+    assert done.returncode == 1
+    assert "row 1: the reward function fails: NotImplementedError" in done.stderr.splitlines()[-1]
+    assert "rlx/tiny-addition" in done.stderr.splitlines()[-1]
+
+
 def outputs(tiny: Path, folder: Path, samples: int = 1, **changes: Any) -> list[str]:
     """The answers of a model to the 100 rows, in this process: torch takes seconds to load."""
     order = Order(**{**_order(tiny, Path("/unused")), "batch_size": 100, **changes})

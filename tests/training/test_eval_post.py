@@ -23,9 +23,10 @@ eval: {{every: 2, before_train: false, post: {{rows: ~/.cache/rlx/tiny-cpu/val.p
 """
 
 
-def launched(laptop: Laptop, *arguments: str) -> dict[str, Any]:
+def launched(laptop: Laptop, *sets: str) -> dict[str, Any]:
     (laptop.folder / "post.yaml").write_text(EXPERIMENT)
-    laptop.rlx("launch", "post.yaml", "--host", "local", "--arm", "baseline", "--follow", *arguments, code=None)
+    changes = [word for change in sets for word in ("--set", change)]
+    laptop.rlx("launch", "post.yaml", "--host", "local", "--arm", "baseline", "--follow", *changes, code=None)
     return laptop.status("baseline")[0]
 
 
@@ -34,9 +35,15 @@ def answers(path: Path) -> dict[str, str]:
     return {line["input"]: line["output"] for line in lines}
 
 
-def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(new_laptop: Callable[[], Laptop]) -> None:
+@pytest.mark.parametrize(
+    "sets", [(), ("model.lora={rank: 8, alpha: 16}", "train.lr=0.002")], ids=["all weights", "adapters"]
+)
+def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(
+    sets: tuple[str, ...], new_laptop: Callable[[], Laptop]
+) -> None:
+    """Two steps take the accuracy from 0.45 to over 0.7: weights of before the training would not agree."""
     laptop = new_laptop()
-    row = launched(laptop)
+    row = launched(laptop, *sets)
     run_dir = Path(row["run_dir"])
     assert (row["state"], row["verdict"]["status"]) == ("finished", "valid"), row
     attempt = run_dir / "latest"
@@ -46,7 +53,7 @@ def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(new_laptop: Calla
     assert sum(ours[question] != verls[question] for question in ours) <= 3
     values = metrics(run_dir)[2]
     (verl_s,) = (value for key, value in values.items() if key.startswith("val-core/") and key != POST)
-    assert values[POST] == pytest.approx(verl_s, abs=0.03) and values[POST] > 0.1
+    assert values[POST] == pytest.approx(verl_s, abs=0.03) and values[POST] > 0.6
     assert not (attempt / "converted").exists()
     assert (run_dir / "checkpoints/global_step_2/actor").is_dir()
     assert not processes_of(row["run_id"])

@@ -1,9 +1,13 @@
-"""Recipes for MindSpeed-RL as small changes of one base, and what they are rendered to."""
+"""Recipes for MindSpeed-RL as small changes of one base, what they are rendered to, and runs of that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from rlx.backends import load_backend
 from rlx.plan import LaunchPlan, Site
 from rlx.recipe import ResolvedRecipe, load_recipe
 from tests.backends.conftest import merge
+from tests.backends.mindspeed_rl.running import Run
 from tests.conftest import CASES
 
 BASE: dict[str, Any] = {
@@ -22,6 +27,14 @@ BASE: dict[str, Any] = {
     "extends": str(CASES / "preflight/bases/mindspeed-rl.yaml"),
 }
 MakeRecipe = Callable[..., ResolvedRecipe]
+STAND_IN = Path(__file__).with_name("stand_in")
+SMALL: dict[str, Any] = {
+    "backend": {"workdir": str(STAND_IN), "python": sys.executable},
+    "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": 4},
+    "layout": {"devices_per_node": 2, "tp": 1, "pp": 1},
+    "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
+}
+Start = Callable[..., Run]
 
 
 @pytest.fixture
@@ -50,3 +63,30 @@ def file_of(launch: LaunchPlan, path: str) -> str:
 def config_of(resolved: ResolvedRecipe) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(file_of(planned(resolved), "config/mindspeed_rl.yaml"))
     return document
+
+
+def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
+    """Its evaluation asks for no NPU."""
+    files = [
+        replace(file, content=json.dumps(json.loads(file.content) | {"device": "cpu"}))
+        if file.path == "payload/eval.json"
+        else file
+        for file in plan.files
+    ]
+    return replace(plan, files=tuple(files))
+
+
+@pytest.fixture
+def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
+    """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
+    runs: list[Run] = []
+
+    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str, on_cpu: bool = False) -> Run:
+        plan = planned(recipe(SMALL, *changes), Site())
+        folder = tmp_path / f"run-{os.getpid()}-{len(runs)}"
+        runs.append(Run.begin(on_the_cpu(plan) if on_cpu else plan, folder, {"RLX_DEVICES": "0,1"}, edit))
+        return runs[-1]
+
+    yield launch
+    for run in runs:
+        run.discard()

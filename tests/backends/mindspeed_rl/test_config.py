@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from rlx.backends.mindspeed_rl.keys import find_table, is_known, shipped_version
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules import check
-from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, file_of, planned
+from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, planned
 
 BACKEND = load_backend("mindspeed-rl")
 
@@ -115,35 +114,6 @@ def test_what_the_log_must_show(recipe: MakeRecipe) -> None:
     held_out = planned(recipe({"train": {"steps": 30}, "eval": {"post": post}})).expectations
     assert (held_out.metric, held_out.validation_steps) == ("val-core/post/acc/mean@1", (30,))
     assert (held_out.validation_items, held_out.last_step_validated) == (1319, True)
-
-
-NOISE = {"sigma_start": 0.04, "sigma_end": 0.01, "stages": 3}
-
-
-def test_noise_is_spread_over_the_iterations(recipe: MakeRecipe) -> None:
-    launch = planned(recipe({"train": {"steps": 6}, "aqn": NOISE}))
-    noise = launch.expectations.noise
-    assert noise is not None and noise.sigmas == (0.0, 0.0, 0.04, 0.04, 0.01, 0.01)
-    settings = json.loads(file_of(launch, "payload/aqn.json"))
-    assert (settings["total_steps"], settings["sigma_start"], settings["seed"]) == (6, 0.04, launch.seed)
-    modules = {file.path for file in launch.files}
-    assert {"payload/rlx_aqn.py", "payload/rlx_aqn_hook.py", "payload/rlx_mindspeed_rl_hook.py"} <= modules
-    assert not any("verl" in path for path in modules)
-
-
-def test_stages_in_every_epoch(recipe: MakeRecipe) -> None:
-    """100 rows are 3 batches of 32."""
-    change = {"train": {"steps": None, "epochs": 2}, "data": {"train_rows": 100}, "aqn": {**NOISE, "per_epoch": True}}
-    noise = planned(recipe(change)).expectations.noise
-    assert noise is not None and [sigma > 0 for sigma in noise.sigmas] == [False, True, True] * 2
-    unknown = {"train": {"steps": 6}, "aqn": {**NOISE, "per_epoch": True}}
-    assert "aqn.per_epoch" in errors(recipe, unknown)["RLX015"].message
-
-
-def test_an_arm_without_noise_brings_nothing_of_it(recipe: MakeRecipe) -> None:
-    launch = planned(recipe())
-    assert launch.expectations.noise is None
-    assert not any("aqn" in file.path or "hook" in file.path for file in launch.files)
 
 
 def test_more_iterations_than_can_be_listed_are_refused(recipe: MakeRecipe) -> None:

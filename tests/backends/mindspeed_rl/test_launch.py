@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
-from rlx.plan import LaunchPlan, RunState, Severity, Site
+from rlx.plan import RunState, Severity
 from rlx.resources import payload_folder
-from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
-from tests.backends.mindspeed_rl.running import Run
-
-STAND_IN = Path(__file__).with_name("stand_in")
-SMALL: dict[str, Any] = {
-    "backend": {"workdir": str(STAND_IN), "python": sys.executable},
-    "train": {"batch_size": 2, "mini_batch_size": 2, "micro_batch_size": 1, "steps": 4},
-    "layout": {"devices_per_node": 2, "tp": 1, "pp": 1},
-    "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
-}
-
-
-Start = Callable[..., Run]
-
-
-def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
-    """Its evaluation asks for no NPU."""
-    files = [
-        replace(file, content=json.dumps(json.loads(file.content) | {"device": "cpu"}))
-        if file.path == "payload/eval.json"
-        else file
-        for file in plan.files
-    ]
-    return replace(plan, files=tuple(files))
-
-
-@pytest.fixture
-def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
-    """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
-    runs: list[Run] = []
-
-    def launch(*changes: dict[str, Any], edit: Callable[[str], str] = str, on_cpu: bool = False) -> Run:
-        plan = planned(recipe(SMALL, *changes), Site())
-        folder = tmp_path / f"run-{os.getpid()}-{len(runs)}"
-        runs.append(Run.begin(on_the_cpu(plan) if on_cpu else plan, folder, {"RLX_DEVICES": "0,1"}, edit))
-        return runs[-1]
-
-    yield launch
-    for run in runs:
-        run.discard()
+from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned
 
 
 def test_a_run_to_its_end(start: Start) -> None:
@@ -169,64 +127,6 @@ def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:
     run = start(edit=lambda text: text.replace("set -euo pipefail", "set -euo pipefail\nRLX_DEVICES=2,3"))
     assert run.end() == 1
     assert "the NPUs 0,1 only, not on 2,3" in run.log
-
-
-NOISY: dict[str, Any] = {
-    "backend": {"entrypoint": "cli/train_tiny.py"},
-    "train": {"steps": 6},
-    "aqn": {"sigma_start": 0.05, "sigma_end": 0.02, "stages": 3},
-}
-
-
-def test_noise_on_the_weights_that_generate(start: Start) -> None:
-    """Each rank is an engine of its own here. Stage 1 of 3 is free of noise: iterations 1 and 2."""
-    pytest.importorskip("torch")
-    run = start(NOISY)
-    assert run.end() == 0, run.log
-    generated = [line.partition(" generated with ")[2] for line in run.log.splitlines() if " generated with " in line]
-    kinds = ("input_layernorm", "post_attention_layernorm")
-    norms = [f"layers.{layer}.{kind}.weight" for layer in (0, 1) for kind in kinds]
-    noisy = f"other weights than trained: {' '.join([*norms, 'norm.weight'])}"
-    assert generated == 4 * ["other weights than trained: none"] + 8 * [noisy]
-    evidence = read_evidence([run.folder / "attempts/1"])
-    assert sorted((event.step or 0, event.replica, event.sigma) for event in evidence.noise) == [
-        (step, rank, sigma) for step, sigma in enumerate((0.0, 0.0, 0.05, 0.05, 0.02, 0.02), 1) for rank in (0, 1)
-    ]
-    verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
-    assert {finding.id for finding in verdict.findings} == {"RLX608", "RLX724"}, "no second witness, no real log"
-    assert verdict.status is VerdictStatus.UNVERIFIED, verdict.sentence
-    assert run.leaves_nothing(), run.left()
-
-
-@pytest.fixture
-def engine_file(tmp_path: Path) -> Path:
-    """Of a checkout of its own."""
-    pytest.importorskip("torch")
-    shutil.copytree(STAND_IN, tmp_path / "own", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path / "own/mindspeed_rl/models/rollout/vllm_engine.py"
-
-
-def test_noise_without_its_place_ends_the_run_before_ray_starts(
-    start: Start, tmp_path: Path, engine_file: Path
-) -> None:
-    engine_file.write_text(engine_file.read_text().replace("def sync_model_weights", "def load_model_weights"))
-    run = start(NOISY, {"backend": {"workdir": str(tmp_path / "own")}})
-    assert run.end() == 1
-    assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log
-    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
-    assert not list((run.folder / "attempts/1").glob("events/*"))
-    assert run.leaves_nothing(), run.left()
-
-
-def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Path, engine_file: Path) -> None:
-    """Its MindSpeed-RL is another one than that which launch.sh looked at, as it may be on another machine."""
-    change = f"sed -i s/sync_model_weights/load_model_weights/ {engine_file}"
-    away = {"backend": {"workdir": str(tmp_path / "own")}}
-    run = start(NOISY, away, edit=lambda text: text.replace("\nray=", f"\n{change}\nray=", 1))
-    assert run.end() != 0
-    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
-    assert " iteration: " not in run.log
-    assert run.leaves_nothing(), run.left()
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
