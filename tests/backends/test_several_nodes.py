@@ -52,19 +52,18 @@ def test_real_devices_are_what_ray_finds(device: str, resource: str, recipe: Mak
 def test_a_reward_file_is_found_on_every_node(
     version: str, recipe: MakeRecipe, reward: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A path is the head's; verl 0.6 knows nothing else and calls it there."""
-    monkeypatch.setenv("RLX_RUN_DIR", "/run")
+    """The run directories differ; what links to them is called alike."""
+    monkeypatch.setenv("RLX_RAY_TMP", "/tmp/rlx-012345")
     launch = plan(recipe({"backend": {"version": version}}, TWO, reward), Site())
     with initialize_config_dir(str(config_tree(version)), version_base=None):
         config = compose("ppo_trainer", list(launch.command[4:]))
     section = config.get("reward", config)
-    path = section.get("custom_reward_function", config.get("custom_reward_function"))["path"]
-    assert path == ("/run/payload/score.py" if version == "0.6.1" else "pkg://score")
+    function = section.get("custom_reward_function", config.get("custom_reward_function"))
+    assert function["path"] == "/tmp/rlx-012345/run/payload/score.py"
     assert file_of(launch, "payload/score.py")
 
 
 def test_how_long_the_nodes_wait_can_be_set(recipe: MakeRecipe) -> None:
-    """The only one of rlx's own variables that a recipe may set."""
     assert plan(recipe(TWO, {"env": {"NODES_WITHIN_S": "60"}}), Site()).env["NODES_WITHIN_S"] == "60"
 
 
