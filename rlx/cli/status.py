@@ -76,7 +76,7 @@ def _read_again(index: Index, host: str | None, visits: Revisit) -> Site | None:
     try:
         return in_time(host or "local", lambda: _rebuilt(index, host))
     except HostError as error:
-        known = [ref for ref in index.runs() if ref.host == host]
+        known = [ref for ref in index.nodes() if ref.host == host]
         if not known:
             raise
         narrate(f"rlx: {error.message}; what was known of it before:")
@@ -142,7 +142,7 @@ def _watcher(
         if names:
             return resolve(index, names)
         if host:
-            return [ref for ref in index.runs() if ref.host == host]
+            return [ref for ref in index.nodes() if ref.host == host]
         return index.runs() if everything else candidates(index)
 
     def look() -> list[Overview]:

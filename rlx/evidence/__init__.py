@@ -12,6 +12,7 @@ from rlx.evidence.items import ItemScores, read_items
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
+from rlx.evidence.nodes import with_nodes
 from rlx.evidence.read import read_evidence, read_log
 from rlx.evidence.records import conflicts, overlaps
 from rlx.evidence.scan import MAX_LINE_BYTES
@@ -48,4 +49,5 @@ __all__ = [
     "settings_of",
     "settings_of_config",
     "training_steps",
+    "with_nodes",
 ]

@@ -15,6 +15,7 @@ from rlx.evidence import (
     read_evidence,
     settings_of,
     settings_of_config,
+    with_nodes,
 )
 from rlx.plan import RunState
 from rlx.runs.adopted.conflicts import conflicts_of
@@ -30,6 +31,7 @@ from rlx.runs.report import Looked
 from rlx.runs.revisit import Revisit
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.verdicts import verdict_of
+from rlx.runs.workers import Workers, workers_of
 
 if TYPE_CHECKING:
     from rlx.runs.index import Index
@@ -63,14 +65,17 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
     of which too little is known: its host's error, or that it has no manifest.
     """
-    copies = refresh(index, refs, whole=True)
+    copies = refresh(index, [*refs, *index.workers(refs)], whole=True)
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
     observations = observe(index, asked)
     copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
     copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
-    parsed = ParsedFiles(index.home)
-    judged = [_judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], parsed) for ref in refs]
+    parsed, workers = ParsedFiles(index.home), workers_of(index, refs)
+    judged = [
+        _judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], workers[ref.run_id], parsed)
+        for ref in refs
+    ]
     return [_with_config(run, copies[run.run_id], parsed) for run in judged]
 
 
@@ -78,11 +83,12 @@ def judge_observed(
     index: Index, refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
 ) -> Mapping[str, JudgedRun]:
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
-    judged, parsed = {}, ParsedFiles(index.home)
+    judged, parsed, workers = {}, ParsedFiles(index.home), workers_of(index, refs)
     for ref in refs:
         copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
-            judged[ref.run_id] = _judge(ref, _known_state(observations[ref.run_id], copy), manifest, copy, parsed)
+            state = _known_state(observations[ref.run_id], copy)
+            judged[ref.run_id] = _judge(ref, state, manifest, copy, workers[ref.run_id], parsed)
     return judged
 
 
@@ -141,10 +147,12 @@ def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
     return replace(run, verdict=verdict)
 
 
-def _judge(ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
+def _judge(
+    ref: RunRef, state: RunState, manifest: Manifest, copy: Mirrored, workers: Workers, parsed: ParsedFiles
+) -> JudgedRun:
     plan, paths = manifest.plan, RunPaths(copy.run_dir)
-    evidence = read_evidence(paths.attempts, parsed)
-    missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks
+    evidence = with_nodes(read_evidence(paths.attempts, parsed), workers.attempts)
+    missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or workers.lacks(state)
     conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
     evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
     return JudgedRun(

@@ -65,20 +65,21 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     judged = judge_observed(index, refs, observations, copies)
     return [
         _row(ref, observations[ref.run_id], judged[ref.run_id])
-        if ref.run_id in judged
-        else _row_without_plan(ref, observations[ref.run_id], copies[ref.run_id].lacks)
+        if ref.run_id in judged and not ref.node
+        else _row_without_verdict(ref, observations[ref.run_id], copies[ref.run_id].lacks)
         for ref in refs
     ]
 
 
-def _row_without_plan(ref: RunRef, observation: Observation, lacks: str) -> Overview:
-    why = (
-        observation.detail
-        or lacks
-        or "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"
-    )
+def _row_without_verdict(ref: RunRef, observation: Observation, lacks: str) -> Overview:
+    why = observation.detail or lacks or _WITHOUT_MANIFEST
+    if ref.node:
+        why = f"node {ref.node} of {ref.head_id}, whose verdict is about all of it"
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
     return Overview(ref, observation, Evidence(), verdict)
+
+
+_WITHOUT_MANIFEST = "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"
 
 
 def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:

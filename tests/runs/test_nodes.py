@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from typer.testing import CliRunner
@@ -14,134 +16,181 @@ from typer.testing import CliRunner
 from rlx.cli.app import command_line
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.nodes import as_nodes
-from rlx.plan import LaunchPlan, RunState, Severity
-from rlx.runs import Index, RunRef, launch, observe, resolve, stop_runs
-from tests.loopback import Loopback, loopback
-from tests.runs.far import Far, far
-from tests.runs.toys import FOREVER, ended, home, log_of, see, start, toy_plan, until
+from rlx.plan import LaunchPlan, Place, RunState, Severity, Site
+from rlx.runs import Index, Observation, RunRef, launch, observe, resolve
+from rlx.runs.judged import judge_runs
+from rlx.runs.overview import overview
+from tests.rig import Host, Rig
+from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
 
-__all__ = ["Loopback", "far", "loopback"]
+T = TypeVar("T")
 
 TELL = 'echo "node $RLX_NODE of $RLX_NODES, head at $RLX_HEAD, token $(printf %s "$RLX_RAY_TOKEN" | sha256sum)"\n'
+TOLD = r"of 2, head at 10\.77\.0\.1:2\d{4}, token (?!e3b0c442)[0-9a-f]{64}  -"
 
 
-def two_nodes(far: Far, script: str, arm: str = "main", worker: str = "") -> LaunchPlan:
-    """The head here, a worker on the loopback host."""
-    here = toy_plan(TELL + script, arm=arm)
-    head = replace(here, site=replace(here.site, address="192.0.2.7"))
-    return as_nodes([head, far.plan(TELL + (worker or script), arm=arm)], 2)
+class Pair:
+    """A client and two hosts; h1 is the head of all runs. Calls of rlx are made as the client."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, (self.h1, self.h2) = rig, rig.hosts
+
+    def plan(self, head: str, worker: str = "", arm: str = "main") -> LaunchPlan:
+        scripts = {self.h1: head, self.h2: worker or head}
+        plans = [replace(toy_plan(TELL + script, arm=arm), site=site(host)) for host, script in scripts.items()]
+        # Without a recipe it would be judged like a log that somebody took in.
+        return replace(as_nodes(plans, 2), recipe={"name": "toy"})
+
+    def call(self, action: Callable[[Index], T]) -> T:
+        return self.rig.client.call(lambda: action(Index(home())))
+
+    def launch(self, *plans: LaunchPlan) -> tuple[RunRef, ...]:
+        return self.call(lambda _: launch(plans, {}, home()).runs)
+
+    def see(self, ref: RunRef) -> Observation:
+        return self.call(lambda index: observe(index, [ref])[ref.run_id])
+
+    def worker(self, head: RunRef) -> RunRef:
+        (worker,) = self.call(lambda index: index.workers([head]))
+        return worker
+
+    def folder(self, ref: RunRef) -> Path:
+        return (self.h2 if ref.node else self.h1).path(f"/root/rlx/runs/{ref.run_id}")
+
+    def log(self, ref: RunRef) -> str:
+        return (self.folder(ref) / "attempts/1/log").read_text()
+
+    def ended(self, ref: RunRef) -> Observation:
+        return until(lambda: one if (one := self.see(ref)).state.is_terminal else None, f"{ref.run_id} ends", 60)
+
+    def until_both_run(self, head: RunRef) -> None:
+        worker = self.worker(head)
+        until(lambda: "token" in self.log(worker) and "token" in self.log(head), "both nodes run", 60)
 
 
-def worker_of(head: RunRef) -> RunRef:
-    (worker,) = Index(home()).workers([head])
-    return worker
+def site(host: Host) -> Site:
+    return Site(Place(host.name, host.name), address=host.address)
 
 
-def test_both_parts_know_their_number_one_address_and_one_token(far: Far) -> None:
-    (head,) = start(two_nodes(far, "true"))
-    ended(head)
-    worker = worker_of(head)
+@pytest.fixture
+def pair(new_rig: Callable[[int], Rig]) -> Pair:
+    return Pair(new_rig(2))
+
+
+def test_both_parts_know_their_number_one_address_and_one_token(pair: Pair) -> None:
+    # On both, one path leads to the run directory.
+    (head,) = pair.launch(pair.plan('readlink "$RLX_RAY_TMP/run"; echo "$RLX_RAY_TMP"'))
+    pair.ended(head)
+    worker = pair.worker(head)
     assert worker.run_id == f"{head.run_id}-node1" and worker.head_id == head.run_id
-    until(lambda: "token" in far.log(worker), "the worker has run")
-    told = [log_of(head).splitlines()[0], far.log(worker).splitlines()[0]]
-    assert [line.partition(" of ")[0] for line in told] == ["node 0", "node 1"]
-    shared = {line.partition(" of ")[2] for line in told}
-    assert len(shared) == 1
-    assert re.match(r"2, head at 192\.0\.2\.7:2\d{4}, token (?!e3b0c442)[0-9a-f]{64}", shared.pop())
+    pair.ended(worker)
+    told = [pair.log(ref).splitlines() for ref in (head, worker)]
+    assert [lines[0].partition(" of ")[0] for lines in told] == ["node 0", "node 1"]
+    shared = {lines[0].partition(" ")[2].partition(" ")[2] for lines in told}
+    assert len(shared) == 1 and re.fullmatch(TOLD, shared.pop())
+    assert [lines[1] for lines in told] == [f"/root/rlx/runs/{ref.run_id}" for ref in (head, worker)]
+    assert told[0][2] == told[1][2]
     # The token is in no file that stays, and the key that it comes from is its user's alone.
     assert stat.S_IMODE((home() / "cluster.key").stat().st_mode) == 0o600
-    for folder in (head.run_dir, far.folder(worker)):
-        assert not any("RLX_RAY_TOKEN" in path.read_text() for path in folder.rglob("manifest.json"))
-        assert not (folder / "env").exists()
+    for ref in (head, worker):
+        assert "RLX_RAY_TOKEN" not in (pair.folder(ref) / "manifest.json").read_text()
+        assert not (pair.folder(ref) / "env").exists()
+        until(lambda: not [*pair.h1.path("/tmp").glob("rlx-*"), *pair.h2.path("/tmp").glob("rlx-*")], "nothing is left")
 
 
-def test_a_run_of_one_node_has_neither(far: Far) -> None:
+def test_a_run_of_one_node_has_neither() -> None:
     (run,) = start(toy_plan('echo "$RLX_NODE of $RLX_NODES <$RLX_HEAD> <${RLX_RAY_TOKEN-}>"'))
     ended(run)
     assert log_of(run) == "0 of 1 <> <>\n"
     assert not (run.run_dir / "cluster").exists() and not (home() / "cluster.key").exists()
 
 
-def test_it_is_one_run_for_whoever_looks(far: Far) -> None:
-    (head,) = start(two_nodes(far, "true", worker="exit 3"))
-    ended(head)
-    index = Index(home())
-    assert index.runs() == (head,)
-    assert resolve(index, ["main"]) == (head,)
+def test_it_is_one_run_for_whoever_looks(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan("true"))
+    pair.ended(head)
+    worker = pair.worker(head)
+    assert pair.call(lambda index: index.runs()) == (head,)
+    assert pair.call(lambda index: resolve(index, ["main"])) == (head,)
     # A worker answers to its full id only.
-    assert resolve(index, [f"{head.run_id}-node1"]) == (worker_of(head),)
-    assert resolve(index, [head.run_id]) == (head,)
-    # Another laptop that has looked at both hosts sees the same.
-    other = Index(home() / "other")
-    other.rebuild(far.site)
-    assert worker_of(head) in other.workers(other.runs())
+    assert pair.call(lambda index: resolve(index, [worker.run_id])) == (worker,)
+    assert pair.call(lambda index: resolve(index, [head.run_id])) == (head,)
+    # Another laptop that looks at the worker's host is told what is there.
+    env = {"RLX_HOME": str(home() / "another laptop")}
+    (row,) = json.loads(pair.rig.client.rlx("status", "--json", "--host", "h2", env=env).stdout)["runs"]
+    assert row["run_id"] == worker.run_id and f"node 1 of {head.run_id}" in row["verdict"]["sentence"]
 
 
-def test_a_worker_that_fails_shows_while_the_head_goes_on(far: Far) -> None:
-    (head,) = start(two_nodes(far, FOREVER, worker="exit 3"))
-    seen = until(lambda: one if "node 1" in (one := see(head)).detail else None, "the failure of the worker is seen")
-    assert f"node 1 on {far.site.host}: failed" in seen.detail
+def test_a_worker_that_fails_shows_while_the_head_goes_on(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan(FOREVER, worker="exit 3"))
+    seen = until(lambda: one if "failed" in (one := pair.see(head)).detail else None, "its failure is seen", 60)
+    assert "node 1 on h2: failed" in seen.detail
     assert not seen.state.is_terminal
+    pair.rig.client.rlx("stop", head.run_id, "--grace", "0")
 
 
-def test_stop_ends_all_nodes(far: Far) -> None:
-    (head,) = start(two_nodes(far, FOREVER))
-    worker = worker_of(head)
-    until(lambda: "token" in far.log(worker) and "token" in log_of(head), "both run")
-    done = CliRunner().invoke(command_line(["stop"]), ["stop", head.run_id])
-    assert done.exit_code == 0, done.output
-    assert {line.split()[0] for line in done.stdout.splitlines()} == {head.run_id, worker.run_id}
-    seen = observe(Index(home()), [head, worker])
-    assert {one.state for one in seen.values()} == {RunState.STOPPED}
+def test_stop_ends_all_nodes(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan(FOREVER))
+    pair.until_both_run(head)
+    said = pair.rig.client.rlx("stop", "main", "--grace", "1").stdout.decode()
+    assert {line.split()[0] for line in said.splitlines()} == {head.run_id, pair.worker(head).run_id}
+    assert {pair.see(ref).state for ref in (head, pair.worker(head))} == {RunState.STOPPED}
 
 
-def test_arms_wait_in_the_same_order_on_every_host(far: Far) -> None:
-    first, second = start(two_nodes(far, FOREVER, "a"), two_nodes(far, "true", "b"))
-    until(lambda: "token" in log_of(first), "the first one runs")
-    index = Index(home())
-    waiting = observe(index, index.workers([second]))
-    assert [one.state for one in waiting.values()] == [RunState.QUEUED]
-    assert see(second).state is RunState.QUEUED
-    refs = [first, *index.workers([first])]
-    stop_runs(refs, observe(index, refs), 0)
-    assert ended(second).state is RunState.FINISHED
-    until(lambda: "node 1" in far.log(worker_of(second)), "its worker ran, too")
+def test_arms_wait_in_the_same_order_on_every_host(pair: Pair) -> None:
+    first, second = pair.launch(pair.plan(FOREVER, arm="a"), pair.plan("true", arm="b"))
+    pair.until_both_run(first)
+    assert pair.see(second).state is RunState.QUEUED
+    assert pair.see(pair.worker(second)).state is RunState.QUEUED
+    pair.rig.client.rlx("stop", "a", "--grace", "0")
+    assert pair.ended(second).state is RunState.FINISHED
+    assert pair.ended(pair.worker(second)).state is RunState.FINISHED
 
 
-def test_a_head_that_cannot_start_leaves_no_worker_waiting(far: Far, tmp_path: Path) -> None:
-    plan = two_nodes(far, FOREVER)
-    (tmp_path / "file").write_text("no folder")
-    broken = replace(plan, site=replace(plan.site, root=str(tmp_path / "file")))
+def test_a_head_that_cannot_start_leaves_no_worker_waiting(pair: Pair) -> None:
+    plan = pair.plan(FOREVER)
     with pytest.raises(RlxError, match="failed"):
-        launch([broken], {}, home())
-    assert Index(home()).nodes() == ()
-    until(lambda: all((run / "stop").exists() for run in far.runs.iterdir()), "the worker was stopped")
-    assert list(far.runs.iterdir())
+        pair.launch(replace(plan, site=replace(plan.site, root="/etc/passwd")))
+    assert pair.call(lambda index: index.nodes()) == ()
+    (left,) = pair.h2.path("/root/rlx/runs").iterdir()
+    assert (left / "stop").exists()
 
 
-def test_a_launch_that_broke_between_the_hosts_is_completed(far: Far) -> None:
-    plan = two_nodes(far, "true")
-    far.go_down()
-    with pytest.raises(RlxError, match="nothing was launched"):
-        launch([plan], {}, home())
-    assert Index(home()).nodes() == ()
-    far.loopback.start()
-    (head,) = launch([plan], {}, home()).runs
-    assert ended(head).state is RunState.FINISHED
+NOISE = '{"kind":"noise","phase":"rollout","step":%d,"replica":%d,"sigma":0.05,"layers":3,"elements":9,"changed":9}'
 
 
-def test_hosts_nodes_and_address_must_fit(far: Far) -> None:
+def writes_noise(replica: int, *steps: int) -> str:
+    lines = "\\n".join(NOISE % (step, replica) for step in steps)
+    return f"printf '{lines}\\n' >\"$RLX_ATTEMPT_DIR/events/aqn-$RLX_NODE.jsonl\"\n"
+
+
+def test_the_verdict_is_of_the_noise_on_all_nodes(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan(writes_noise(0, 1, 2), worker=writes_noise(1, 1)))
+    pair.ended(head)
+    pair.ended(pair.worker(head))
+    (row,) = pair.call(lambda index: overview(index, [head]))
+    assert sorted((event.step or 0, event.replica) for event in row.evidence.noise) == [(1, 0), (1, 1), (2, 0)]
+    (judged,) = pair.call(lambda index: judge_runs(index, [head]))
+    assert judged.evidence.noise == row.evidence.noise
+
+
+def test_without_the_records_of_a_node_nothing_is_concluded(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan(writes_noise(0, 1), worker=FOREVER))
+    pair.ended(head)
+    (row,) = pair.call(lambda index: overview(index, [head]))
+    assert "the records of node 1 on h2 are not here to their end" in row.verdict.sentence
+    pair.rig.client.rlx("stop", head.run_id, "--grace", "0")
+
+
+def test_hosts_nodes_and_address_must_fit() -> None:
     alone = as_nodes([toy_plan("true")], 2)
     assert [(f.id, f.severity) for f in alone.findings] == [("RLX503", Severity.ERROR)]
     assert "the recipe wants 2 nodes, and one host is named" in alone.findings[0].message
-    nameless = as_nodes([toy_plan("true"), far.plan("true")], 2)
-    assert [f.id for f in nameless.findings] == ["RLX504"]
-    fitting = two_nodes(far, "true")
+    assert [f.id for f in as_nodes([toy_plan("true"), toy_plan("true")], 2).findings] == ["RLX504"]
+    here = toy_plan("true")
+    fitting = as_nodes([replace(here, site=replace(here.site, address="192.0.2.7")), here], 2)
     assert fitting.findings == ()
-    images = [
-        replace(plan, site=replace(plan.site, image=image)) for plan, image in zip(fitting.nodes, "ab", strict=True)
-    ]
-    assert [f.id for f in as_nodes(images, 2).findings] == ["RLX505"]
+    other = replace(fitting.workers[0], site=replace(fitting.workers[0].site, image="another"))
+    assert [f.id for f in as_nodes([fitting, other], 2).findings] == ["RLX505"]
     with pytest.raises(UsageError, match="not numbered"):
         launch([replace(fitting, workers=(*fitting.workers, *fitting.workers))], {}, home())
 

@@ -1,0 +1,43 @@
+"""What is here of the other nodes of runs, beside the files of their heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.runs.copies.mirror import kept
+from rlx.runs.run import RunPaths
+
+if TYPE_CHECKING:
+    from rlx.plan import RunState
+    from rlx.runs.index import Index
+    from rlx.runs.run import RunRef
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Of one run: the attempts on its other nodes, and the names of nodes whose files are not here to their end."""
+
+    attempts: tuple[Path, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    def lacks(self, state: RunState) -> str:
+        """What of a run in that state is not here, in words; empty if nothing."""
+        if not (state.is_terminal and self.unfinished):
+            return ""
+        return f"the run has ended, and the records of {', '.join(self.unfinished)} are not here to their end"
+
+
+def workers_of(index: Index, refs: Sequence[RunRef]) -> Mapping[str, Workers]:
+    """By the ids of the heads, as the last look copied them; nobody is asked."""
+    workers = index.workers(refs)
+    copies = kept(index, workers)
+    found = {ref.run_id: Workers() for ref in refs}
+    for worker in workers:
+        copy, head = copies[worker.run_id], found[worker.head_id]
+        name = [f"node {worker.node} on {worker.host}"] if copy.end is None or copy.lacks else []
+        attempts = (*head.attempts, *RunPaths(copy.run_dir).attempts)
+        found[worker.head_id] = Workers(attempts, (*head.unfinished, *name))
+    return found
