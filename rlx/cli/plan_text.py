@@ -41,6 +41,8 @@ def _title(plan: LaunchPlan) -> str:
     devices = f"{plan.devices} × {plan.device_kind}"
     if plan.device_list:
         devices += f" ({', '.join(map(str, plan.device_list))})"
+    if plan.workers:
+        devices += f" on each of {len(plan.nodes)} nodes"
     return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices}, in {_where(plan.site)}"
 
 

@@ -61,6 +61,8 @@ def named_target(host: str | None, container: str | None, devices: str | None = 
     from rlx.hosts import known_host, site_of
 
     names = [None] if host is None else [name.strip() for name in host.split(",")]
+    if len(names) > 1 and "" in names:
+        raise UsageError(f"--host {host}: a name is missing", "several hosts are written A3,A4, the head first")
     head, *workers = [Target(known_host(name), site_of(name, container), devices) for name in names]
     places = [node.site.place.destination or node.site.host for node in (head, *workers)]
     if len(set(places)) < len(places):

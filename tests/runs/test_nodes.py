@@ -211,5 +211,8 @@ def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeyp
     (plan,) = document["plans"]
     assert [node["site"]["address"] for node in (plan, *plan["workers"])] == ["192.0.2.1", "192.0.2.2"]
     assert plan["workers"][0]["cluster"] == {"node": 1, "nodes": 2, "head": "192.0.2.1"}
+    assert "8 × npu (0, 1, 2, 3, 4, 5, 6, 7) on each of 2 nodes" in done.stdout
+    missing = CliRunner().invoke(command_line(words), [*words, "h1,"])
+    assert "a name is missing" in missing.output + str(missing.exception)
     twice = CliRunner().invoke(command_line(words), [*words, "h1,h1"])
     assert twice.exit_code != 0 and "named twice" in twice.output + str(twice.exception)
