@@ -27,12 +27,13 @@ class HostCheck:
     is opening its shell.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, is_node: bool = False) -> None:
+        """`is_node`: of a run on several hosts."""
         # Else a thread that asks a host waits 5 ms for each turn, while this one imports.
         sys.setswitchinterval(0.0005)
         self._is_here = site.place.is_local and site.container is None
         self._connected = Background(lambda: None if self._is_here else _connect(site))
-        self._looked = Background(lambda: (site, (), ()) if self._is_here else _look(site, self._connected))
+        self._looked = Background(lambda: (site, (), ()) if self._is_here else _look(site, self._connected, is_node))
 
     def connected(self) -> None:
         """Returns when commands can share a connection. Raises HostError."""
@@ -54,7 +55,7 @@ class HostChecks:
     """A check of every node's host, all at once. What is said of one host is said of all here."""
 
     def __init__(self, target: Target) -> None:
-        self._checks = [HostCheck(node.site) for node in target.nodes]
+        self._checks = [HostCheck(node.site, is_node=bool(target.workers)) for node in target.nodes]
 
     def connected(self) -> None:
         for check in self._checks:
@@ -76,13 +77,13 @@ def check_again(plans: Sequence[LaunchPlan]) -> None:
     Raises HostError, or RlxError (exit 5).
     """
     for node in plans[0].nodes:
-        _check_again(node.site)
+        _check_again(node.site, is_node=node.cluster is not None)
 
 
-def _check_again(site: Site) -> None:
+def _check_again(site: Site, *, is_node: bool) -> None:
     if site.container is not None and site.container_id is None:
         return  # The launch refuses a plan whose container nobody has looked at.
-    check = HostCheck(site)
+    check = HostCheck(site, is_node=is_node)
     found = check.site()
     if found.container_id != site.container_id:
         raise RlxError(
@@ -103,13 +104,14 @@ def _connect(site: Site) -> None:
         open_ahead(place)
 
 
-def _look(site: Site, connected: Background[None]) -> _Looked:
+def _look(site: Site, connected: Background[None], is_node: bool) -> _Looked:
     from rlx.hosts import transport_for
     from rlx.preflight.before_launch import quick
+    from rlx.preflight.docker_checks import reachable
 
     connected.result()
     examined, findings, warnings = quick(transport_for(replace(site.place, inside=None)), site)
-    return examined.site, findings, warnings
+    return examined.site, (*findings, *(reachable(examined) if is_node else ())), warnings
 
 
 def _room(site: Site) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ from rlx.plan import Finding, Severity, Site
 from rlx.preflight.examined import Examined, shared_folders, shares_root
 from rlx.preflight.probe import Facts
 
+_HIDDEN = ("default", "bridge", "none")
 _SMALL_SHM_BYTES = 1024**3
 # What the NPU guides of verl set: Ray, HCCL and the loaders open many.
 _OPEN_FILES = 32_768
@@ -48,6 +49,14 @@ def container(examined: Examined) -> Iterator[Finding]:
         yield from _entry(examined)
         yield from _limits(found, examined)
         yield from _storage(found, examined)
+
+
+def reachable(examined: Examined) -> Iterator[Finding]:
+    """For a run of several nodes: a container behind its host's bridge has an address that no other host knows."""
+    network, name = examined.host.of("container").get("network"), examined.site.container
+    if network in _HIDDEN:
+        message = f"the container {name} has a network of its own ({network}): other nodes cannot reach the Ray in it"
+        yield Finding("RLX506", Severity.ERROR, message, "start it with --network host", examined.site.host)
 
 
 def _entry(examined: Examined) -> Iterator[Finding]:
