@@ -43,6 +43,8 @@ def without_padding(text: str) -> str:
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.chdir(tmp_path)
+    # As on the page, no model is there yet when the plan is shown.
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     return place_runs(RUNS)
 

@@ -43,6 +43,8 @@ def test_a_host_comes_and_goes() -> None:
         CANN,
         "--setup",
         "~/e.sh",
+        "--address",
+        "192.0.2.7",
     )
     done = rlx("hosts", "add", "a3", "user@npu-host-1", *options, "--env", "A=b=c", "--proxy", "https_proxy=CORP_PROXY")
     assert (done.stdout, "rlx launch RECIPE --host a3" in done.stderr) == ("", True)
@@ -61,6 +63,7 @@ def test_a_host_comes_and_goes() -> None:
         "env": {"A": "b=c"},
         "proxies": {"https_proxy": "CORP_PROXY"},
         "leases": "/var/tmp/rlx-leases",
+        "address": "192.0.2.7",
     }
     text = rlx("hosts", "show", "a3").stdout
     assert "device     8 × npu\n" in text
