@@ -74,8 +74,8 @@ def _check_container(plan: LaunchPlan) -> None:
 
 
 def _check_cluster(plan: LaunchPlan) -> None:
-    numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.workers]
-    if not plan.node and numbers != [(node, len(plan.nodes)) for node in range(1, len(plan.nodes))]:
+    numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.nodes]
+    if plan.workers and numbers != [(node, len(numbers)) for node in range(len(numbers))]:
         raise UsageError(f"{plan.run_name}: the plan's workers are not numbered as its nodes", _PLAN_AGAIN)
     if plan.cluster is not None and address_problem(plan.cluster.head):
         raise UsageError(f"{plan.run_name}: the head's address {plan.cluster.head!r} is none", _PLAN_AGAIN)

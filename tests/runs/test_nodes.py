@@ -191,8 +191,9 @@ def test_hosts_nodes_and_address_must_fit() -> None:
     assert fitting.findings == ()
     other = replace(fitting.workers[0], site=replace(fitting.workers[0].site, image="another"))
     assert [f.id for f in as_nodes([fitting, other], 2).findings] == ["RLX505"]
-    with pytest.raises(UsageError, match="not numbered"):
-        launch([replace(fitting, workers=(*fitting.workers, *fitting.workers))], {}, home())
+    for odd in (replace(fitting, workers=(*fitting.workers, *fitting.workers)), replace(fitting, cluster=None)):
+        with pytest.raises(UsageError, match="not numbered"):
+            launch([odd], {}, home())
 
 
 def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
