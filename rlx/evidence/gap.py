@@ -75,7 +75,8 @@ def charges(test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
         )
         return
     if over:
-        yield unverified("RLX608", _why_inconclusive(test, reported), "set rollout.calculate_log_probs; run more steps")
+        fix = "more steps with and without noise" if reported else "verl logs it with rollout.calculate_log_probs"
+        yield unverified("RLX608", _why_inconclusive(test, reported), fix)
 
 
 def _why_inconclusive(test: GapTest, reported: bool) -> str:
