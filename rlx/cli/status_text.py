@@ -34,7 +34,7 @@ def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | N
     for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
         launched = list(group)
         parts.append(_table(launched))
-        parts.extend(_details(launched, causes) if verbose else [])
+        parts.extend(_details(launched, causes) if verbose else _nodes(launched))
     return Group(*parts)
 
 
@@ -80,6 +80,13 @@ def _value_cell(row: Overview) -> str:
     step, value = row.validation
     validated = not row.metric or row.metric.startswith(VALIDATION_PREFIXES)
     return f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
+
+
+def _nodes(rows: Sequence[Overview]) -> list[Any]:
+    """What happens on other nodes than the head stands in no column."""
+    from rich.text import Text
+
+    return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]
 
 
 def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:

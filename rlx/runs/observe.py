@@ -31,7 +31,8 @@ class Observation:
 
     `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
     `seconds_since_step`: since the metrics file was written, None where there is none.
-    `detail` is a sentence for the person, empty when the state says it all. Of a run whose host does not answer,
+    `detail` is a sentence for the person, empty when the state says it all; `is_apart`: it tells of a node that is not
+    where the head of the run is. Of a run whose host does not answer,
     `last_known` is the state at `last_seen_epoch` (None: never seen), and `unreachable_since` the first look in vain,
     both by the clock of this machine; everything else is as it was then.
     """
@@ -52,6 +53,7 @@ class Observation:
     ended_epoch: float | None = None
     queued_behind: int = 0
     detail: str = ""
+    is_apart: bool = False
     last_known: RunState | None = None
     last_seen_epoch: float | None = None
     unreachable_since: float | None = None
@@ -105,7 +107,7 @@ def _of(head: RunRef, workers: Sequence[RunRef]) -> list[RunRef]:
 def with_nodes(head: Observation, workers: Sequence[RunRef], seen: Mapping[str, Observation]) -> Observation:
     """The head's observation, with a word on each of its workers that is not in the state that the head is in."""
     words = [_word_on(worker, seen[worker.run_id]) for worker in workers if _is_apart(head, seen[worker.run_id])]
-    return replace(head, detail="; ".join(filter(None, (head.detail, *words)))) if words else head
+    return replace(head, detail="; ".join(filter(None, (head.detail, *words))), is_apart=True) if words else head
 
 
 def _is_apart(head: Observation, worker: Observation) -> bool:

@@ -125,6 +125,7 @@ def test_a_worker_that_fails_shows_while_the_head_goes_on(pair: Pair) -> None:
     seen = until(lambda: one if "failed" in (one := pair.see(head)).detail else None, "its failure is seen", 60)
     assert "node 1 on h2: failed" in seen.detail
     assert not seen.state.is_terminal
+    assert "main-s1: node 1 on h2: failed" in pair.rig.client.rlx("status").stdout.decode()
     pair.rig.client.rlx("stop", head.run_id, "--grace", "0")
 
 
