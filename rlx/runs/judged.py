@@ -49,7 +49,7 @@ def look(
     def observing(index: Index, due: Sequence[RunRef]) -> Mapping[str, Observation]:
         def looking(own: Sequence[RunRef]) -> Looked:
             looked, copied = look_and_copy(index, own)
-            copies.update(gathered(index, due, copied))
+            copies.update(gathered(index, [*due, *(ref for ref in own if ref.node)], copied))
             return looked
 
         return observe(index, due, looking)
@@ -65,13 +65,13 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
     of which too little is known: its host's error, or that it has no manifest.
     """
-    copies = refresh(index, [*refs, *index.workers(refs)], whole=True)
+    copies = refresh(index, refs, whole=True)
     asked = [ref for ref in refs if copies[ref.run_id].problem is None]
     observations = observe(index, asked)
-    copies |= refresh(index, _ended_since(asked, observations, copies), whole=True)
+    copies |= refresh(index, [*_ended_since(asked, observations, copies), *index.workers(asked)], whole=True)
     copies |= {ref.run_id: _up_to_its_end(copies[ref.run_id], observations[ref.run_id]) for ref in asked}
     states = {ref.run_id: _state_for_sure(ref, copies, observations) for ref in refs}
-    parsed, workers = ParsedFiles(index.home), workers_of(index, refs)
+    parsed, workers = ParsedFiles(index.home), workers_of(index, refs, copies)
     judged = [
         _judge(ref, states[ref.run_id], _manifest_of(ref, copies), copies[ref.run_id], workers[ref.run_id], parsed)
         for ref in refs
@@ -83,7 +83,7 @@ def judge_observed(
     index: Index, refs: Sequence[RunRef], observations: Mapping[str, Observation], copies: Mapping[str, Mirrored]
 ) -> Mapping[str, JudgedRun]:
     """The runs by id whose state and files are at hand; without those that have no manifest that can be read."""
-    judged, parsed, workers = {}, ParsedFiles(index.home), workers_of(index, refs)
+    judged, parsed, workers = {}, ParsedFiles(index.home), workers_of(index, refs, copies)
     for ref in refs:
         copy = _up_to_its_end(copies[ref.run_id], observations[ref.run_id])
         if (manifest := read_manifest(copy.run_dir)) is not None:
