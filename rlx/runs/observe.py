@@ -113,7 +113,8 @@ def with_nodes(head: Observation, workers: Sequence[RunRef], seen: Mapping[str, 
 def _is_apart(head: Observation, worker: Observation) -> bool:
     if head.state.is_terminal:
         return not worker.state.is_terminal
-    return worker.state not in (RunState.RUNNING, head.state)
+    # A worker has no steps by which it could be called running.
+    return worker.state not in (RunState.STARTING, RunState.RUNNING, head.state)
 
 
 def _word_on(worker: RunRef, seen: Observation) -> str:

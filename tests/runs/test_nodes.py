@@ -132,6 +132,7 @@ def test_a_worker_that_fails_shows_while_the_head_goes_on(pair: Pair) -> None:
 def test_stop_ends_all_nodes(pair: Pair) -> None:
     (head,) = pair.launch(pair.plan(FOREVER))
     pair.until_both_run(head)
+    assert pair.see(head).detail == ""
     said = pair.rig.client.rlx("stop", "main", "--grace", "1").stdout.decode()
     assert {line.split()[0] for line in said.splitlines()} == {head.run_id, pair.worker(head).run_id}
     assert {pair.see(ref).state for ref in (head, pair.worker(head))} == {RunState.STOPPED}
