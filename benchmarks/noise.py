@@ -56,8 +56,8 @@ def main() -> int:
     parser.add_argument(
         "--rounds",
         type=int,
-        default=10,
-        help="syncs of all weights each way, and ten times as many of adapters (default: 10)",
+        default=30,
+        help="syncs of all weights each way, and ten times as many of adapters (default: 30)",
     )
     parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"], help="default: 28")
     options = parser.parse_args()
