@@ -16,6 +16,7 @@ from tests.preflight.test_rules_against_verl import OVERRIDES
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([61, 128, 1024, 2**31, 2**40]))
 ANY = st.one_of(SIZES, st.floats(allow_nan=False, allow_infinity=False), st.none(), st.booleans(), st.text(max_size=3))
 VERSIONS = st.sampled_from(["0.9.1", "0.8.0", "0.7.1", "0.6.1", "0.5.0", "2.3.0"])
+POST = (None, {"rows": "/r.parquet"}, {"rows": "/r.jsonl", "n": 3, "convert": "/c"})
 KEYS = (
     *OVERRIDES,
     "actor_rollout_ref.actor.megatron.tensor_model_parallel_size",
@@ -52,7 +53,7 @@ def recipes(draw: st.DrawFn) -> dict[str, Any]:
         "rollout": {name: draw(SIZES) for name in ("n", "tp", "ep", "log_prob_micro_batch_size")},
         "layout": {"device": draw(st.sampled_from(["npu", "cuda", "cpu"])), **layout},
         "aqn": draw(st.sampled_from([None, {**noise, "provider": "builtin"}, noise])),
-        "eval": {"every": draw(st.one_of(st.none(), SIZES))},
+        "eval": {"every": draw(st.one_of(st.none(), SIZES)), "post": draw(st.sampled_from(POST))},
         "overrides": draw(st.dictionaries(st.sampled_from(KEYS), ANY, max_size=4)),
     }
 
