@@ -77,11 +77,14 @@ def _planned(
     check = HostChecks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
+    from rlx.cli.output import patience
     from rlx.cli.planning import draft_plans, launchable, narrate_warnings
 
-    drafts = draft_plans(recipe, arms, seeds, sets, target, check=check)
-    plans = launchable([draft.plan for draft in drafts], strict)
-    check.tell()
+    hosts = ", ".join(node.site.host for node in target.nodes)
+    with patience(f"asking {hosts} …"):
+        drafts = draft_plans(recipe, arms, seeds, sets, target, check=check)
+        plans = launchable([draft.plan for draft in drafts], strict)
+        check.tell()
     narrate_warnings(plans)
     return drafts
 
@@ -101,13 +104,14 @@ def _read(plan: str, strict: bool, *others: object) -> list[Draft]:
 
 def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:
     from rlx.cli.home import rlx_home
-    from rlx.cli.output import narrate
+    from rlx.cli.output import narrate, patience
     from rlx.cli.secret_values import secret_values
     from rlx.runs import launch as launch_plans
 
     secrets = secret_values(secret_file, [name for plan in plans for name in plan.secret_names])
     try:
-        return launch_plans(plans, secrets, rlx_home())
+        with patience(f"starting {len(plans)} run{'s' * (len(plans) != 1)} …"):
+            return launch_plans(plans, secrets, rlx_home())
     except KeyboardInterrupt:
         narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rlx.plan.jsonable import to_jsonable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 JSON_SCHEMA_VERSION = 1
 
 
+_PATIENCE_S = 2.0
 _quiet = False
 
 
@@ -36,6 +38,23 @@ def narrate(text: str) -> None:
     if not _quiet:
         sys.stderr.write(printable(text) + "\n")
         sys.stderr.flush()
+
+
+@contextmanager
+def patience(doing: str) -> Iterator[None]:
+    """Tell a person at a terminal what takes so long, if it takes over two seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading
+
+    timer = threading.Timer(_PATIENCE_S, narrate, [doing])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_text(text: str) -> None:

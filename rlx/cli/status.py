@@ -35,7 +35,7 @@ def status(
     Also pace, time left and the last validation. Never writes anything where the runs are.
     A host that does not answer costs its own line only.
     """
-    from rlx.cli.output import console, narrate, print_json
+    from rlx.cli.output import console, narrate, patience, print_json
     from rlx.cli.selection import open_index
     from rlx.cli.status_watch import painter, watch_runs
     from rlx.cli.why import hint_at_diagnosis
@@ -50,7 +50,8 @@ def status(
     if watch:
         watch_runs(look, painter(verbose))
         return
-    rows = look()
+    with patience("waiting for the hosts …"):
+        rows = look()
     leases = _leases(site) if host and site else None
     if as_json:
         print_json({"runs": [row_document(row) for row in rows], **({"devices": leases} if leases else {})})

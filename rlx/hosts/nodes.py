@@ -33,7 +33,7 @@ def _findings(head: LaunchPlan, hosts: int, nodes: int) -> Iterator[Finding]:
         yield Finding("RLX503", Severity.ERROR, message, f"change layout.nodes; {_SEVERAL_HOSTS}", "layout.nodes")
     elif hosts > 1 and head.site.address is None:
         message = f"nobody said how the other nodes reach {head.site.host}, which is the head"
-        fix = f"give its entry an address: rlx hosts add {head.site.host} … --address ADDRESS --replace"
+        fix = f"write address: ADDRESS into its entry (rlx hosts show {head.site.host} names the file)"
         yield Finding("RLX504", Severity.ERROR, message, fix)
 
 
