@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from rlx.cli.site import ContainerOption, HostOption
 from rlx.errors import RlxError, UsageError
 
+if TYPE_CHECKING:
+    from rlx.plan import Site
+
 # verl's own, from its examples: the strict reward looks for the mark.
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 MODULES = ("data_rows", "gsm8k_source", "gsm8k_data")
 _TIMEOUT_S = 600
+_PREPROCESS_TIMEOUT_S = 3600
 # Of MindSpeed-RL; what that writes is the recipe's data.
 _CONFIGS = "configs/datasets/ of MindSpeed-RL"
 _PREPROCESS = "python cli/preprocess_data.py gsm8k"
@@ -36,6 +40,9 @@ def gsm8k(
     tokenizer: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="mindspeed-rl: the model whose tokenizer is used.")
     ] = None,
+    preprocess: Annotated[
+        str | None, typer.Option(metavar="CHECKOUT", help="mindspeed-rl: then run its own preprocessing there.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that hold something else.")] = False,
     host: HostOption = None,
     container: ContainerOption = None,
@@ -49,20 +56,42 @@ def gsm8k(
     from rlx.cli.data.there import data_site, refuse_relative
     from rlx.hosts.sent_python import place_text, run_sent
 
-    if framework == "mindspeed-rl" and not tokenizer:
-        raise UsageError(
-            "--for mindspeed-rl: its preprocessing needs a tokenizer", "name the model: --tokenizer FOLDER"
-        )
+    _check(framework, tokenizer, preprocess)
     site = data_site(host, container)
-    for path in source:
-        refuse_relative(site, "source", path)
-    refuse_relative(site, "--to", to)
+    for option, path in (*(("source", path) for path in source), ("--to", to), ("--preprocess", preprocess or to)):
+        refuse_relative(site, option, path)
     order = {"sources": source, "to": to, "style": form if framework == "verl" else framework, "force": force}
     order |= {"instruction": instruction, "tokenizer": tokenizer or ""}
     answer = run_sent(site, MODULES, order, _TIMEOUT_S)
     if "problem" in answer:
         raise _error(answer, place_text(site))
+    if preprocess:
+        answer["packed"] = _preprocessed(site, preprocess, to)
     _tell(answer, as_json)
+
+
+def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> None:
+    if framework == "mindspeed-rl" and not tokenizer:
+        raise UsageError(
+            "--for mindspeed-rl: its preprocessing needs a tokenizer", "name the model: --tokenizer FOLDER"
+        )
+    if preprocess and framework != "mindspeed-rl":
+        raise UsageError("--preprocess is a step of MindSpeed-RL", "say --for mindspeed-rl, or leave it out")
+
+
+def _preprocessed(site: Site, checkout: str, folder: str) -> list[str]:
+    """The six packed files. Raises RlxError with the last lines of MindSpeed-RL's program."""
+    from rlx.cli.data.there import refusal
+    from rlx.cli.output import narrate
+    from rlx.hosts.sent_python import place_text, run_sent
+
+    narrate(f"running {_PREPROCESS} in {checkout} …")
+    order = {"checkout": checkout, "folder": folder, "setup": site.setup}
+    answer = run_sent(site, ("data_rows", "gsm8k_preprocess"), order, _PREPROCESS_TIMEOUT_S)
+    if "problem" in answer:
+        raise refusal(answer, place_text(site))
+    files: list[str] = answer["files"]
+    return files
 
 
 def _error(answer: dict[str, Any], where: str) -> RlxError:
@@ -91,6 +120,8 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         return
     for file in answer["files"]:
         what = file["split"] if file["rows"] else "its preprocessing"
-        rows = f"{file['rows']:,} rows" if file["rows"] else f"copy it to {_CONFIGS}, then: {_PREPROCESS}"
+        rows = f"{file['rows']:,} rows" if file["rows"] else f"--preprocess CHECKOUT, or in {_CONFIGS}: {_PREPROCESS}"
         narrate(f"{what}: {rows}{'' if file['written'] else ', as it was'}")
         print_text(file["path"])
+    for path in answer.get("packed", ()):
+        print_text(path)
