@@ -30,7 +30,7 @@ lint: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run
-	$(BIN)/shellcheck -s sh rlx/preflight/probes/*.sh
+	$(BIN)/shellcheck -s sh rlx/preflight/probing/scripts/*.sh
 	for part in rlx/payload/supervise/*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
 
 format: .venv/.ready

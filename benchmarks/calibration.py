@@ -27,7 +27,7 @@ from benchmarks.calibrated import HEAD, Line, Tested, alarms, any_alarm, bounds,
 from benchmarks.simulated import both_answers, item_differences, right_answers, seed_values
 from rlx.compare.paired import mcnemar_p, tango_interval
 from rlx.compare.proportions import two_proportions
-from rlx.compare.seeds import mean_test
+from rlx.compare.seed_test import mean_test
 from rlx.compare.student import detectable_difference, t_test
 
 ITEMS = (100, 200, 1319)

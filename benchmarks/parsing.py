@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.logs import metrics_line, write_log
 from benchmarks.rows import HEAD, Row, memory
 from rlx.evidence import read_evidence, read_log
-from rlx.runs.parsed import ParsedFiles
+from rlx.runs.judging.parser_cache import ParsedFiles
 
 _MB = 10**6
 

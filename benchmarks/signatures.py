@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.evidence.diagnosis import Diagnosis, Kind, Signature, signatures
-from rlx.runs.diagnosed import diagnose_log
+from rlx.runs.judging.diagnosed import diagnose_log
 
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "tests" / "cases"

@@ -14,7 +14,7 @@ def main() -> None:
 
 
 def _main() -> None:
-    from rlx.cli.streams import end, open_missing_streams
+    from rlx.cli.frame.streams import end, open_missing_streams
 
     open_missing_streams()
     if sys.argv[1:] == ["--version"]:
@@ -22,7 +22,7 @@ def _main() -> None:
 
         end(0, f"rlx {__version__}\n")
     _collect_less_garbage()
-    from rlx.cli.app import run
+    from rlx.cli.frame.app import run
 
     run()
 

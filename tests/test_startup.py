@@ -56,7 +56,7 @@ def test_interrupted_while_it_loads() -> None:
 import signal, sys
 class Impatient:
     def find_spec(self, name, *_):
-        if name == "rlx.cli.app":
+        if name == "rlx.cli.frame.app":
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Impatient())
 sys.argv = ["rlx", "status"]
@@ -69,7 +69,9 @@ main()
 
 def test_only_the_command_that_is_asked_for_is_built() -> None:
     def commands(*arguments: str) -> set[str]:
-        program = "import sys; from rlx.cli.app import command_line; command_line(sys.argv[1:]); print(*sys.modules)"
+        program = (
+            "import sys; from rlx.cli.frame.app import command_line; command_line(sys.argv[1:]); print(*sys.modules)"
+        )
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
         return {"rlx.cli.status", "rlx.cli.launch"} & set(done.stdout.split())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
 from rlx.plan import Expectations, PlannedFile
-from rlx.plan.post import post_metric
+from rlx.plan.post_metric import post_metric
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ def adopt(
     Nothing is written where it runs, and rlx stop refuses it. Without a recipe nothing says what it was to show, so
     its verdict is unverified at best.
     """
-    from rlx.cli.output import narrate, print_json
-    from rlx.cli.selection import open_index
-    from rlx.cli.taken_in import plan_of
+    from rlx.api.selection import open_index
+    from rlx.api.taking_in import plan_of
+    from rlx.cli.frame.output import narrate, print_json
     from rlx.runs.adopted.adopt import adopt as take_in
 
     place, path = parse_log(log)

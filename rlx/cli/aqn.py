@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rlx.cli.aqn_text import NoisyArm
+    from rlx.cli.text.aqn_text import NoisyArm
     from rlx.plan.rounding import Weights
     from rlx.recipe import ResolvedRecipe
 
@@ -38,9 +38,9 @@ def schedule(
     For each stage: the share of weights that differ after rounding to a dtype, and the standard deviation that
     arrives, where `sigma` was asked for. Factors on single layers (aqn.multipliers) come on top.
     """
-    from rlx.cli.aqn_text import answer, markdown_text, print_terminal
-    from rlx.cli.output import print_json
-    from rlx.cli.pictures import IN_TERMINAL, check_files
+    from rlx.cli.frame.output import print_json
+    from rlx.cli.text.aqn_text import answer, markdown_text, print_terminal
+    from rlx.cli.text.pictures import IN_TERMINAL, check_files
     from rlx.errors import UsageError
 
     if as_json and as_markdown:
@@ -60,7 +60,7 @@ def schedule(
 
 
 def _norms(folder: Path | None) -> Weights | None:
-    from rlx.cli.norm_weights import norm_weights
+    from rlx.api.norm_weights import norm_weights
 
     return norm_weights(folder) if folder else None
 
@@ -82,8 +82,8 @@ def _noisy_arms(recipe: str, arms: Sequence[str], sets: Sequence[str], norms: We
 
 def _noisy_arm(resolved: ResolvedRecipe, norms: Weights | None) -> NoisyArm:
     from rlx.backends import load_backend
-    from rlx.cli.aqn_text import NoisyArm
-    from rlx.cli.site import named_target
+    from rlx.cli.frame.site_options import named_target
+    from rlx.cli.text.aqn_text import NoisyArm
     from rlx.errors import UsageError
     from rlx.plan.rounding import TYPICAL
 
@@ -102,7 +102,7 @@ def _noisy_arm(resolved: ResolvedRecipe, norms: Weights | None) -> NoisyArm:
 
 
 def _draw(plot: str, arms: Sequence[NoisyArm]) -> None:
-    from rlx.cli.pictures import write_scene
+    from rlx.cli.text.pictures import write_scene
     from rlx.report import schedule_scene
 
     write_scene(plot, schedule_scene({arm.name: arm.noise.sigmas for arm in arms}))

@@ -22,8 +22,8 @@ def attach(
     Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session:
     closing it ends nothing.
     """
-    from rlx.cli.selection import open_index, runs_or_latest
-    from rlx.hosts.openssh import ssh_environment
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.hosts.ssh.openssh import ssh_environment
     from rlx.runs import observe
     from rlx.runs.session import attach_command
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.options import Metric, Seeds
+from rlx.cli.frame.options import Metric, Seeds
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rlx.cli.compared import Compared
+    from rlx.api.comparing import Compared
     from rlx.compare import Comparison
     from rlx.runs import Index
 
@@ -42,8 +42,8 @@ def compare(
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
     be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
     """
-    from rlx.cli.home import rlx_home
-    from rlx.cli.pictures import IN_TERMINAL, check_files
+    from rlx.api.home import rlx_home
+    from rlx.cli.text.pictures import IN_TERMINAL, check_files
     from rlx.runs import Index
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -57,8 +57,8 @@ def compare(
 
 
 def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
-    from rlx.cli.compare_text import as_answer, csv_text, markdown_text, print_terminal
-    from rlx.cli.output import print_json
+    from rlx.cli.frame.output import print_json
+    from rlx.cli.text.compare_text import as_answer, csv_text, markdown_text, print_terminal
 
     if as_json:
         print_json(as_answer(comparison))
@@ -71,8 +71,8 @@ def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: boo
 
 
 def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None) -> None:
-    from rlx.cli.output import narrate
-    from rlx.cli.pictures import IN_TERMINAL, write_page, write_plot
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.text.pictures import IN_TERMINAL, write_page, write_plot
 
     if plot is not None:
         write_plot(plot, compared)
@@ -85,9 +85,9 @@ def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None)
 
 def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int]) -> Compared:
     """The comparison of the arms that the names mean, control first; says on stderr which runs were taken."""
-    from rlx.cli.arms import select_arms, selection_notes
-    from rlx.cli.compared import compare_refs
-    from rlx.cli.output import narrate
+    from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.comparing import compare_refs
+    from rlx.cli.frame.output import narrate
 
     refs = select_arms(index, names, seeds)
     for note in selection_notes(index, names, refs):

@@ -11,7 +11,7 @@ import typer
 from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs.diagnosed import Diagnosed
+    from rlx.runs.judging.diagnosed import Diagnosed
 
 
 def diagnose(
@@ -27,9 +27,9 @@ def diagnose(
     The first primary cause in its log, with line, meaning and fix, and what followed from it; then what exit code,
     clock and metrics add. A log is searched where it is: of a run on another host only lines that may say why travel.
     """
-    from rlx.cli.diagnose_markdown import markdown_text
-    from rlx.cli.diagnose_text import as_answer, text_lines
-    from rlx.cli.output import print_json, print_text
+    from rlx.cli.frame.output import print_json, print_text
+    from rlx.cli.text.diagnose_markdown import markdown_text
+    from rlx.cli.text.diagnose_text import as_answer, text_lines
 
     if as_markdown and as_json:
         raise UsageError("--md and --json exclude each other", "name one of them")
@@ -46,8 +46,8 @@ def diagnose(
 
 def _diagnose(names: Sequence[str]) -> list[Diagnosed]:
     """Logs first, as they were named; then runs."""
-    from rlx.cli.selection import open_index, runs_or_latest
-    from rlx.runs.diagnosed import diagnose_log, diagnose_runs
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
 
     logs = [name for name in names if _is_log(name)]
     runs = [name for name in names if name not in logs]

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from rlx.plan import Finding, Site
-    from rlx.preflight.examined import Examined
+    from rlx.preflight.probing.examined import Examined
 
 
 def doctor(
@@ -24,8 +24,8 @@ def doctor(
 
     One connection, and nothing is written there. Exit code 5 if a finding is an error, 4 if the host cannot be reached.
     """
-    from rlx.cli.doctor_text import doctor_text
-    from rlx.cli.output import narrate, print_json, print_text
+    from rlx.cli.frame.output import narrate, print_json, print_text
+    from rlx.cli.text.doctor_text import doctor_text
     from rlx.errors import ExitCode
     from rlx.hosts import site_of
     from rlx.preflight.doctor import findings_of, has_errors

@@ -15,7 +15,7 @@ def explain(
 
     Any id that rlx prints, whether of a recipe, a host, a run or a comparison.
     """
-    from rlx.cli.output import print_json, print_text
+    from rlx.cli.frame.output import print_json, print_text
 
     page = _page(id.upper())
     if as_json:

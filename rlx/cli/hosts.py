@@ -33,7 +33,7 @@ def _alone(context: typer.Context) -> None:
 @hosts.command("list")
 def list_(as_json: _Json = False) -> None:
     """List the known hosts; `local` is always there."""
-    from rlx.cli.output import console, print_json
+    from rlx.cli.frame.output import console, print_json
     from rlx.hosts import default_host, known_hosts
 
     known, default = known_hosts(), default_host()
@@ -55,7 +55,7 @@ def list_(as_json: _Json = False) -> None:
 @hosts.command()
 def show(name: _Name, as_json: _Json = False) -> None:
     """Show everything about one host; a bare ssh destination is one, too."""
-    from rlx.cli.output import print_json
+    from rlx.cli.frame.output import print_json
     from rlx.hosts import known_host
 
     host = known_host(name)
@@ -87,8 +87,8 @@ def add(
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
     """Add a host to your hosts.yaml. The host itself is not asked."""
-    from rlx.cli.output import narrate
-    from rlx.hosts.host_edit import put_host
+    from rlx.cli.frame.output import narrate
+    from rlx.hosts.inventory.host_edit import put_host
 
     settings: dict[str, Any] = {
         "ssh": destination,
@@ -111,9 +111,9 @@ def add(
 @hosts.command()
 def remove(name: _Name, project: _Project = False) -> None:
     """Remove a host from your hosts.yaml. Its runs and their files stay as they are."""
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
     from rlx.hosts import default_host, known_hosts
-    from rlx.hosts.host_edit import remove_host
+    from rlx.hosts.inventory.host_edit import remove_host
 
     path = _file(project)
     remove_host(path, name)
@@ -124,13 +124,13 @@ def remove(name: _Name, project: _Project = False) -> None:
 
 def _file(project: bool) -> Path:
     from rlx.hosts import project_file, user_file
-    from rlx.hosts.host_places import PROJECT_FILE
+    from rlx.hosts.inventory.host_files import PROJECT_FILE
 
     return (project_file() or Path.cwd() / PROJECT_FILE) if project else user_file()
 
 
 def _warn_if_hidden(name: str, path: Path) -> None:
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
     from rlx.hosts import known_hosts
 
     counts = known_hosts()[name].written

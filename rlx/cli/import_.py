@@ -27,9 +27,9 @@ def import_(
     attempts of one run. Without a recipe nothing says what it promised, so its verdict is unverified at best.
     For a log that still grows: rlx adopt.
     """
-    from rlx.cli.output import narrate, print_json
-    from rlx.cli.selection import open_index
-    from rlx.cli.taken_in import plan_of
+    from rlx.api.selection import open_index
+    from rlx.api.taking_in import plan_of
+    from rlx.cli.frame.output import narrate, print_json
     from rlx.runs.adopted.imported import import_logs
 
     plan = plan_of(name, arm, recipe, seed, val_size)

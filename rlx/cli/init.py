@@ -17,7 +17,7 @@ def init(
     ] = "starter",
 ) -> None:
     """Write a recipe to start from."""
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
     from rlx.recipe import start_recipe
 
     written = start_recipe(source, path)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.site import ContainerOption, DevicesOption, HostOption, named_target
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, named_target
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rlx.cli.planning import Draft
+    from rlx.api.planning import Draft
     from rlx.plan import LaunchPlan
     from rlx.runs import Launched
 
@@ -61,7 +61,7 @@ def launch(
     _print_launched(launched, as_json)
     _narrate_next(launched, plans)
     if follow:
-        from rlx.cli.follow import follow_runs
+        from rlx.cli.frame.follow_launch import follow_runs
 
         follow_runs(launched.runs)
 
@@ -69,7 +69,7 @@ def launch(
 def _planned(
     recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
 ) -> list[Draft]:
-    from rlx.cli.host_check import HostChecks
+    from rlx.api.host_check import HostChecks
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
@@ -77,8 +77,8 @@ def _planned(
     check = HostChecks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
-    from rlx.cli.output import patience
-    from rlx.cli.planning import draft_plans, launchable, narrate_warnings
+    from rlx.api.planning import draft_plans, launchable, narrate_warnings
+    from rlx.cli.frame.output import patience
 
     hosts = ", ".join(node.site.host for node in target.nodes)
     with patience(f"asking {hosts} …"):
@@ -90,8 +90,8 @@ def _planned(
 
 
 def _read(plan: str, strict: bool, *others: object) -> list[Draft]:
-    from rlx.cli.host_check import check_again
-    from rlx.cli.planning import Draft, narrate_warnings, read_plans
+    from rlx.api.host_check import check_again
+    from rlx.api.planning import Draft, narrate_warnings, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
@@ -103,9 +103,9 @@ def _read(plan: str, strict: bool, *others: object) -> list[Draft]:
 
 
 def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:
-    from rlx.cli.home import rlx_home
-    from rlx.cli.output import narrate, patience
-    from rlx.cli.secret_values import secret_values
+    from rlx.api.home import rlx_home
+    from rlx.cli.frame.output import narrate, patience
+    from rlx.cli.frame.secret_values import secret_values
     from rlx.runs import launch as launch_plans
 
     secrets = secret_values(secret_file, [name for plan in plans for name in plan.secret_names])
@@ -118,7 +118,7 @@ def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:
 
 
 def _print_launched(launched: Launched, as_json: bool) -> None:
-    from rlx.cli.output import print_json
+    from rlx.cli.frame.output import print_json
 
     if as_json:
         runs = [
@@ -131,7 +131,7 @@ def _print_launched(launched: Launched, as_json: bool) -> None:
 
 
 def _narrate_next(launched: Launched, plans: Sequence[LaunchPlan]) -> None:
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
 
     for warning in launched.warnings:
         narrate(f"rlx: warning: {warning}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rlx.preflight.layouts import Layout, Layouts
+    from rlx.preflight.layouts.candidates import Layout, Layouts
     from rlx.preflight.memory import Job
     from rlx.recipe import ResolvedRecipe
 
@@ -26,10 +26,10 @@ def layouts(
 
     Layouts that fit come first. Below them: sizes that do not divide, and why.
     """
-    from rlx.cli.layouts_text import print_layouts
-    from rlx.cli.output import print_json
-    from rlx.preflight.layouts import batch_of
-    from rlx.preflight.layouts import layouts as all_layouts
+    from rlx.cli.frame.output import print_json
+    from rlx.cli.text.layouts_text import print_layouts
+    from rlx.preflight.layouts.candidates import batch_of
+    from rlx.preflight.layouts.candidates import layouts as all_layouts
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, set_ or ())
@@ -50,9 +50,9 @@ def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) ->
     from dataclasses import replace
 
     from rlx.errors import UsageError
-    from rlx.preflight.architecture_config import known_architecture
-    from rlx.preflight.layouts import MOST_DEVICES
+    from rlx.preflight.layouts.candidates import MOST_DEVICES
     from rlx.preflight.memory import device_of, job_of
+    from rlx.preflight.models.architecture_config import known_architecture
     from rlx.preflight.rules.facts import ACTOR, Facts
 
     recipe = resolved.recipe
@@ -86,7 +86,7 @@ def _answer(job: Job, found: Layouts) -> dict[str, Any]:
 
 
 def _row(layout: Layout) -> dict[str, Any]:
-    from rlx.cli.memory_text import phases_answer
+    from rlx.cli.text.memory_text import phases_answer
 
     split, rollout = layout.job.split, layout.job.rollout
     return {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from queue import Queue
 
     from rlx.runs import Index, RunRef
-    from rlx.runs.logs import LogQuery
+    from rlx.runs.logs.log_lines import LogQuery
 
     _Came = tuple[str, bytes | Exception | None]
     """A run id with a line of its log, with what went wrong, or with None: no more lines will come."""
@@ -41,9 +41,9 @@ def logs(
     Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works.
     Control sequences of a log never reach the terminal, and a follow goes on through lost connections.
     """
-    from rlx.cli.output import narrate
-    from rlx.cli.selection import open_index, runs_or_latest
-    from rlx.runs.logs import LogQuery
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.cli.frame.output import narrate
+    from rlx.runs.logs.log_lines import LogQuery
 
     if follow and since:
         raise UsageError("--since and --follow do not go together", "use -n N to say how far back a follow begins")
@@ -66,7 +66,7 @@ def logs(
 
 def _copy_adopted(refs: Sequence[RunRef]) -> None:
     """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
     from rlx.runs.adopted.log_copy import refresh_all
 
     for _, problem in refresh_all(refs).values():
@@ -82,7 +82,7 @@ def _joined(failures: Sequence[RlxError]) -> RlxError:
 
 def _read_all(refs: Sequence[RunRef], query: LogQuery) -> list[RlxError]:
     """One run that cannot be read keeps no other from being shown."""
-    from rlx.runs.logs import read_log
+    from rlx.runs.logs.log_lines import read_log
 
     failures = []
     for ref in refs:
@@ -102,7 +102,7 @@ def parse_age(text: str) -> int:
 
 
 def _print_lines(mark: str, lines: Iterator[bytes]) -> None:
-    from rlx.cli.terminal_text import printable_lines
+    from rlx.cli.text.terminal_text import printable_lines
 
     for line in lines:
         sys.stdout.write("".join(f"{mark}{part}\n" for part in printable_lines(line)))
@@ -160,8 +160,8 @@ def _in_background(work: Callable[..., None], *arguments: object) -> None:
 
 def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
     """The lines of one run, then None or what went wrong."""
-    from rlx.cli.output import narrate
-    from rlx.runs.follow import follow_log
+    from rlx.cli.frame.output import narrate
+    from rlx.runs.logs.follow import follow_log
 
     try:
         for line in follow_log(ref, query, lambda text: narrate(f"rlx: {text}")):
@@ -175,7 +175,7 @@ def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
 def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
     """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
     from rlx.runs import observe
-    from rlx.runs.adopted.source import is_adopted
+    from rlx.runs.adopted.log_source import is_adopted
 
     seen = observe(index, refs)
     for ref in refs:

@@ -31,10 +31,10 @@ def migrate(
     Comments and order stay. The result is checked as by `rlx validate`: exit 2 if it is invalid, and nothing is
     written then. Without --tp it is the largest tensor parallel size about which there is least to be said.
     """
+    from rlx.api.migration import migrated
+    from rlx.api.planning import finding_text
     from rlx.backends.verl.migrate import Sizes
-    from rlx.cli.migration import migrated
-    from rlx.cli.output import narrate, print_text
-    from rlx.cli.planning import finding_text
+    from rlx.cli.frame.output import narrate, print_text
     from rlx.plan import Severity
 
     del engine  # there is one
@@ -51,7 +51,7 @@ def migrate(
 
 
 def _write(path: Path, text: str) -> None:
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
 
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.site import ContainerOption, DevicesOption, HostOption, chosen_target
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, chosen_target
 
 if TYPE_CHECKING:
-    from rlx.cli.planning import Draft
+    from rlx.api.planning import Draft
 
 
 def plan(
@@ -30,8 +30,8 @@ def plan(
     For each run: command, files, environment, expectations, memory and findings.
     Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
-    from rlx.cli.output import narrate
-    from rlx.cli.planning import draft_plans, fatal_of, refusal_code
+    from rlx.api.planning import draft_plans, fatal_of, refusal_code
+    from rlx.cli.frame.output import narrate
 
     target = chosen_target(host, container, devices)
     drafts = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
@@ -43,9 +43,9 @@ def plan(
 
 def print_plans(drafts: Sequence[Draft], as_json: bool, files: bool = False) -> None:
     """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them."""
-    from rlx.cli.memory_text import memory_answer
-    from rlx.cli.output import print_json, print_text
-    from rlx.cli.plan_text import plan_text
+    from rlx.cli.frame.output import print_json, print_text
+    from rlx.cli.text.memory_text import memory_answer
+    from rlx.cli.text.plan_text import plan_text
 
     if as_json:
         print_json({"plans": [draft.plan for draft in drafts], "memory": [memory_answer(draft) for draft in drafts]})

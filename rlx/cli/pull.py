@@ -34,8 +34,8 @@ def pull(
     it stopped; a log that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host
     cannot be reached.
     """
-    from rlx.cli.home import rlx_home
-    from rlx.cli.output import narrate, print_json
+    from rlx.api.home import rlx_home
+    from rlx.cli.frame.output import narrate, print_json
     from rlx.runs import Index, resolve
     from rlx.runs.copies.pull import pull as pull_run
 
@@ -56,7 +56,7 @@ def pull(
 
 
 def _print(folder: Path, files: Sequence[Pulled]) -> None:
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
 
     good = [file for file in files if file.is_good]
     size = sum(file.bytes for file in good)
@@ -77,7 +77,7 @@ def _document(run_id: str, folder: Path, files: Sequence[Pulled]) -> Mapping[str
 @contextmanager
 def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """A bar where a person watches, nothing elsewhere."""
-    from rlx.cli.output import is_quiet
+    from rlx.cli.frame.output import is_quiet
 
     if not sys.stderr.isatty() or is_quiet():
         yield lambda done, total: None

@@ -17,7 +17,7 @@ def recipes(
 
     `rlx show NAME` prints one, `rlx init --from NAME` copies one.
     """
-    from rlx.cli.output import print_json
+    from rlx.cli.frame.output import print_json
     from rlx.recipe import bundled_recipes
 
     rows = [_row(recipe) for recipe in bundled_recipes()]
@@ -43,7 +43,7 @@ def _row(recipe: BundledRecipe) -> dict[str, Any]:
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from rlx.cli.output import console
+    from rlx.cli.frame.output import console
 
     table = Table("name", "arms", "description", box=None, pad_edge=False, header_style="bold")
     for row in rows:

@@ -22,10 +22,10 @@ def rehearse(
     The real verl 0.9.1 with the recipe's overrides, reward function, data schema and noise; a tiny random model of the
     same class, and a smaller batch. Says what was changed, what passed, and what a CPU cannot tell. Exit 5 if it fails.
     """
+    from rlx.api.rehearsing import rehearsed_run
+    from rlx.cli.frame.output import narrate, print_json, print_text
     from rlx.cli.logs import parse_age
-    from rlx.cli.output import narrate, print_json, print_text
-    from rlx.cli.rehearse_text import text_lines
-    from rlx.cli.rehearsing import rehearsed_run
+    from rlx.cli.text.rehearse_text import text_lines
     from rlx.recipe import load_recipe
 
     limit_s = parse_age(timeout)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.options import Metric, Seeds
+from rlx.cli.frame.options import Metric, Seeds
 from rlx.errors import ExitCode, NoSuchRun, RlxError
 
 if TYPE_CHECKING:
-    from rlx.cli.compared import Compared, Uncompared
+    from rlx.api.comparing import Compared, Uncompared
     from rlx.runs import Index, RunRef
 
 
@@ -37,9 +37,9 @@ def report(
     offline. A report written before is replaced, any other file is not. Exit code 0: the page is written. What may
     be reported stands in it, and is the exit code of rlx compare.
     """
-    from rlx.cli.output import print_text
-    from rlx.cli.pictures import check_files, write_page
-    from rlx.cli.selection import open_index
+    from rlx.api.selection import open_index
+    from rlx.cli.frame.output import print_text
+    from rlx.cli.text.pictures import check_files, write_page
 
     check_files(None, output)
     index = open_index()
@@ -49,7 +49,7 @@ def report(
 
 def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None) -> Compared | Uncompared:
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
-    from rlx.cli.compared import Uncompared, beside_control, compare_judged, judged_arms
+    from rlx.api.comparing import Uncompared, beside_control, compare_judged, judged_arms
 
     refs = _arms(index, names, seeds)
     judged = judged_arms(index, refs)
@@ -68,9 +68,9 @@ def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: s
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> list[tuple[RunRef, ...]]:
     """Several names are an arm each; one name or none may mean all arms of a launch. Raises NoSuchRun."""
-    from rlx.cli.arms import select_arms, selection_notes
-    from rlx.cli.output import narrate
-    from rlx.cli.selection import runs_or_latest
+    from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.selection import runs_or_latest
+    from rlx.cli.frame.output import narrate
 
     if len(names) > 1:
         arms = select_arms(index, names, seeds)

@@ -23,7 +23,7 @@ def show(
 
     Complete with defaults, each value with the file and line it comes from. The output is a valid recipe.
     """
-    from rlx.cli.output import narrate, print_json
+    from rlx.cli.frame.output import narrate, print_json
     from rlx.recipe import annotated_yaml, load_recipe
 
     file = load_recipe(recipe, sets or ())

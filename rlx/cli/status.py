@@ -13,8 +13,8 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.plan import Site
     from rlx.runs import Index, Leases, RunRef
-    from rlx.runs.overview import Overview
-    from rlx.runs.revisit import Revisit
+    from rlx.runs.looking.overview import Overview
+    from rlx.runs.looking.revisit import Revisit
 
 
 def status(
@@ -35,11 +35,11 @@ def status(
     Also pace, time left and the last validation. Never writes anything where the runs are.
     A host that does not answer costs its own line only.
     """
-    from rlx.cli.output import console, narrate, patience, print_json
-    from rlx.cli.selection import open_index
-    from rlx.cli.status_watch import painter, watch_runs
-    from rlx.cli.why import hint_at_diagnosis
-    from rlx.runs.revisit import Revisit
+    from rlx.api.selection import open_index
+    from rlx.cli.frame.output import console, narrate, patience, print_json
+    from rlx.cli.text.next_step import hint_at_diagnosis
+    from rlx.cli.text.status_watch import painter, watch_runs
+    from rlx.runs.looking.revisit import Revisit
 
     if names and (host or everything):
         raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
@@ -70,9 +70,9 @@ def _read_again(index: Index, host: str | None, visits: Revisit) -> Site | None:
 
     None where the host does not answer in time. Raises HostError if nothing is known of it either.
     """
-    from rlx.cli.output import narrate
-    from rlx.hosts.errors import HostError, TimedOut
-    from rlx.runs.places import in_time
+    from rlx.cli.frame.output import narrate
+    from rlx.hosts.host_errors import HostError, TimedOut
+    from rlx.runs.looking.fan_out import in_time
 
     try:
         return in_time(host or "local", lambda: _rebuilt(index, host))
@@ -96,9 +96,9 @@ def _rebuilt(index: Index, host: str | None) -> Site:
 
 def _located(host: str) -> Site:
     """Runs that host and container share can be read while the container is down."""
-    from rlx.cli.output import narrate
+    from rlx.cli.frame.output import narrate
     from rlx.hosts import locate, site_of
-    from rlx.hosts.errors import ContainerGone
+    from rlx.hosts.host_errors import ContainerGone
 
     site = site_of(host)
     try:
@@ -110,9 +110,9 @@ def _located(host: str) -> Site:
 
 def _leases(site: Site) -> Leases | None:
     """Who has the devices of the host; None if it no longer answers."""
-    from rlx.hosts.errors import HostError
+    from rlx.hosts.host_errors import HostError
     from rlx.runs import look_at_leases
-    from rlx.runs.places import in_time
+    from rlx.runs.looking.fan_out import in_time
 
     try:
         return in_time(site.host, lambda: look_at_leases(site.place, site.leases))
@@ -121,8 +121,8 @@ def _leases(site: Site) -> Leases | None:
 
 
 def _print_leases(leases: Leases) -> None:
-    from rlx.cli.leases_text import lease_lines
-    from rlx.cli.output import print_text
+    from rlx.cli.frame.output import print_text
+    from rlx.cli.text.leases_text import lease_lines
 
     for line in lease_lines(leases, time.time()):
         print_text(line)
@@ -132,10 +132,10 @@ def _watcher(
     index: Index, names: Sequence[str], everything: bool, host: str | None, visits: Revisit
 ) -> Callable[[], list[Overview]]:
     """What looks at the runs that were asked for, one round trip a host each time."""
-    from rlx.cli.outages import Outages
+    from rlx.cli.text.outages import Outages
     from rlx.runs import resolve
-    from rlx.runs.overview import overview
-    from rlx.runs.resolve import candidates, still_current
+    from rlx.runs.index.resolve import candidates, still_current
+    from rlx.runs.looking.overview import overview
 
     outages = Outages()
 

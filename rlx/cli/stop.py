@@ -26,10 +26,10 @@ def stop(
 
     Exit code 1 if a process is still there afterwards.
     """
-    from rlx.cli.output import narrate, print_text
-    from rlx.cli.selection import open_index
+    from rlx.api.selection import open_index
+    from rlx.cli.frame.output import narrate, print_text
     from rlx.runs import observe, stop_runs
-    from rlx.runs.adopted.source import is_adopted
+    from rlx.runs.adopted.log_source import is_adopted
 
     index = open_index()
     refs = _select(index, names or (), everything)
@@ -62,7 +62,7 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
 
 def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
     from rlx.runs import observe, resolve
-    from rlx.runs.adopted.source import is_adopted
+    from rlx.runs.adopted.log_source import is_adopted
 
     if bool(names) == everything:
         raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")

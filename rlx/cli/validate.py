@@ -27,7 +27,7 @@ def validate(
 
     Every arm of every recipe is checked, and everything that is wrong is told at once. Exit 2 if one is invalid.
     """
-    from rlx.cli.output import print_json
+    from rlx.cli.frame.output import print_json
     from rlx.errors import ExitCode
 
     rows = [_row(recipe, sets or (), strict) for recipe in recipes]

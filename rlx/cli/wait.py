@@ -12,7 +12,7 @@ from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlx.runs import Index, RunRef
-    from rlx.runs.overview import Overview
+    from rlx.runs.looking.overview import Overview
 
 _POLL_SECONDS = 1.0
 
@@ -31,12 +31,12 @@ def wait(
     Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
     14 one finished but its verdict is invalid or incomplete · 11 the time was up.
     """
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.logs import parse_age
-    from rlx.cli.output import print_json, print_text
-    from rlx.cli.selection import open_index, runs_or_latest
     from rlx.cli.status import row_document
-    from rlx.cli.why import hint_at_diagnosis
-    from rlx.runs.overview import overview
+    from rlx.cli.text.next_step import hint_at_diagnosis
+    from rlx.runs.looking.overview import overview
 
     deadline = time.monotonic() + parse_age(timeout) if timeout else None
     index = open_index()
@@ -57,9 +57,9 @@ def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) ->
 
     A host that does not answer is waited for: what runs there goes on.
     """
-    from rlx.cli.outages import Outages, state_text
-    from rlx.cli.output import narrate
-    from rlx.runs.revisit import Revisit
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.text.outages import Outages, state_text
+    from rlx.runs.looking.revisit import Revisit
 
     told, visits, outages = "", Revisit(index), Outages()
     while True:

@@ -1,13 +1,13 @@
 """What the runs of two or more arms say about each other: alignment, statistics, confounders. Never prints."""
 
-from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.checkpoints import checkpoints_to_pair
+from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.comparison import compare
+from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.metric import other_sources
 from rlx.compare.paired import PairedItems
 from rlx.compare.proportions import TwoProportions
-from rlx.compare.seeds import WelchSeeds
-from rlx.compare.values import Comparison, Contrast
+from rlx.compare.seed_test import WelchSeeds
 
 __all__ = [
     "ComparedArm",

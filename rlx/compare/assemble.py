@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from rlx.compare.align import final, finite, peak
-from rlx.compare.areas import Area
-from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
+from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import RECIPE, ConfigDifference
-from rlx.compare.found import differences
-from rlx.compare.items import item_count
+from rlx.compare.difference_areas import Area
+from rlx.compare.item_counts import item_count
 from rlx.compare.pace import pace
+from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun, core_metric, series
 from rlx.evidence.metrics import row_counts
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rlx.compare.align import finite
-from rlx.compare.arms import same_seed
 from rlx.compare.assemble import Runs
+from rlx.compare.compared_arms import same_seed
 from rlx.compare.metric import choose_metric
 from rlx.evidence import JudgedRun, VerdictStatus, series
 

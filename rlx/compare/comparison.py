@@ -7,19 +7,19 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from rlx.compare.align import StepRow, last_common_step
-from rlx.compare.arms import ComparedArm, same_seed
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
-from rlx.compare.copies import copies
+from rlx.compare.compared_arms import ComparedArm, same_seed
+from rlx.compare.comparison_values import Comparison, Contrast, Pair
+from rlx.compare.duplicate_runs import copies
+from rlx.compare.error_rates import holm
 from rlx.compare.findings import disputed_value, pair_findings
-from rlx.compare.found import same_validation_items
 from rlx.compare.inference import choose_test, why_no_test
-from rlx.compare.items import is_share, why_not_binary
-from rlx.compare.levels import holm
+from rlx.compare.item_counts import is_share, why_not_binary
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
 from rlx.compare.metric import choose_metric
+from rlx.compare.run_differences import same_validation_items
 from rlx.compare.seed_findings import seed_findings
-from rlx.compare.values import Comparison, Contrast, Pair
-from rlx.compare.words import sentences
+from rlx.compare.sentences import sentences
 from rlx.evidence.metrics import data_sources
 from rlx.plan import Finding, Severity
 

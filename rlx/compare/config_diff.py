@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlx.compare.areas import Area, area_of
+from rlx.compare.difference_areas import Area, area_of
 
 # Labels and reasons: they change nothing in the run.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive"})

@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from rlx.compare.areas import VALIDATION_DATA, Area
-from rlx.compare.arms import ComparedArm
+from rlx.compare.compared_arms import ComparedArm
+from rlx.compare.comparison_values import Pair
 from rlx.compare.config_diff import RECIPE, ConfigDifference
-from rlx.compare.items import is_accuracy_above_one
-from rlx.compare.values import Pair
+from rlx.compare.difference_areas import VALIDATION_DATA, Area
+from rlx.compare.item_counts import is_accuracy_above_one
 from rlx.plan import Finding, Severity
 
 # With another value of one of these the validation measures something else.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.compare.items import are_counts
+from rlx.compare.comparison_values import Pair, Test
+from rlx.compare.item_counts import are_counts
 from rlx.compare.matching import MatchedItems
 from rlx.compare.paired import paired_items
 from rlx.compare.proportions import TwoProportions, two_proportions
-from rlx.compare.seeds import WelchSeeds, welch_seeds
-from rlx.compare.values import Pair, Test
+from rlx.compare.seed_test import WelchSeeds, welch_seeds
 from rlx.plan import Finding, Severity
 
 _SAY_N = "; --val-size of rlx import, or data.val_rows in the recipe, can"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from rlx.compare.arms import ComparedRun
-from rlx.compare.items import printed_decimals
-from rlx.compare.values import Pair
+from rlx.compare.compared_arms import ComparedRun
+from rlx.compare.comparison_values import Pair
+from rlx.compare.item_counts import printed_decimals
 from rlx.evidence import ItemScores
-from rlx.evidence.items import wanted_scores
+from rlx.evidence.reading.item_scores import wanted_scores
 from rlx.plan import Finding, Severity
 
 Items = Mapping[str, ItemScores]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from rlx.compare.levels import Z_POWER, Z_TWO_SIDED
+from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
 from rlx.compare.student import t_test
 
 _BISECTIONS = 60

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rlx.compare.levels import Z_POWER, Z_TWO_SIDED
+from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rlx.compare.arms import ComparedArm
+from rlx.compare.compared_arms import ComparedArm
+from rlx.compare.comparison_values import Pair
 from rlx.compare.findings import EVALUATION_KEYS, named
-from rlx.compare.values import Pair
 from rlx.plan import Finding, Severity
 
 

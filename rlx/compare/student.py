@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rlx.compare.levels import ALPHA, POWER
+from rlx.compare.error_rates import ALPHA, POWER
 
 
 class TTest(NamedTuple):

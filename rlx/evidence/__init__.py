@@ -6,20 +6,20 @@
 Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a host.
 """
 
-from rlx.evidence.console import NEEDLES
-from rlx.evidence.gap import PROBABILITY_GAP
-from rlx.evidence.items import ItemScores, read_items
+from rlx.evidence.charges.conflicting_records import conflicts, overlaps
+from rlx.evidence.charges.probability_gap import PROBABILITY_GAP
+from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
-from rlx.evidence.nodes import with_nodes
-from rlx.evidence.read import read_evidence, read_log
-from rlx.evidence.records import conflicts, overlaps
-from rlx.evidence.scan import MAX_LINE_BYTES
-from rlx.evidence.schedule import training_steps
-from rlx.evidence.settings import settings_of, settings_of_config
+from rlx.evidence.reading.console import NEEDLES
+from rlx.evidence.reading.item_scores import ItemScores, read_items
+from rlx.evidence.reading.nodes import with_nodes
+from rlx.evidence.reading.read import read_evidence, read_log
+from rlx.evidence.reading.scan import MAX_LINE_BYTES
+from rlx.evidence.reading.settings import settings_of, settings_of_config
+from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.unplanned import judge_unplanned
-from rlx.evidence.values import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
 __all__ = [

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlx.evidence import accumulation, applied, fork, gap, grammar, precision, survival
-from rlx.evidence.applied import Application, application
-from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.charges import accumulation, applied
+from rlx.evidence.charges import fork_faults as fork
+from rlx.evidence.charges import probability_gap as gap
+from rlx.evidence.charges import rounding_loss as survival
+from rlx.evidence.charges import unproven_grammar as grammar
+from rlx.evidence.charges import validation_precision as precision
+from rlx.evidence.charges.applied import Application, application
+from rlx.evidence.charges.completeness import completeness, reached
+from rlx.evidence.charges.noise_placement import noise_in_quiet_arm, noise_in_validation
+from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.metrics import VALIDATION_PREFIXES, core_metric, validated_steps
-from rlx.evidence.placement import noise_in_quiet_arm, noise_in_validation
-from rlx.evidence.schedule import sigma_at
-from rlx.evidence.values import Evidence, NoiseEvent
+from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
 from rlx.plan import Expectations, NoiseSchedule, RunState
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.evidence.values import Evidence
+from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Verdict
 from rlx.plan import LaunchPlan, RunState
 

@@ -6,10 +6,10 @@ import math
 from array import array
 from collections.abc import Iterable
 
-from rlx.evidence.table import NO_COLUMN, Column, MetricTable
-from rlx.evidence.values import Evidence
+from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable
+from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations
-from rlx.plan.post import POST, is_post
+from rlx.plan.post_metric import POST, is_post
 
 AUTO = "auto"
 _CORE = "val-core/"

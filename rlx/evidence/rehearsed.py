@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlx.evidence.charges.probability_gap import PROBABILITY_GAP
+from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.diagnosis import Hit
-from rlx.evidence.gap import PROBABILITY_GAP
 from rlx.evidence.metrics import series
-from rlx.evidence.rewards import RewardCalls
-from rlx.evidence.schedule import training_steps
-from rlx.evidence.values import ROLLOUT, Evidence
+from rlx.evidence.reading.reward_calls import RewardCalls
+from rlx.evidence.run_evidence import ROLLOUT, Evidence
 from rlx.evidence.verdict import Verdict, VerdictStatus, at_steps
 from rlx.plan import Expectations, Finding, RunState, Severity
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rlx.evidence import grammar, precision
-from rlx.evidence.completeness import completeness, reached
+from rlx.evidence.charges import unproven_grammar as grammar
+from rlx.evidence.charges import validation_precision as precision
+from rlx.evidence.charges.completeness import completeness, reached
+from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.charges.noise_placement import noise_that_never_came
 from rlx.evidence.metrics import core_metric, series
-from rlx.evidence.placement import noise_that_never_came
-from rlx.evidence.records import conflict_charges
-from rlx.evidence.values import Evidence
+from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, incomplete, unverified
 from rlx.plan import Expectations, RunState
 

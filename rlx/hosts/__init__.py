@@ -1,9 +1,10 @@
 """Where runs go: the hosts, and how to reach them. Knows nothing of runs."""
 
-from rlx.hosts.containers import Container, inspect_container, locate
-from rlx.hosts.host import Defaults, Device, Host
-from rlx.hosts.host_places import project_file, user_file
-from rlx.hosts.inventory import (
+from rlx.hosts.containers.locate import Container, inspect_container, locate
+from rlx.hosts.installations import find_tree
+from rlx.hosts.inventory.host import Defaults, Device, Host
+from rlx.hosts.inventory.host_files import project_file, user_file
+from rlx.hosts.inventory.inventory import (
     default_host,
     known_host,
     known_hosts,
@@ -14,7 +15,6 @@ from rlx.hosts.inventory import (
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.transport import Completed, Transport
 from rlx.hosts.transports import connect, open_ahead, transport_for
-from rlx.hosts.trees import find_tree
 
 __all__ = [
     "Completed",

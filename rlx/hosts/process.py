@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from rlx.hosts.errors import ToolMissing
+from rlx.hosts.host_errors import ToolMissing
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
 
 _CHUNK_BYTES = 65536

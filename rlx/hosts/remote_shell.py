@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from rlx.hosts.errors import TimedOut, TooMuch, Unreachable
+from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Session
 from rlx.hosts.transport import Completed, shown
 from rlx.plan import Cmd

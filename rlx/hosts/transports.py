@@ -8,12 +8,12 @@ from functools import cache
 from importlib.util import find_spec
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.docker_exec import ContainerTransport
-from rlx.hosts.errors import ToolMissing
+from rlx.hosts.containers.docker_exec import ContainerTransport
+from rlx.hosts.host_errors import ToolMissing
 from rlx.hosts.link import Link
 from rlx.hosts.local import LocalTransport
-from rlx.hosts.openssh import OpensshLink, interactive
 from rlx.hosts.remote_shell import RemoteTransport
+from rlx.hosts.ssh.openssh import OpensshLink, interactive
 from rlx.hosts.transport import Transport
 from rlx.plan import Cmd, Place
 
@@ -55,7 +55,7 @@ def _link(place: Place, destination: str) -> Link:
         raise UsageError(f"{place.host}: no transport is called {place.via!r}", "write openssh or paramiko")
     if find_spec("paramiko") is None:
         raise ToolMissing(f"{place.host}: paramiko is not installed", "pip install 'rlx[paramiko]'")
-    from rlx.hosts.paramiko_transport import ParamikoLink
+    from rlx.hosts.ssh.paramiko_transport import ParamikoLink
 
     return ParamikoLink(place.host, destination)
 

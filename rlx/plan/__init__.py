@@ -2,7 +2,7 @@
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
-from rlx.plan.found import NO_FOLDER, NO_PYTHON, FoundTree, Look
+from rlx.plan.installation import NO_FOLDER, NO_PYTHON, FoundTree, Look
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
     DEFAULT_LEASES,
@@ -14,9 +14,9 @@ from rlx.plan.launch_plan import (
     PlannedFile,
     Site,
 )
-from rlx.plan.noise import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
+from rlx.plan.noise_schedule import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
 from rlx.plan.place import LOCAL, Place
-from rlx.plan.state import RunState
+from rlx.plan.run_state import RunState
 
 __all__ = [
     "DEFAULT_LEASES",

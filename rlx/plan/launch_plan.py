@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.plan.finding import Finding
-from rlx.plan.noise import NoiseSchedule
+from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 
 PLAN_SCHEMA_VERSION = 1

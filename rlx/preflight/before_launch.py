@@ -7,15 +7,16 @@ import time
 from dataclasses import replace
 
 from rlx.hosts import Transport
-from rlx.hosts.containers import locating, read_container, settle
+from rlx.hosts.containers.locate import locating, read_container, settle
 from rlx.plan import Cmd, Finding, Site
-from rlx.preflight import composite, machine_checks
-from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT
+from rlx.preflight.checks import machine_checks
 from rlx.preflight.doctor import ask, clock, findings_of
-from rlx.preflight.examined import Clock, Examined
-from rlx.preflight.machine import DISK, MACHINE, TOOLS
-from rlx.preflight.npu import DEVICES
-from rlx.preflight.probe import Question, script
+from rlx.preflight.probing import composite
+from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT
+from rlx.preflight.probing.examined import Clock, Examined
+from rlx.preflight.probing.machine import DISK, MACHINE, TOOLS
+from rlx.preflight.probing.npu import DEVICES
+from rlx.preflight.probing.probe import Question, script
 from rlx.preflight.wanted import Wanted
 
 # Docker may take as long for each of its answers (locate.sh).

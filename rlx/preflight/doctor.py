@@ -8,19 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rlx.hosts import Transport
 from rlx.plan import Cmd, Finding, Severity, Site
-from rlx.preflight import (
-    composite,
-    docker_checks,
-    environment_checks,
-    machine_checks,
-    npu_checks,
-)
-from rlx.preflight.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
-from rlx.preflight.environment import ACCELERATOR, PACKAGES, PATHS, python_question
-from rlx.preflight.examined import Clock, Examined
-from rlx.preflight.machine import DISK, MACHINE, PROCESSES, TOOLS
-from rlx.preflight.npu import ASCEND, DEVICES, NPU_SMI
-from rlx.preflight.probe import Question, last_line
+from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks
+from rlx.preflight.probing import composite
+from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
+from rlx.preflight.probing.examined import Clock, Examined
+from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
+from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
+from rlx.preflight.probing.probe import Question, last_line
+from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.wanted import Wanted
 
 _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (

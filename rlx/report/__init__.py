@@ -6,11 +6,11 @@ svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    
 Only `html` knows words; the others know shapes.
 """
 
-from rlx.report.layout import scene
 from rlx.report.page import Report, html
 from rlx.report.picture import Picture, picture
+from rlx.report.picture_layout import scene
+from rlx.report.planned_noise import schedule_scene
 from rlx.report.png import png_bytes
-from rlx.report.schedule import schedule_scene
 from rlx.report.shapes import Scene
 from rlx.report.svg import svg_file
 from rlx.report.terminal import text_plot

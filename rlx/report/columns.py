@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from rlx.report.arm_noise import NoiseTrack
 from rlx.report.legend import style_of
-from rlx.report.noise import NoiseTrack
 from rlx.report.panel import Panel
 from rlx.report.picture import Curve, CurvePoint, Picture
 from rlx.report.shapes import Column, Row

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import log10
 
+from rlx.report.arm_noise import NoiseTrack
 from rlx.report.axes import Scale, decade_text, decades
 from rlx.report.legend import Style
-from rlx.report.noise import NoiseTrack
 from rlx.report.panel import Panel, tick
 from rlx.report.picture import Picture
 from rlx.report.shapes import XY, Label, Line, Mark, Shape, fitted, text_width

@@ -10,12 +10,12 @@ from rlx.compare import Comparison, PairedItems
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
-from rlx.report import tables
-from rlx.report.layout import NARROW, WIDE, scene
+from rlx.report import page_tables as tables
+from rlx.report.noise_proof import log_facts, record_rows
 from rlx.report.picture import Picture, arm_word, picture
-from rlx.report.records import log_facts, record_rows
+from rlx.report.picture_layout import NARROW, WIDE, scene
+from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
-from rlx.report.text import shown
 
 _NAME = 80
 SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗"}

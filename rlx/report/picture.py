@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.compare import ComparedArm, ComparedRun, Comparison
-from rlx.compare.items import are_counts, why_not_binary
+from rlx.compare.item_counts import are_counts, why_not_binary
 from rlx.compare.proportions import wilson_interval
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.evidence.metrics import data_sources
-from rlx.report.noise import NoiseTrack, noise_track
+from rlx.report.arm_noise import NoiseTrack, noise_track
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from rlx.errors import RlxError
+from rlx.report.safe_text import shown
 from rlx.report.shapes import LIGHT, Area, Label, Line, Mark, Scene, Shape, outline
-from rlx.report.text import shown
 
 _PIXELS_PER_INCH = 96
 # Two pixels of the file for one of the drawing, which is what screens of today show.

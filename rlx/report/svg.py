@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from rlx.report.safe_text import shown
 from rlx.report.shapes import DARK, LIGHT, Area, Column, Label, Line, Mark, Row, Scene, Shape, outline, text_width
-from rlx.report.text import shown
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _TIP_SIZE, _TIP_ROW, _TIP_PAD = 11.5, 17.0, 8.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import log10
 
+from rlx.report.arm_noise import NoiseTrack
 from rlx.report.axes import Scale, decade_text, decades, round_ticks, tick_text, whole_ticks
+from rlx.report.axis_reach import above, foot_note, reached_values
 from rlx.report.canvas import Canvas, Piece
 from rlx.report.legend import Style, style_of
-from rlx.report.noise import NoiseTrack
 from rlx.report.picture import Picture
-from rlx.report.reach import above, foot_note, reached_values
-from rlx.report.text import cut
+from rlx.report.safe_text import cut
 
 _LABELS = 9
 _ROWS, _NOISE_ROWS = 14, 6

@@ -17,8 +17,8 @@ from rlx import __version__
 from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.runs import supervisor
+from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import RunRef
-from rlx.runs.state import epoch_of
 
 SCHEMA_VERSION = 1
 

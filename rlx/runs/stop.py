@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.errors import HostError, reading_answer
+from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.adopted.source import Source, source_of
-from rlx.runs.observe import Observation
+from rlx.runs.adopted.log_source import Source, source_of
+from rlx.runs.looking.observe import Observation
 from rlx.runs.run import RunRef
 
 _MARGIN_S = 60.0

@@ -6,7 +6,7 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.parts import Part, run_part, slim
+from rlx.hosts.script_parts import Part, run_part, slim
 from rlx.plan import Place
 from rlx.resources import payload_folder
 

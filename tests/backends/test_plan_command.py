@@ -12,9 +12,9 @@ import typer
 import yaml
 from typer.testing import CliRunner, Result
 
+from rlx.api.planning import draft_plans, launchable, read_plans
+from rlx.cli.frame.site_options import Target
 from rlx.cli.plan import plan
-from rlx.cli.planning import draft_plans, launchable, read_plans
-from rlx.cli.site import Target
 from rlx.errors import UsageError
 from rlx.hosts import Host, local_site
 from tests.backends.conftest import AQN, BASE, CPU, merge

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
-from rlx.cli.rehearse_text import text_lines
-from rlx.cli.rehearsing import Done
+from rlx.api.rehearsing import Done
+from rlx.cli.frame.app import command_line
+from rlx.cli.text.rehearse_text import text_lines
 from rlx.errors import RlxError
 from rlx.evidence.rehearsed import Check, Rehearsed
 from rlx.plan import Finding, Severity

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
-from rlx.cli.numbers import one_by_one
+from rlx.cli.frame.app import command_line
+from rlx.cli.frame.number_options import one_by_one
 from rlx.errors import ExitCode
 from tests.cli.support import rlx
 from tests.conftest import REPOSITORY

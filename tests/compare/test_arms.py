@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlx.cli.compare_lines import lines
+from rlx.cli.text.compare_lines import lines
 from rlx.compare import Comparison, WelchSeeds, compare
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, RunState, Severity

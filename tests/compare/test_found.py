@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rlx.compare.areas import Area, area_of
-from rlx.compare.found import differences
+from rlx.compare.difference_areas import Area, area_of
+from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun
 from rlx.plan import RunState, Severity
 from rlx.recipe.schema import Recipe

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import ExitCode
-from rlx.evidence import digest
+from rlx.evidence.cache import file_digest as digest
 from tests.compare.conftest import Said
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.cli.pace_text import pace_rows
+from rlx.cli.text.pace_text import pace_rows
 from rlx.compare import compare
 from rlx.compare.pace import Pace, pace
 from rlx.evidence import Evidence

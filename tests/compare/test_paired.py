@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlx.compare.levels import ALPHA
+from rlx.compare.error_rates import ALPHA
 from rlx.compare.paired import PairedItems, mcnemar_p, paired_items, tango_interval
 
 counts = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 1500)).map(

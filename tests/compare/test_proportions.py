@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.compare.levels import holm
+from rlx.compare.error_rates import holm
 from rlx.compare.proportions import newcombe_interval, two_proportions, wilson_interval
 
 # Differences that were reported for published checkpoints, with z and p worked out by hand from rounded shares.

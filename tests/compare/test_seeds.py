@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlx.compare.levels import ALPHA
-from rlx.compare.seeds import WelchSeeds, mean_test, runs_needed, welch_seeds
+from rlx.compare.error_rates import ALPHA
+from rlx.compare.seed_test import WelchSeeds, mean_test, runs_needed, welch_seeds
 from rlx.compare.student import detectable_difference
 
 # Shares of 1319 items.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rlx.evidence import NoiseEvent
-from rlx.evidence.aqn_lines import WORDINGS, Context, Said, Wording, read_aqn_line
+from rlx.evidence.reading.aqn_lines import WORDINGS, Context, Said, Wording, read_aqn_line
 
 
 def comparable(said: Said) -> object:

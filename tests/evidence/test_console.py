@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent, Progress, Restart, Totals
-from rlx.evidence.console import ConsoleParser
+from rlx.evidence.reading.console import ConsoleParser
 from tests.conftest import CASES
 
 RECORDED = (CASES / "logs" / "tiny-aqn" / "log").read_bytes()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent
-from rlx.evidence.files import read_answers, read_events, read_metrics
+from rlx.evidence.reading.run_files import read_answers, read_events, read_metrics
 
 EVENT = {
     "kind": "noise",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import PROBABILITY_GAP, Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, settings_of
-from rlx.evidence.schedule import planned_sigmas
+from rlx.evidence.charges.promised_noise import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
 

@@ -14,8 +14,8 @@ from shutil import copy
 import pytest
 
 from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, VerdictStatus
+from rlx.evidence.reading.reward_calls import RewardCalls, read_reward_calls
 from rlx.evidence.rehearsed import Rehearsed, rehearsed
-from rlx.evidence.rewards import RewardCalls, read_reward_calls
 from rlx.plan import Expectations, NoiseSchedule, RunState
 from rlx.resources import payload_folder
 

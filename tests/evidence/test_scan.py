@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence.console import ConsoleParser
-from rlx.evidence.scan import MAX_LINE_BYTES, LineScanner, matching_lines
+from rlx.evidence.reading.console import ConsoleParser
+from rlx.evidence.reading.scan import MAX_LINE_BYTES, LineScanner, matching_lines
 
 
 def lines(text: bytes, *needles: bytes, last_line_complete: bool = True) -> list[bytes]:

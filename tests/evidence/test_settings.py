@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlx.evidence import settings_of, settings_of_config
-from rlx.evidence.precision import trained_in, validated_in
+from rlx.evidence.charges.validation_precision import trained_in, validated_in
 
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence.table import MetricTable
+from rlx.evidence.reading.metric_table import MetricTable
 
 Rows = dict[int, dict[str, float]]
 ROW = st.dictionaries(st.sampled_from("abcd"), st.floats(allow_nan=False), max_size=3)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlx.hosts import inspect_container, local_site, locate
-from rlx.hosts.errors import ContainerGone
+from rlx.hosts.host_errors import ContainerGone
 from rlx.plan import Site
 from tests.engine import Engine
 

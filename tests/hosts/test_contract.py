@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlx.errors import ExitCode
 from rlx.hosts import LocalTransport, Transport, transport_for
-from rlx.hosts.errors import TimedOut, TooMuch
+from rlx.hosts.host_errors import TimedOut, TooMuch
 from rlx.plan import LOCAL, Cmd
 from tests.engine import Engine
 from tests.loopback import Loopback, loopback

@@ -9,7 +9,7 @@ import pytest
 
 from rlx.errors import ExitCode, UsageError
 from rlx.hosts import transport_for
-from rlx.hosts.errors import ContainerGone
+from rlx.hosts.host_errors import ContainerGone
 from rlx.plan import LOCAL, Cmd
 from tests.engine import Engine
 from tests.loopback import Loopback, loopback

@@ -19,7 +19,7 @@ import pytest
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import connect, open_ahead, transport_for
-from rlx.hosts.errors import (
+from rlx.hosts.host_errors import (
     AccessDenied,
     ConnectionLost,
     HostError,

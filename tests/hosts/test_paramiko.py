@@ -19,7 +19,7 @@ from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIB
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
-from rlx.hosts.errors import AccessDenied, ConnectionLost, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
+from rlx.hosts.host_errors import AccessDenied, ConnectionLost, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
 from rlx.plan import Cmd, Place
 from tests.loopback import Loopback, loopback
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.hosts import Completed, LocalTransport
-from rlx.hosts.parts import Part, run_parts
+from rlx.hosts.script_parts import Part, run_parts
 
 
 def run(*parts: Part) -> list[Completed]:

@@ -17,7 +17,7 @@ import yaml
 
 from rlx.backends import load_backend
 from rlx.hosts import find_tree, local_site
-from rlx.hosts.trees import latest_tree
+from rlx.hosts.installations import latest_tree
 from rlx.payload import config_tree
 from rlx.plan import FoundTree, Look
 from rlx.preflight.rules import check

@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.errors import UsageError
-from rlx.preflight.architecture_config import architecture_from_config, architecture_from_text, known_architecture
-from rlx.preflight.architectures import architecture_of, find_architecture, known_architectures
-from rlx.preflight.parameters import count_parameters
+from rlx.preflight.models.architecture_config import (
+    architecture_from_config,
+    architecture_from_text,
+    known_architecture,
+)
+from rlx.preflight.models.architectures import architecture_of, find_architecture, known_architectures
+from rlx.preflight.models.parameters import count_parameters
 from rlx.recipe import load_recipe
 
 # Billions, total and for one token, as the model cards round them; so 1 % (5 % where one digit is given).

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlx.preflight.docker import CONTAINER, DOCKER
-from rlx.preflight.environment import ACCELERATOR, PACKAGES, PATHS
-from rlx.preflight.machine import DISK, MACHINE, PROCESSES, TOOLS
-from rlx.preflight.npu import ASCEND, DEVICES, NPU_SMI
+from rlx.preflight.probing.docker import CONTAINER, DOCKER
+from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
+from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
+from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS
 from tests.conftest import CASES
 
 PROBES = {

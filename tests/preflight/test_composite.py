@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from rlx.plan import Site
-from rlx.preflight.composite import Frame, frames, pack, read_side, times
 from rlx.preflight.doctor import _environment_questions, _host_questions
-from rlx.preflight.machine import MACHINE, TOOLS
-from rlx.preflight.npu import NPU_SMI
-from rlx.preflight.probe import Question
+from rlx.preflight.probing.composite import Frame, frames, pack, read_side, times
+from rlx.preflight.probing.machine import MACHINE, TOOLS
+from rlx.preflight.probing.npu import NPU_SMI
+from rlx.preflight.probing.probe import Question
 from rlx.preflight.wanted import DataFile, Wanted
 
 MARK = "rlx-mark"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.cli.doctor_text import doctor_text
+from rlx.cli.text.doctor_text import doctor_text
 from rlx.plan import Finding, Place, Severity, Site
 from rlx.preflight.doctor import examine, findings_of, has_errors
 from rlx.preflight.wanted import DataFile, Wanted, wanted_by

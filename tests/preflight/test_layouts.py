@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
-from rlx.preflight.architectures import find_architecture, known_architectures
-from rlx.preflight.communication import training_communication, waiting
-from rlx.preflight.divisibility import Batch
-from rlx.preflight.layouts import layouts
+from rlx.cli.frame.app import command_line
+from rlx.preflight.layouts.candidates import layouts
+from rlx.preflight.layouts.communication import training_communication, waiting
+from rlx.preflight.layouts.divisibility import Batch
 from rlx.preflight.memory import Job, Rollout, Split
 from rlx.preflight.memory.inputs import NPU
+from rlx.preflight.models.architectures import find_architecture, known_architectures
 from tests.conftest import CASES
 
 RECIPE = str(CASES / "layouts/qwen3-30b-lora-12.yaml")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.hosts import LocalTransport, local_site, locate
-from rlx.hosts.errors import ContainerGone
+from rlx.hosts.host_errors import ContainerGone
 from rlx.plan import Site
 from rlx.preflight.before_launch import quick
 from tests.engine import Engine

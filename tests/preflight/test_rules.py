@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
+from rlx.cli.frame.app import command_line
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 from rlx.preflight.rules import check

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
+from rlx.cli.frame.app import command_line
 from tests.preflight.test_rules_against_verl import OVERRIDES
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([61, 128, 1024, 2**31, 2**40]))

@@ -18,8 +18,8 @@ from rlx.evidence import VerdictStatus
 from rlx.plan import RunState
 from rlx.report import Picture, Report, picture, png_bytes, scene, svg_file, text_plot
 from rlx.report.axes import decades, round_ticks, tick_text
-from rlx.report.layout import NARROW, WIDE
-from rlx.report.reach import above
+from rlx.report.axis_reach import above
+from rlx.report.picture_layout import NARROW, WIDE
 from rlx.report.shapes import DARK, LIGHT, Area, Label, Line
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, arm
 from tests.report.samples import CONTROL, GLOBAL, published, report_of, three_arms, treated

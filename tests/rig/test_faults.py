@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.errors import (
+from rlx.hosts.host_errors import (
     AccessDenied,
     ConnectionLost,
     HostKeyChanged,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.cli.output import JSON_SCHEMA_VERSION
+from rlx.cli.frame.output import JSON_SCHEMA_VERSION
 from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
 from rlx.runs import Index, resolve
 from tests.runs.toys import FOREVER, ended, home, log_of, see, toy_plan, until

@@ -14,8 +14,8 @@ import pytest
 
 from rlx.plan import Expectations, LaunchPlan, RunState
 from rlx.runs import Index, RunRef
-from rlx.runs.diagnosed import diagnose_runs
-from rlx.runs.overview import overview
+from rlx.runs.judging.diagnosed import diagnose_runs
+from rlx.runs.looking.overview import overview
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.loopback import Loopback, loopback

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.hosts.errors import HostError
+from rlx.hosts.host_errors import HostError
 from rlx.plan import LaunchPlan, PlannedFile, RunState, Site
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import Laptop, patiently, toy

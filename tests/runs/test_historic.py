@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
+from rlx.cli.frame.app import command_line
 from tests.cases.historic.reconstruct import reconstruct
 from tests.conftest import CASES
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rlx.errors import RlxError
 from rlx.runs import Index
+from rlx.runs.adopted.adopted_store import unplanned
 from rlx.runs.adopted.imported import import_logs
-from rlx.runs.adopted.room import unplanned
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 
@@ -275,7 +275,7 @@ def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
         for step in range(1, 129):
             packed.write(b"chatter of many workers\n" * (1 << 20 // 24) + lines(step))
     program = (
-        "import sys; from rlx.cli.app import command_line; command_line()(sys.argv[1:], standalone_mode=False);"
+        "import sys; from rlx.cli.frame.app import command_line; command_line()(sys.argv[1:], standalone_mode=False);"
         "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     done = subprocess.run(

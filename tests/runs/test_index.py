@@ -13,7 +13,7 @@ import pytest
 from rlx.errors import NoSuchRun, RlxError
 from rlx.hosts import local_site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
-from rlx.runs.judged import judge_runs
+from rlx.runs.judging.judged import judge_runs
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
 
 

@@ -11,11 +11,11 @@ import pytest
 from rlx.errors import RlxError
 from rlx.evidence import ItemScores
 from rlx.hosts import transport_for
-from rlx.hosts.errors import HostError
+from rlx.hosts.host_errors import HostError
 from rlx.plan import LOCAL, Cmd, Expectations
 from rlx.runs import Index, RunRef, items_of
 from rlx.runs.copies.fetch import fetch
-from rlx.runs.judged import judge_runs
+from rlx.runs.judging.judged import judge_runs
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlx
-from rlx.evidence import Evidence, digest, read_evidence
-from rlx.runs.parsed import ParsedFiles
+from rlx.evidence import Evidence, read_evidence
+from rlx.evidence.cache import file_digest as digest
+from rlx.runs.judging.parser_cache import ParsedFiles
 from tests.runs.test_parsed import CHANGES, attempt, change, told
 
 _TICKS = count(1)

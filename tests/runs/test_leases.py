@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.cli.leases_text import lease_lines
+from rlx.cli.text.leases_text import lease_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts import local_site
 from rlx.plan import LOCAL, LaunchPlan, RunState, Site

@@ -13,13 +13,13 @@ from typing import TypeVar
 import pytest
 from typer.testing import CliRunner
 
-from rlx.cli.app import command_line
+from rlx.cli.frame.app import command_line
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.nodes import as_nodes
+from rlx.hosts.node_plans import as_nodes
 from rlx.plan import LaunchPlan, Place, RunState, Severity, Site
 from rlx.runs import Index, Observation, RunRef, launch, observe, resolve
-from rlx.runs.judged import judge_runs
-from rlx.runs.overview import overview
+from rlx.runs.judging.judged import judge_runs
+from rlx.runs.looking.overview import overview
 from tests.rig import Host, Rig
 from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
 

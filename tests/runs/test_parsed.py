@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Evidence, read_evidence, saved
-from rlx.runs import parsed
-from rlx.runs.parsed import ParsedFiles
+from rlx.evidence import Evidence, read_evidence
+from rlx.evidence.cache import parser_state as saved
+from rlx.runs.judging import parser_cache as parsed
+from rlx.runs.judging.parser_cache import ParsedFiles
 from tests.conftest import CASES
 
 RECORDED = (CASES / "logs" / "tiny-aqn" / "log").read_bytes()
@@ -150,7 +151,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None
 def test_another_version_of_the_rules_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, states = attempt(tmp_path / "1"), ParsedFiles(tmp_path)
     read_evidence([run], states)
-    monkeypatch.setattr("rlx.evidence.console.RULES", "console of tomorrow")
+    monkeypatch.setattr("rlx.evidence.reading.console.RULES", "console of tomorrow")
     assert told(read_evidence([run], states)) == told(read_evidence([run]))
     assert len(kept(tmp_path)) == 3
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import ExitCode
-from rlx.hosts.errors import HostError
+from rlx.hosts.host_errors import HostError
 from rlx.plan import LOCAL
 from rlx.runs import RunRef
 from rlx.runs.copies.pull import Outcome, Pulled, pull

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import HostError, Unreachable
+from rlx.hosts.host_errors import HostError, Unreachable
 from rlx.plan import Place, RunState
 from rlx.runs import Index, RunRef, launch, observe, stop_runs
-from rlx.runs.follow import follow_log
-from rlx.runs.lines import LONGEST
-from rlx.runs.logs import LogQuery, read_log
-from rlx.runs.places import ask
-from rlx.runs.resolve import current_runs
+from rlx.runs.index.resolve import current_runs
+from rlx.runs.logs.follow import follow_log
+from rlx.runs.logs.line_stream import LONGEST
+from rlx.runs.logs.log_lines import LogQuery, read_log
+from rlx.runs.looking.fan_out import ask
 from tests.loopback import Loopback, loopback
 from tests.runs.far import Far, far
 from tests.runs.toys import FOREVER, ended, home, marked_processes, reaches, see, start, start_one, toy_plan, until

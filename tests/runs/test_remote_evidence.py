@@ -14,8 +14,8 @@ from rlx.plan import LOCAL, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.copies import copying, mirror_wire
 from rlx.runs.copies.mirror import refresh
-from rlx.runs.judged import judge_runs
-from rlx.runs.overview import overview
+from rlx.runs.judging.judged import judge_runs
+from rlx.runs.looking.overview import overview
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.toys import FOREVER, ended, home, start, toy_plan, until

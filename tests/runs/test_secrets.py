@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.cli.secret_values import secret_values
+from rlx.cli.frame.secret_values import secret_values
 from rlx.errors import UsageError
 from rlx.plan import RunState
 from rlx.runs import Index, observe, stop
-from rlx.runs.shipment import env_file
+from rlx.runs.launching.shipment import env_file
 from tests.runs.toys import FOREVER, ended, home, log_of, marked_processes, reaches, start, toy_plan, until
 
 SECRET = "hunter2-5f0c1e7a"

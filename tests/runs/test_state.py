@@ -10,7 +10,7 @@ import pytest
 
 from rlx.plan import LOCAL, RunState
 from rlx.runs import Facts, derive_state, supervisor
-from rlx.runs.state import Exit, Life, parse_report
+from rlx.runs.looking.state import Exit, Life, parse_report
 from tests.devices import put_program
 from tests.runs.toys import ended, see, start, state_file, toy_plan
 

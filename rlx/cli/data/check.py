@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.site import ContainerOption, HostOption
+from rlx.cli.frame.site_options import ContainerOption, HostOption
 
 if TYPE_CHECKING:
     from rlx.plan import Finding
@@ -28,8 +28,8 @@ def check(
     Rows, columns, chat messages, ground truths for the recipe's reward, prompt lengths where the model's tokenizer is,
     and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
     """
-    from rlx.cli.output import print_json
-    from rlx.cli.site import chosen_target
+    from rlx.cli.frame.output import print_json
+    from rlx.cli.frame.site_options import chosen_target
     from rlx.errors import ExitCode
     from rlx.hosts.sent_python import place_text
     from rlx.plan import Severity
@@ -52,8 +52,8 @@ def check(
 
 
 def _print(recipe: str, where: str, fits: bool, findings: tuple[Finding, ...], files: dict[str, Any]) -> None:
-    from rlx.cli.output import print_text
-    from rlx.cli.planning import finding_text
+    from rlx.api.planning import finding_text
+    from rlx.cli.frame.output import print_text
 
     rows = ", ".join(f"{role} {file['rows']:,} rows" for role, file in files.items() if "rows" in file)
     print_text(f"{recipe}: the data on {where} {'fits' if fits else 'does not fit'}{f' ({rows})' if rows else ''}")

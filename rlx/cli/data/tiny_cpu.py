@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.site import ContainerOption, HostOption
+from rlx.cli.frame.site_options import ContainerOption, HostOption
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def tiny_cpu(
     They are made where the training will read them: here, on the host, or in its container. Prints the folder. What is
     complete already is left alone.
     """
-    from rlx.cli.data.there import data_site, refuse_relative
-    from rlx.cli.output import narrate
+    from rlx.cli.data.data_place import data_site, refuse_relative
+    from rlx.cli.frame.output import narrate
     from rlx.hosts.sent_python import place_text
 
     site = data_site(host, container)

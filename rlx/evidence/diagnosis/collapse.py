@@ -15,7 +15,7 @@ from statistics import median
 
 from rlx.evidence.diagnosis.trend import first, last, lasting, medians
 from rlx.evidence.metrics import core_keys, finite, metric_names, series
-from rlx.evidence.values import Evidence
+from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Finding, Severity
 
 # A mean KL per token beyond these is nonsense in any estimator: the policies have nothing in common any more. The

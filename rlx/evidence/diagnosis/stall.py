@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from rlx.evidence.metrics import finite, series
-from rlx.evidence.values import Evidence
+from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations, Finding, Severity
 
 _STEP_TIMES = ("timing_s/step", "perf/time_per_step", "timing/all")

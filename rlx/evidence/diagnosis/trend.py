@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 from rlx.evidence.metrics import finite, series
-from rlx.evidence.values import Evidence
+from rlx.evidence.run_evidence import Evidence
 
 WINDOW = 5
 FEWEST = 4 * WINDOW

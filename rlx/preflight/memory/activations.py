@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rlx.preflight.memory.job import Job
 from rlx.preflight.memory.states import local_parameters
-from rlx.preflight.parameters import count_parameters
+from rlx.preflight.models.parameters import count_parameters
 
 # The output of the head in 16 bits, its copy in 32 bits (arXiv:2205.05198, section 4.3), and its gradient.
 _LOGITS_FORWARD = 2 + 4

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.preflight.architectures import Architecture
 from rlx.preflight.memory.job import GIB, Job
-from rlx.preflight.parameters import count_parameters
+from rlx.preflight.models.architectures import Architecture
+from rlx.preflight.models.parameters import count_parameters
 
 
 @dataclass(frozen=True, slots=True)

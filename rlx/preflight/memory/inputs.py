@@ -9,7 +9,7 @@ from rlx.preflight.memory.estimate import Estimate, estimate
 from rlx.preflight.memory.job import Device, Job, Offload, Rollout, Split
 
 if TYPE_CHECKING:
-    from rlx.preflight.architectures import Architecture
+    from rlx.preflight.models.architectures import Architecture
     from rlx.recipe.schema import Recipe
 
 ACTOR, REF = "actor_rollout_ref.actor", "actor_rollout_ref.ref"

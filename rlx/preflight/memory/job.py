@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rlx.preflight.architectures import Architecture
+from rlx.preflight.models.architectures import Architecture
 
 GIB = 2**30
 

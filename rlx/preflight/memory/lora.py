@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.preflight.architectures import Architecture
+from rlx.preflight.models.architectures import Architecture
 
 _Widths = dict[str, tuple[int, int]]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rlx.preflight.memory.job import Job
 from rlx.preflight.memory.lora import adapter_parameters
-from rlx.preflight.parameters import Parameters, count_parameters
+from rlx.preflight.models.parameters import Parameters, count_parameters
 
 
 @dataclass(frozen=True, slots=True)

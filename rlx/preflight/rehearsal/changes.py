@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlx.preflight.rehearsal.keys import VERSION
 from rlx.preflight.rehearsal.scale import Batch
-from rlx.preflight.rehearsal.values import Change, Places, Untold
+from rlx.preflight.rehearsal.twin import Change, Places, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

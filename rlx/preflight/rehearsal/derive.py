@@ -13,11 +13,11 @@ from rlx.errors import UsageError
 from rlx.plan import Severity
 from rlx.preflight.rehearsal import changes as topics
 from rlx.preflight.rehearsal.keys import fork_keys_untold, translated
-from rlx.preflight.rehearsal.model import TinyModel, stand_in, tiny_model
-from rlx.preflight.rehearsal.reward import Reward, reward_of
+from rlx.preflight.rehearsal.recorded_reward import Reward, reward_of
 from rlx.preflight.rehearsal.rows import Rows, rows_of
 from rlx.preflight.rehearsal.scale import Batch, batch_of, scaled
-from rlx.preflight.rehearsal.values import Change, Places, Rehearsal, Untold
+from rlx.preflight.rehearsal.tiny_shapes import TinyModel, stand_in, tiny_model
+from rlx.preflight.rehearsal.twin import Change, Places, Rehearsal, Untold
 from rlx.preflight.rules import check
 from rlx.preflight.rules.facts import Facts
 

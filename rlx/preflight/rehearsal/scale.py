@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlx.errors import UsageError
 from rlx.preflight.rules.batch import BATCH, LOG_MICRO, MICRO, MINI, SAMPLES
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.words import divisors
+from rlx.preflight.rules.number_text import divisors
 
 # Two workers shard the model and talk over gloo, as many would.
 _DEVICES = 2

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rlx.backends import load_backend
 from rlx.errors import UsageError
-from rlx.preflight.architecture_config import architecture_from_text, known_architecture
-from rlx.preflight.architectures import Architecture, architecture_of
 from rlx.preflight.memory import Estimate, estimate_of
-from rlx.preflight.rules.words import product
+from rlx.preflight.models.architecture_config import architecture_from_text, known_architecture
+from rlx.preflight.models.architectures import Architecture, architecture_of
+from rlx.preflight.rules.number_text import product
 
 if TYPE_CHECKING:
     from rlx.backends.effective import EffectiveSettings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
+from rlx.preflight.rules.number_text import divisors, near, one_of, product
 from rlx.preflight.rules.registry import Flaw, error, rule
-from rlx.preflight.rules.words import divisors, near, one_of, product
 
 ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
-from rlx.preflight.rules.words import divisors, near, one_of
 
 _SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
 

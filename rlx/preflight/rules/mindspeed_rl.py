@@ -22,8 +22,8 @@ from rlx.preflight.rules.mindspeed_rl_facts import (
     Sizes,
     rule,
 )
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error
-from rlx.preflight.rules.words import divisors, near, one_of
 
 # Somebody has said how many layers each stage has.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")

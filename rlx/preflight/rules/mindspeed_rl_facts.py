@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 from rlx.preflight.rules import registry
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.words import product
+from rlx.preflight.rules.number_text import product
 
 rule = partial(registry.rule, backends=("mindspeed-rl",))
 CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.mindspeed_rl_facts import ACTOR, CHECKS, rule
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, note, warning
-from rlx.preflight.rules.words import divisors, near, one_of
 
 VERIFIERS = (
     *("acc", "format", "step", "strict_format", "base_acc", "math_17k_acc", "acc_for_dapo", "acc_for_ppo"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.architectures import Architecture
+from rlx.preflight.models.architectures import Architecture
 from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
-from rlx.preflight.rules.words import divisors, near, one_of
 
 MEGATRON = f"{ACTOR}.megatron"
-TABLE = "heads, layers and experts: rlx/preflight/architectures.json"
+TABLE = "heads, layers and experts: rlx/preflight/models/architectures.json"
 
 
 @rule(

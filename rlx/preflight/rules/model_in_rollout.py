@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rlx.preflight.rules.facts import ROLLOUT, Facts
 from rlx.preflight.rules.layout import ROLLOUT_TP
 from rlx.preflight.rules.model import TABLE, misfit, whole_heads
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, rule
-from rlx.preflight.rules.words import divisors, near, one_of
 
 
 @rule(

@@ -153,7 +153,7 @@ def targets(facts: Facts) -> Iterator[Flaw]:
     title="more stages of noise than steps",
     why="stages that are shorter than a step never take place",
     fix="at most as many `aqn.stages` as steps",
-    source="the schedule divides the steps by the stages: rlx/plan/noise.py",
+    source="the schedule divides the steps by the stages: rlx/plan/noise_schedule.py",
     backends=EVERY,
 )
 def stages_and_steps(facts: Facts) -> Iterator[Flaw]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rlx.preflight.rules import mindspeed_rl_facts
 from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
+from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule
-from rlx.preflight.rules.words import divisors, near, one_of
 
 _SAVE = "trainer.save_freq"
 

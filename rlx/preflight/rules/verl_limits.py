@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.preflight.rules.batch import BYPASS
 from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
+from rlx.preflight.rules.number_text import one_of, product
 from rlx.preflight.rules.registry import EVERY, Flaw, error, rule, warning
-from rlx.preflight.rules.words import one_of, product
 
 
 @rule(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlx.evidence import Disagreement, Evidence, conflicts, overlaps, read_evidence
-from rlx.runs.adopted.source import Source, read_source, source_of
+from rlx.runs.adopted.log_source import Source, read_source, source_of
+from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.parsed import ParsedFiles
 from rlx.runs.run import RunPaths
 
 

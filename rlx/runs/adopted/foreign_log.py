@@ -9,11 +9,11 @@ from functools import cache
 
 from rlx.errors import ExitCode, RlxError
 from rlx.hosts import transport_for
-from rlx.hosts.errors import reading_answer
+from rlx.hosts.host_errors import reading_answer
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
-from rlx.runs.places import DEADLINE_S
-from rlx.runs.state import epoch_of
+from rlx.runs.looking.fan_out import DEADLINE_S
+from rlx.runs.looking.state import epoch_of
 
 # Little enough to come in time over a slow line.
 _MOST_BYTES = 16 * 1024**2

@@ -9,13 +9,13 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.evidence import Evidence, Totals
 from rlx.plan import LOCAL, LaunchPlan
+from rlx.runs.adopted.adopted_store import run_dirs, take_in
 from rlx.runs.adopted.log_copy import point_latest
 from rlx.runs.adopted.log_file import copy_log, look_at
-from rlx.runs.adopted.room import run_dirs, take_in
-from rlx.runs.adopted.source import Source, read_source, write_source
-from rlx.runs.diagnosed import explains_an_end
-from rlx.runs.index import Index
-from rlx.runs.parsed import ParsedFiles
+from rlx.runs.adopted.log_source import Source, read_source, write_source
+from rlx.runs.index.run_index import Index
+from rlx.runs.judging.diagnosed import explains_an_end
+from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.run import RunRef
 
 

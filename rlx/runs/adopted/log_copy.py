@@ -19,8 +19,8 @@ from pathlib import Path
 from rlx.errors import RlxError, UsageError
 from rlx.plan import from_jsonable
 from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
-from rlx.runs.adopted.source import is_adopted, read_source, source_of, write_value
-from rlx.runs.places import DEADLINE_S
+from rlx.runs.adopted.log_source import is_adopted, read_source, source_of, write_value
+from rlx.runs.looking.fan_out import DEADLINE_S
 from rlx.runs.run import RunPaths, RunRef
 
 _CURSOR = "cursor.json"

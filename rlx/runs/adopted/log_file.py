@@ -15,7 +15,7 @@ from typing import BinaryIO
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
 from rlx.runs.duration import duration
-from rlx.runs.parsed import ParsedFiles
+from rlx.runs.judging.parser_cache import ParsedFiles
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.errors import reading_answer
-from rlx.hosts.parts import run_part
+from rlx.hosts.host_errors import reading_answer
+from rlx.hosts.script_parts import run_part
 from rlx.plan import Place
 from rlx.runs.copies import mirror_store, mirror_wire
 from rlx.runs.copies.mirror_store import Cursor
 from rlx.runs.copies.mirror_wire import Frame, Request
-from rlx.runs.places import DEADLINE_S
+from rlx.runs.looking.fan_out import DEADLINE_S
 
 _PATIENCE_S = 10.0
 """A status waits this long for logs of gigabytes; the rest comes with the next one."""

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.hosts.errors import HostError
+from rlx.hosts.host_errors import HostError
 from rlx.plan import Place, RunState
 from rlx.runs.copies import mirror_store
 from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror_store import Cursor
-from rlx.runs.places import DEADLINE_S, Asked, ask
+from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
+from rlx.runs.looking.state import recorded_end
 from rlx.runs.run import RunPaths, RunRef
-from rlx.runs.state import recorded_end
 
 if TYPE_CHECKING:
-    from rlx.runs.index import Index
+    from rlx.runs.index.run_index import Index
 
 _WHOLE_DEADLINE_S = 24 * 3600.0
 

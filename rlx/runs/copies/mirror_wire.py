@@ -12,8 +12,8 @@ from functools import cache, partial
 from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, NEEDLES
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.errors import reading_answer
-from rlx.hosts.parts import Part, run_part, slim
+from rlx.hosts.host_errors import reading_answer
+from rlx.hosts.script_parts import Part, run_part, slim
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
-from rlx.hosts.errors import ConnectionLost
+from rlx.hosts.host_errors import ConnectionLost
 from rlx.plan import Cmd
 from rlx.runs.run import RunRef
 

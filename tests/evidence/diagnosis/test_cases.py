@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.runs.diagnosed import diagnose_log
+from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import CASES
 
 FOLDERS = sorted((CASES / "diagnosis").iterdir())

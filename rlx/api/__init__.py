@@ -1,0 +1,1 @@
+"""The use cases of rlx as functions: they return values and print nothing."""

@@ -1,0 +1,77 @@
+"""From what a person types to the arms they mean: each name is one arm, with a run for each of its seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rlx.errors import NoSuchRun, UsageError
+
+if TYPE_CHECKING:
+    from rlx.runs import Index, RunRef
+
+    Arm = tuple[RunRef, ...]
+
+
+def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> list[Arm]:
+    """The runs of each name: those of the newest launch that has it, with one of `seeds` if any are given.
+
+    A name is an arm, a run name or id, or several of them with commas, which then are one arm. Raises NoSuchRun and
+    UsageError where a name means no run, several arms, or a run that another name means, too.
+    """
+    from rlx.runs.index.resolve import some_runs
+
+    refs = some_runs(index)
+    arms = [_arm(refs, name, seeds) for name in names]
+    chosen = list(chain.from_iterable(arms))
+    for ref in chosen:
+        if chosen.count(ref) > 1:
+            raise UsageError(f"{ref.run_id} is named twice", "name runs that can differ")
+    return arms
+
+
+def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
+    """What a person should know about which runs were taken: those that were not, and arms launched apart."""
+    from rlx.runs.index.resolve import meant_by
+
+    refs = index.runs()
+    for name, arm in zip(names, arms, strict=True):
+        unused = [ref for ref in meant_by(name.split(","), refs) if ref not in arm]
+        if unused:
+            yield f"{name}: left out by --seed, and a seed left out afterwards is a seed chosen: {_listed(unused)}"
+        older = [ref for ref in refs if _is_older(ref, name, arm)]
+        if older:
+            yield (
+                f"{name}: of its newest launch, {arm[0].launch_id}; older runs are left out: {_listed(older)} "
+                "(names joined by commas are one arm)"
+            )
+    launches = [dict.fromkeys(ref.launch_id for ref in arm) for arm in arms]
+    if len(set(chain.from_iterable(launches))) > 1:
+        yield "launched apart: " + ", ".join(
+            f"{name} in {' and '.join(ids)}" for name, ids in zip(names, launches, strict=True)
+        )
+
+
+def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
+    from rlx.runs.index.resolve import meant_by
+
+    found = meant_by(name.split(","), refs)
+    fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
+    if missing := [str(seed) for seed in seeds if all(ref.seed != seed for ref in found)]:
+        raise NoSuchRun(f"{name} has no run with seed {' or '.join(missing)}", f"there is: {_listed(found)}")
+    if len({ref.arm for ref in fitting}) > 1:
+        raise UsageError(f"{name} means runs of several arms: {_listed(fitting)}", "name one arm, or runs of one")
+    return fitting
+
+
+def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
+    """Whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
+    newest = arm[0]
+    is_called = name in (ref.arm, ref.run_name, ref.short_name)
+    return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id
+
+
+def _listed(refs: Sequence[RunRef], most: int = 8) -> str:
+    more = f" and {len(refs) - most} more" if len(refs) > most else ""
+    return ", ".join(ref.run_id for ref in refs[:most]) + more

@@ -1,0 +1,55 @@
+"""The back-end that is really there, for planning: one look for all arms and seeds that would import the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree, Look, Site
+    from rlx.recipe import ResolvedRecipe
+
+
+class BackendTrees:
+    """What each recipe would import on `site`. Remembers the answers; their files are kept in rlx's home."""
+
+    def __init__(self, site: Site, launch: bool) -> None:
+        self._site = site
+        self._launch = launch
+        self._found: dict[Look, FoundTree] = {}
+
+    def look(self, resolved: ResolvedRecipe) -> Look | None:
+        """What to ask. None where nobody needs to know: this machine, without a launch."""
+        if not (self._launch or self._site.container or not self._site.place.is_local):
+            return None
+        from rlx.backends import load_backend
+
+        return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
+
+    def find(self, look: Look | None) -> FoundTree | None:
+        """Raises HostError before a launch to a host that cannot be reached; otherwise that is only told."""
+        if look is not None and look not in self._found:
+            self._found[look] = self._find(look)
+        return self._found[look] if look is not None else None
+
+    def _find(self, look: Look) -> FoundTree:
+        from rlx.api.home import rlx_home
+        from rlx.hosts import find_tree
+        from rlx.hosts.host_errors import HostError
+        from rlx.plan import FoundTree
+
+        try:
+            return find_tree(self._site, look, rlx_home() / "trees")
+        except HostError as error:
+            if self._launch:
+                raise
+            return FoundTree(self._site.host, problem=error.message)
+
+
+def latest_tree() -> FoundTree | None:
+    """A guess what the next look at a host will find: what the last one did."""
+    from rlx.api.home import rlx_home
+    from rlx.hosts.installations import latest_tree
+    from rlx.plan import FoundTree
+
+    folder = latest_tree(rlx_home() / "trees")
+    return FoundTree("the last host", folder=folder) if folder else None

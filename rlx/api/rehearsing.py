@@ -1,0 +1,200 @@
+"""Carries out a rehearsal: its model and data are made, its plan is launched like any other, and its evidence read."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.api import tiny_models
+from rlx.cli.frame.output import narrate
+from rlx.errors import RlxError
+from rlx.plan import LaunchPlan, PlannedFile, Severity
+
+if TYPE_CHECKING:
+    from rlx.evidence.rehearsed import Rehearsed
+    from rlx.preflight.rehearsal import Rehearsal
+    from rlx.recipe import ResolvedRecipe
+    from rlx.runs import Index, RunRef
+
+_PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
+_GRACE_S = 5.0
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`folder` is where the run still lies; None: it passed, and was removed. `seconds`: from its launch to its end."""
+
+    rehearsal: Rehearsal
+    result: Rehearsed
+    seconds: float
+    folder: Path | None
+
+    def answer(self) -> dict[str, Any]:
+        """For --json."""
+        made = self.rehearsal
+        return {
+            "recipe": made.resolved.recipe.name,
+            "arm": made.resolved.arm,
+            "passed": self.result.passed,
+            "seconds": round(self.seconds, 1),
+            "factor": made.factor,
+            "model": {"type": made.model.model_type, "config": made.model.config},
+            "changes": made.changes,
+            "checks": self.result.checks,
+            "not_rehearsed": made.untold,
+            "findings": self.result.findings,
+            "folder": str(self.folder) if self.folder else None,
+        }
+
+
+def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool) -> Done:
+    """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
+    _refuse_invalid(resolved)
+    _require_verl()
+    folder = _new_folder()
+    try:
+        done = _run(resolved, folder, limit_s)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if done.result.passed and not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+        return replace(done, folder=None)
+    return done
+
+
+def _refuse_invalid(resolved: ResolvedRecipe) -> None:
+    from rlx.api.planning import finding_text, refusal_code
+    from rlx.preflight.rules import check
+
+    errors = [finding for finding in check(resolved) if finding.severity is Severity.ERROR]
+    if errors:
+        text = "\n".join(finding_text(finding) for finding in errors)
+        raise RlxError(text, "correct it first, or waive it: rlx validate", refusal_code(errors))
+
+
+def _require_verl() -> None:
+    """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs."""
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    try:
+        version = importlib.metadata.version("verl")
+    except importlib.metadata.PackageNotFoundError:
+        missing.append("verl")
+        version = tiny_models.VERL
+    if missing:
+        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", tiny_models.FIX)
+    if version != tiny_models.VERL:
+        raise RlxError(
+            f"a rehearsal needs verl {tiny_models.VERL}, and {sys.executable} has {version}", tiny_models.FIX
+        )
+
+
+def _new_folder() -> Path:
+    from rlx.api.home import rlx_home
+
+    parent = rlx_home() / "rehearsals"
+    folder = parent / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder.mkdir(parents=True, mode=0o700)
+    return folder
+
+
+def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float) -> Done:
+    from rlx.runs import Index, launch
+
+    rehearsal = _prepared(resolved, folder)
+    plan = _plan(rehearsal, folder)
+    secrets = {name: os.environ[name] for name in plan.secret_names}
+    begin = time.monotonic()
+    with _stopped_at_the_end(folder):
+        (ref,) = launch([plan], secrets, folder / "home").runs
+        index = Index(folder / "home")
+        _await_end(index, ref, begin + limit_s)
+    seconds = time.monotonic() - begin
+    return Done(rehearsal, _judged(index, ref), seconds, folder)
+
+
+def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
+    """The rehearsal with its rows written and its model made."""
+    from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
+
+    order = tiny_models.order(tiny_model_of(resolved))
+    places = Places(str(tiny_models.folder_of(order)), str(folder / "data"))
+    secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
+    rehearsal = rehearsal_of(resolved, places, secrets)
+    (folder / "data").mkdir()
+    write(rehearsal.rows["train"], Path(places.train))
+    write(rehearsal.rows["val"], Path(places.val))
+    if not Path(places.model).exists():
+        narrate(f"making a {rehearsal.model.shown} (once, seconds)")
+        tiny_models.make(order, Path(places.model))
+    return rehearsal
+
+
+def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
+    from rlx.backends import load_backend
+    from rlx.hosts import local_site
+
+    here = local_site()
+    env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
+    # Leases of its own: a rehearsal waits for nobody, and nobody for it. It needs no network, so no proxy's secrets.
+    site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
+    plan = load_backend("verl").plan(rehearsal.resolved, site)
+    files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
+    return replace(plan, files=(*plan.files, *files))
+
+
+@contextmanager
+def _stopped_at_the_end(folder: Path) -> Iterator[None]:
+    """Nothing of the run is left, whatever happens; of one that has ended there is nothing to stop."""
+    from rlx.runs import Index, stop
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        narrate("\nstopping the rehearsal")
+        raise
+    finally:
+        # A new index lists the user's other runs on this machine, too.
+        for ref in Index(folder / "home").runs():
+            if ref.root == str(folder):
+                stop(ref, _GRACE_S)
+
+
+def _await_end(index: Index, ref: RunRef, deadline: float) -> None:
+    """Returns at the deadline (monotonic), too. Tells each step."""
+    from rlx.runs.looking.overview import overview
+
+    told = ""
+    while time.monotonic() < deadline:
+        (row,) = overview(index, [ref])
+        if row.state.is_terminal:
+            return
+        now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else "verl and Ray start"
+        if now != told:
+            narrate(f"{time.strftime('%H:%M:%S')}  {now}")
+            told = now
+        time.sleep(_POLL_SECONDS)
+
+
+def _judged(index: Index, ref: RunRef) -> Rehearsed:
+    from rlx.evidence.reading.reward_calls import read_reward_calls
+    from rlx.evidence.rehearsed import rehearsed
+    from rlx.runs import RunPaths
+    from rlx.runs.judging.diagnosed import diagnose_runs
+    from rlx.runs.judging.judged import judge_runs
+
+    (run,) = judge_runs(index, [ref])
+    (diagnosed,) = diagnose_runs(index, [ref])
+    rewards = read_reward_calls(RunPaths(ref.run_dir).latest)
+    expected = run.plan.expectations
+    return rehearsed(run.evidence, expected, run.verdict, run.state, rewards, diagnosed.diagnosis.cause)

@@ -1,0 +1,60 @@
+"""The tiny models of rehearsals, made once each: RLX_HOME/cache/models/<digest>."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from rlx.preflight.rehearsal.tiny_shapes import TinyModel
+
+VERL = "0.9.1"
+FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
+
+
+def order(model: TinyModel) -> str:
+    """What payload/tiny_model.py is told."""
+    return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
+
+
+def folder_of(order: str) -> Path:
+    """Where the model lies that was made of this order by these programs."""
+    from rlx.api.home import rlx_home
+
+    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in _programs())]
+    return rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _programs() -> tuple[Path, Path]:
+    """What makes a tiny model, and what that imports."""
+    from rlx.resources import payload_folder
+
+    return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"
+
+
+def make(order: str, folder: Path) -> None:
+    """The folder is there as a whole or not at all. Raises RlxError where the programs fail."""
+    beside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    made = subprocess.run(
+        [sys.executable, str(_programs()[0]), str(beside), order], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        shutil.rmtree(beside, ignore_errors=True)
+        said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
+        raise RlxError(f"the tiny model could not be made: {said[-1]}", FIX)
+    _keep(beside, folder)
+
+
+def _keep(beside: Path, folder: Path) -> None:
+    try:
+        beside.rename(folder)
+    except OSError:  # Another rehearsal was faster; what it made is the same.
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The frame of every command: command table, options, streams, error handler."""

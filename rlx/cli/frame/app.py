@@ -1,0 +1,128 @@
+"""The command table and the one error handler."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from rlx import __version__
+from rlx.cli.frame.number_options import Command
+from rlx.cli.frame.output import be_quiet
+from rlx.cli.frame.streams import end, is_full, mute, not_written
+from rlx.errors import ExitCode, RlxError
+
+EXIT_CODES = (
+    "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
+    "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C · "
+    "141 the reader of the output went away"
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rlx {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Answers and errors only, no narration.")] = False,
+) -> None:
+    if quiet:
+        be_quiet()
+
+
+# Help shows the commands in this order: the recipe first, then the run, then the result. Each is a module of this room.
+_COMMANDS = (
+    *("init", "recipes", "show", "validate", "explain", "schema", "migrate", "plan", "layouts", "rehearse", "doctor"),
+    *("launch", "adopt", "import", "status", "logs", "diagnose", "attach", "wait", "stop", "compare", "report", "pull"),
+    *("data", "hosts", "aqn"),
+)
+
+
+def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
+    """With all commands; with the one alone that is asked for, since to build all is a third of the start."""
+    app = typer.Typer(
+        name="rlx",
+        help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    first = next((argument for argument in arguments if argument not in ("-q", "--quiet")), "")
+    alone = first in _COMMANDS and "_RLX_COMPLETE" not in os.environ
+    for name in (first,) if alone else _COMMANDS:
+        # Python keeps the word `import` for itself.
+        own = "import_" if name == "import" else name
+        command = getattr(import_module(f"rlx.cli.{own}"), own)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(name, cls=Command)(command)
+    return app
+
+
+def run() -> None:
+    """Run the command line and exit; the only place where an exception becomes an exit code."""
+    end(_exit_code())
+
+
+def _exit_code() -> int | str | None:
+    try:
+        command_line(sys.argv[1:])(standalone_mode=True)
+    except SystemExit as ending:
+        # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
+        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else ending.code
+    except RlxError as error:
+        _complain(f"rlx: {error.message}")
+        if error.hint:
+            _complain(f"  fix: {error.hint}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return ExitCode.OUTPUT_CLOSED
+    except OSError as error:
+        if not is_full(error):
+            return _report_bug(error)
+        sys.stderr.write(not_written(error))
+        mute()
+        return ExitCode.ERROR
+    except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
+        return _report_bug(error)
+    return ExitCode.OK
+
+
+def _complain(text: str) -> None:
+    from rlx.cli.text.terminal_text import printable
+
+    sys.stderr.write(f"{printable(text)}\n")
+
+
+def _report_bug(error: Exception) -> ExitCode:
+    import traceback
+
+    from rlx.api.home import rlx_home
+
+    path = rlx_home() / "bug.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"rlx {__version__} {sys.version}\n{' '.join(sys.argv)}\n")
+            traceback.print_exception(error, file=log)
+        kept = f"the details are in {path}"
+    except OSError as problem:
+        kept = f"the details could not be kept ({problem})"
+    _complain(f"rlx: this is a bug in rlx ({type(error).__name__}: {error}); {kept}")
+    return ExitCode.BUG

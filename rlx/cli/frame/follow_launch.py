@@ -1,0 +1,148 @@
+"""Following a launch: one line for what changed, until every run has ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from rlx.errors import ExitCode
+from rlx.plan import RunState
+
+if TYPE_CHECKING:
+    from rlx.runs import RunRef
+    from rlx.runs.looking.overview import Overview
+
+_POLL_SECONDS = 1.0
+_QUIET_SECONDS = 15.0
+_SCORE = "critic/score/mean"
+
+
+def follow_runs(refs: Sequence[RunRef]) -> None:
+    """Narrate these runs on stderr until they have ended. Ctrl-C detaches and ends nothing.
+
+    Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
+    """
+    from rlx.api.selection import open_index
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.text.next_step import hint_at_diagnosis
+    from rlx.cli.text.outages import Outages
+    from rlx.cli.wait import outcome
+    from rlx.runs.looking.overview import overview
+    from rlx.runs.looking.revisit import Revisit
+
+    index, outages = open_index(), Outages()
+    visits = Revisit(index)
+
+    def look() -> Sequence[Overview]:
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        return rows
+
+    try:
+        with _sign_of_life() as alive:
+            rows = _narrate_until_ended(look, alive)
+    except KeyboardInterrupt:
+        narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    hint_at_diagnosis(rows)
+    if code := outcome(rows):
+        raise typer.Exit(code)
+
+
+def _narrate_until_ended(
+    look: Callable[[], Sequence[Overview]], alive: Callable[[Sequence[Overview]], None]
+) -> Sequence[Overview]:
+    from rlx.cli.frame.output import narrate
+
+    seen: dict[str, Overview] = {}
+    while True:
+        rows = look()
+        for row in rows:
+            for line in changes(seen.get(row.ref.run_id), row):
+                narrate(f"{time.strftime('%H:%M:%S')}  {line}")
+        alive(rows)
+        seen = {row.ref.run_id: row for row in rows}
+        if all(row.state.is_terminal for row in rows):
+            return rows
+        time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
+    """Training frameworks are silent for a minute at a time: a line that moves on a terminal, a rare one elsewhere."""
+    from rich.console import Console
+
+    from rlx.cli.frame.output import is_quiet, narrate
+
+    if sys.stderr.isatty() and not is_quiet():
+        with Console(stderr=True, highlight=False).status("") as spinner:
+            yield lambda rows: spinner.update(" · ".join(_waiting(rows)), spinner_style="dim")
+        return
+    spoke = time.monotonic()
+
+    def speak(rows: Sequence[Overview]) -> None:
+        nonlocal spoke
+        if time.monotonic() - spoke > _QUIET_SECONDS:
+            spoke = time.monotonic()
+            for line in _waiting(rows):
+                narrate(f"{time.strftime('%H:%M:%S')}  {line}")
+
+    yield speak
+
+
+def _waiting(rows: Sequence[Overview]) -> list[str]:
+    return [waiting_line(row) for row in rows if not row.state.is_terminal]
+
+
+def changes(before: Overview | None, row: Overview) -> list[str]:
+    """What is new about a run since the last look: a new state, new steps with their validations, the verdict."""
+    lines = []
+    state = row.state
+    # That a host does not answer is told once for all its runs, elsewhere.
+    if state is not RunState.UNREACHABLE and (before is None or before.state is not state):
+        queued = state is RunState.QUEUED
+        lines.append(_line(row, f"queued, {row.observation.detail}" if queued else state.value))
+    lines += [_line(row, text) for text in _new_steps(before, row)]
+    if state.is_terminal and (before is None or not before.state.is_terminal):
+        # The steps come first, the end last.
+        lines = [*lines[1:], lines[0], _line(row, row.verdict.sentence)]
+        lines += [_line(row, f"{finding.id} {finding.message}") for finding in row.verdict.findings]
+    return lines
+
+
+def _new_steps(before: Overview | None, row: Overview) -> list[str]:
+    known = before.evidence.metrics if before else {}
+    metrics = row.evidence.metrics
+    return [_step_text(row, step) for step in sorted(metrics) if metrics[step] and not known.get(step)]
+
+
+def _step_text(row: Overview, step: int) -> str:
+    values = row.evidence.metrics[step]
+    parts = [f"step {step}/{row.steps_total if row.steps_total is not None else '?'}"]
+    if _SCORE in values:
+        parts.append(f"training score {values[_SCORE]:.3f}")
+    if row.metric and row.metric in values:
+        parts.append(f"{row.metric} {values[row.metric]:.4f}")
+    if "timing_s/step" in values:
+        parts.append(f"{values['timing_s/step']:.1f} s")
+    return "  ".join(parts)
+
+
+def waiting_line(row: Overview) -> str:
+    """A sign of life while nothing changes: training frameworks take a minute to start."""
+    seen = row.observation
+    if seen.state in (RunState.QUEUED, RunState.UNREACHABLE):
+        return _line(row, f"queued, {seen.detail}" if seen.state is RunState.QUEUED else seen.detail)
+    text = f"{seen.state.value}; {seen.members} processes, log {seen.log_bytes} bytes"
+    if seen.seconds_since_log is not None:
+        text += f", last written {seen.seconds_since_log:.0f} s ago"
+    return _line(row, text)
+
+
+def _line(row: Overview, text: str) -> str:
+    return f"{row.ref.arm:<10} {text}"

@@ -1,0 +1,93 @@
+"""How commands speak: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rlx.plan.jsonable import to_jsonable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JSON_SCHEMA_VERSION = 1
+
+
+_PATIENCE_S = 2.0
+_quiet = False
+
+
+def be_quiet() -> None:
+    """No narration from now on (`rlx --quiet`). Answers and errors are no narration."""
+    global _quiet
+    _quiet = True
+
+
+def is_quiet() -> bool:
+    return _quiet
+
+
+def narrate(text: str) -> None:
+    """A line for the person at the terminal; never part of the answer."""
+    from rlx.cli.text.terminal_text import printable
+
+    if not _quiet:
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def patience(doing: str) -> Iterator[None]:
+    """Tell a person at a terminal what takes so long, if it takes over two seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading
+
+    timer = threading.Timer(_PATIENCE_S, narrate, [doing])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def print_text(text: str) -> None:
+    """A part of the answer, which may quote what hosts and logs say."""
+    from rlx.cli.text.terminal_text import printable
+
+    print(printable(text))
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
+    document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON allows these characters, but a terminal obeys the first ones and no stream takes the others.
+    sys.stdout.write(re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+
+
+# A pipe has no width: what reads it wants each row on one line.
+_PIPE_WIDTH = 400
+
+
+def console() -> Console:
+    """Rich console on stdout: honours NO_COLOR, plain and unwrapped when piped."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    from rlx.cli.text.terminal_text import printable
+
+    class SafeConsole(Console):
+        """Escape sequences are those of rich, never of a text in a cell."""
+
+        def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+            for part in super().render(*arguments, **options):
+                yield part if part.control else Segment(printable(part.text), part.style)
+
+    return SafeConsole(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)

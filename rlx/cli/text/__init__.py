@@ -1,0 +1,1 @@
+"""Render answers: tables, Markdown and JSON."""

@@ -1,0 +1,100 @@
+"""A comparison as terminal table, Markdown, CSV or JSON. What may not be reported is struck through in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlx.cli.text.compare_lines import lines
+from rlx.cli.text.compare_rows import Cell, exact_header, exact_rows, header, rows
+from rlx.cli.text.terminal_text import printable
+from rlx.plan import to_jsonable
+
+if TYPE_CHECKING:
+    from rlx.compare import ComparedArm, Comparison
+
+
+def as_answer(comparison: Comparison) -> Mapping[str, Any]:
+    """The whole comparison for `--json`; the values of a step stand in the order control, treatments."""
+    return {
+        **to_jsonable(comparison),
+        "control": _arm_answer(comparison.control),
+        "treatments": [_arm_answer(arm) for arm in comparison.treatments],
+        "interim": comparison.interim,
+        "reportable": comparison.reportable,
+        "verified": comparison.verified,
+    }
+
+
+def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
+    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else.
+
+    `struck`: its numbers are no result.
+    """
+    single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
+    return {**single, **to_jsonable(arm), "struck": arm.struck}
+
+
+def csv_text(comparison: Comparison) -> str:
+    """One line a step, values as the log has them."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(exact_header(comparison))
+    writer.writerows([cell.marked for cell in row] for row in exact_rows(comparison))
+    return text.getvalue()
+
+
+def markdown_text(comparison: Comparison) -> str:
+    """A table and a list, ready for a pull request."""
+    texts = [header(comparison), ["---:" for _ in header(comparison)]]
+    texts += [[cell.marked for cell in row] for row in rows(comparison)]
+    table = "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in texts)
+    items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(line)}" for line in lines(comparison))
+    # What logs and recipes say may look like a command for a terminal, or a tag.
+    return printable(f"**{' '.join(comparison.metric.split())}**\n\n{table}\n{items}\n").replace("<", "&lt;")
+
+
+def print_terminal(comparison: Comparison) -> None:
+    """Struck numbers are crossed out where the terminal has styles, and marked in words where it has none."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    from rlx.cli.frame.output import console
+
+    out = console()
+    styled = out.is_terminal and not out.no_color
+    out.print(Text(comparison.metric, "bold"), soft_wrap=True)
+    cells = [[Cell(name) for name in header(comparison)], *rows(comparison)]
+    widths = [max(cell_len(_plain(cell, styled)) for cell in column) for column in zip(*cells, strict=True)]
+    for row in cells:
+        out.print(_line(row, widths, styled), soft_wrap=True)
+    for line in lines(comparison):
+        out.print(Text(line if line.startswith(" ") else f"\n{line}"), soft_wrap=True)
+
+
+def _line(row: Sequence[Cell], widths: Sequence[int], styled: bool) -> Any:
+    """One text for all cells: a hundred arms have twenty thousand."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    line, struck = "", []
+    for cell, width in zip(row, widths, strict=True):
+        text = _plain(cell, styled)
+        line += "  " + " " * (width - cell_len(text)) + text
+        if cell.struck and styled:
+            struck.append((len(line) - len(text), len(line)))
+    shown = Text(line)
+    for start, end in struck:
+        shown.stylize("strike dim", start, end)
+    return shown
+
+
+def _plain(cell: Cell, styled: bool) -> str:
+    return cell.text if styled else cell.marked
+
+
+def _bullet(line: str) -> str:
+    return f"- {line.strip()}" if line.startswith(" ") else f"{line}\n"

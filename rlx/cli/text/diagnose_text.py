@@ -1,0 +1,149 @@
+"""A diagnosis for a person, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from rlx.plan import Finding, RunState
+
+if TYPE_CHECKING:
+    from rlx.evidence.diagnosis import Diagnosis, Hit
+    from rlx.runs.judging.diagnosed import Diagnosed
+
+_WIDTH = 110
+LINE_CHARACTERS = 300
+LAST_LINES = 8
+# What is shown as the cause for want of a better one.
+UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
+
+
+def text_lines(found: Diagnosed) -> Iterator[str]:
+    """One paragraph: what it is about, the cause, what followed, and what else there is."""
+    diagnosis = found.diagnosis
+    yield title_of(found)
+    if found.problem is not None:
+        return
+    if diagnosis.cause is not None:
+        yield from _whole(diagnosis.cause, UNSURE.get(diagnosis.cause.kind, ""))
+    else:
+        yield from without_cause(found)
+    yield from _section("with it", diagnosis.symptoms)
+    yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
+    for finding in diagnosis.findings:
+        yield from _finding(finding)
+    if is_unexplained(found) and diagnosis.last:
+        yield "  its last lines"
+        yield from (f"    {text[:LINE_CHARACTERS]}" for text in diagnosis.last[-LAST_LINES:])
+
+
+def title_of(found: Diagnosed) -> str:
+    """`ID: failed (exit code 1), step 7 of 20`."""
+    row = found.row
+    steps = _steps(found)
+    if row is None:
+        return f"{found.log}: {steps}"
+    code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
+    return f"{row.ref.run_id}: {row.state.value}{code}, {steps}"
+
+
+def _steps(found: Diagnosed) -> str:
+    total = found.evidence.total_steps
+    if found.row is not None:
+        total = total or found.row.steps_total
+    of = f" of {total}" if total is not None else ""
+    return f"step {found.evidence.last_step}{of}" if found.evidence.metrics else "no step in its log"
+
+
+def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
+    times = f", {hit.times} times" if hit.times > 1 else ""
+    yield f"  {hit.id} {hit.name}{remark}"
+    yield f"    line {hit.line}{times}: {hit.text.strip()[:LINE_CHARACTERS]}"
+    if hit.exception and hit.exception not in hit.text:
+        yield f"    raised  {hit.exception[:LINE_CHARACTERS]}"
+    if hit.at:
+        yield f"    at      {hit.at}"
+    for label, text in (("means   ", hit.meaning), ("fix     ", hit.fix), ("source  ", hit.source)):
+        yield from _wrapped(f"    {label}", text)
+
+
+def _wrapped(label: str, text: str) -> Iterator[str]:
+    lines = wrap(text, _WIDTH - len(label), break_long_words=False) if text else []
+    yield from (f"{label if number == 0 else ' ' * len(label)}{line}" for number, line in enumerate(lines))
+
+
+def without_cause(found: Diagnosed) -> Iterator[str]:
+    """What there is to say instead of a cause, in one line."""
+    if found.diagnosis.log_bytes is None:
+        yield "  there is no log yet"
+    elif found.diagnosis.log_bytes == 0:
+        yield "  it has metrics, but no console log" if found.evidence.metrics else "  its log is empty"
+    elif found.row is not None and found.row.state is RunState.STOPPED:
+        yield "  it was stopped on request"
+    elif is_unexplained(found):
+        yield f"  {_unexplained(found)}"
+    else:
+        yield "  nothing in its log says that it failed"
+
+
+def _unexplained(found: Diagnosed) -> str:
+    """Of a bare log nobody knows whether it is one."""
+    if found.row is not None or found.evidence.total_steps is not None:
+        return "its log does not say why it ended"
+    if found.evidence.metrics:
+        return "it does not say how long the run was to be, nor of anything that ended it"
+    return "rlx knows no line of it: neither a step nor a failure; is it the console log of a run?"
+
+
+def is_unexplained(found: Diagnosed) -> bool:
+    """Whether it ended, and its log does not say why."""
+    ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
+    total, last = found.evidence.total_steps, found.evidence.last_step
+    broke_off = found.row is None and (total is None or last < total)
+    return found.diagnosis.cause is None and found.diagnosis.log_bytes is not None and (ended or broke_off)
+
+
+def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterator[str]:
+    if hits:
+        yield f"  {title}"
+    for hit in hits:
+        if whole:
+            yield from (f"  {line}" for line in _whole(hit))
+        else:
+            times = f", {hit.times} times" if hit.times > 1 else ""
+            yield f"    {hit.id} {hit.name} (line {hit.line}{times})"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.id} {finding.message}"
+    yield from _wrapped("    fix     ", finding.fix)
+
+
+def as_answer(found: Diagnosed) -> Mapping[str, Any]:
+    """A run or a log as the JSON of `diagnose` shows it. Lines count from 1."""
+    row = found.row
+    return {
+        "run_id": row.ref.run_id if row else None,
+        "arm": row.ref.arm if row else None,
+        "seed": row.ref.seed if row else None,
+        "host": row.ref.host if row else None,
+        "log": found.log,
+        "state": row.state if row else None,
+        "exit_code": row.observation.exit_code if row else None,
+        "last_step": found.evidence.last_step if found.evidence.metrics else None,
+        "total_steps": found.evidence.total_steps,
+        "problem": found.problem.message if found.problem else None,
+        **_diagnosis_document(found.diagnosis),
+    }
+
+
+def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:
+    return {
+        "cause": diagnosis.cause,
+        "symptoms": diagnosis.symptoms,
+        "warnings": diagnosis.warnings,
+        "findings": diagnosis.findings,
+        "last_lines": diagnosis.last,
+        "log_bytes": diagnosis.log_bytes,
+    }

@@ -1,0 +1,68 @@
+"""Layouts as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.cli.frame.output import console, print_text
+
+if TYPE_CHECKING:
+    from rlx.preflight.layouts.candidates import Layout, Layouts
+    from rlx.preflight.memory import Job
+
+_SHOWN = 20
+_LEGEND = (
+    "Memory: GiB a device in each phase, with every sample at its longest. Sent: GiB a device sends in a step, which",
+    "orders the layouts that fit; waiting: the share of the training in which a pipeline's devices have nothing to do,",
+    "which does not. cache: how many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
+)
+
+
+def print_layouts(name: str, job: Job, found: Layouts) -> None:
+    print_text(_title(name, job))
+    own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
+    _print_table((*found.possible[:_SHOWN], *own), job)
+    if len(found.possible) > _SHOWN:
+        print_text(f"… and {len(found.possible) - _SHOWN - len(own)} more: --json has them all")
+    if found.refused:
+        print_text("\n".join(("\nDoes not divide:", *(f"  {reason}" for reason in found.refused))))
+    if found.possible:
+        print_text("\n".join(("", *_LEGEND)))
+
+
+def _title(name: str, job: Job) -> str:
+    shape, device = job.shape, job.device
+    doubt = "" if shape.confirmed else " (its shape is not confirmed)"
+    assumed = ", assumed" if device.assumed else ""
+    return (
+        f"{name}: {shape.name}{doubt} on {job.split.devices} devices of {device.size:g} GiB"
+        f" ({device.capacity:.1f} usable{assumed})"
+    )
+
+
+def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
+    from rich.table import Table
+
+    if not shown:
+        print_text("no layout divides")
+        return
+    columns = ("tp", "pp", "cp", "ep") if shown[0].job.is_megatron else ("cp",)
+    phases = [phase.name for phase in shown[0].estimate.phases]
+    table = Table(box=None, pad_edge=False)
+    for title in (*columns, "dp", "rollout", *phases, "cache", "sent", "waiting", ""):
+        table.add_column(title, justify="left" if title in ("rollout", "") else "right", no_wrap=True)
+    for layout in shown:
+        table.add_row(*_cells(layout, columns), layout.verdict + (", the recipe's own" if layout.job == own else ""))
+    console().print(table)
+
+
+def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
+    split, rollout = layout.job.split, layout.job.rollout
+    yield from (str(getattr(split, column)) for column in columns)
+    yield str(split.data)
+    yield f"tp {rollout.tp}" + (f" ep {rollout.ep}" if layout.job.shape.experts else "")
+    yield from (f"{phase.total:.1f} ± {phase.margin:.1f}" for phase in layout.estimate.phases)
+    yield str(layout.estimate.cache.sequences)
+    yield f"{layout.total_sent:.1f}"
+    yield f"{layout.waiting:.0%}" if layout.waiting else ""

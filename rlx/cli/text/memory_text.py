@@ -1,0 +1,114 @@
+"""The memory of a planned run, as lines of a table and as an answer for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlx.api.planning import Draft
+    from rlx.plan import LaunchPlan
+    from rlx.preflight.memory import Estimate, Phase
+    from rlx.preflight.rules.facts import Facts
+
+
+def memory_lines(draft: Draft) -> Iterator[str]:
+    """GiB a device in each phase. Nothing for a run on a CPU."""
+    if draft.plan.device_kind == "cpu":
+        return
+    facts = _facts(draft)
+    result = facts.memory if facts else None
+    if facts and facts.architecture_problem:
+        yield facts.architecture_problem
+    if facts is None or result is None:
+        yield f"not estimated: {_why_not(draft.plan, facts)}"
+        return
+    device = result.job.device
+    assumed = f" (of {device.size:g}, assumed)" if device.assumed else ""
+    yield f"{result.job.shape.name}, {_source(facts)}; GiB a device, of {result.capacity:.1f} usable{assumed}"
+    width = max(len(phase.name) for phase in result.phases)
+    yield from (_phase(phase, width) for phase in result.phases)
+    yield _cache(result)
+
+
+def memory_answer(draft: Draft) -> dict[str, Any]:
+    """The same for programs. `phases_gib` is null where nothing can be estimated, and `problem` says why."""
+    plan = draft.plan
+    if plan.device_kind == "cpu":
+        return {"model": None, "source": None, "phases_gib": None, "problem": "the run is on a CPU"}
+    facts = _facts(draft)
+    result, shape = (facts.memory, facts.architecture) if facts else (None, None)
+    return {
+        "model": shape.name if shape else None,
+        "source": _source(facts) if facts and shape else None,
+        "capacity_gib": round(result.capacity, 2) if result else None,
+        "phases_gib": phases_answer(result) if result else None,
+        "cached_sequences": result.cache.sequences if result else None,
+        "problem": "" if result else _why_not(plan, facts),
+    }
+
+
+def phases_answer(result: Estimate) -> dict[str, Any]:
+    """Phase -> GiB a device: the sum, how far it may be off, and its parts."""
+    return {
+        phase.name: {
+            "total": round(phase.total, 2),
+            "margin": round(phase.margin, 2),
+            "parts": {name: round(size, 2) for name, size in phase.parts.items()},
+        }
+        for phase in result.phases
+    }
+
+
+def _facts(draft: Draft) -> Facts | None:
+    """From the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
+    from rlx.errors import UsageError
+    from rlx.preflight.rules.facts import Facts
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+    plan = draft.plan
+    resolved = ResolvedRecipe(Recipe.model_validate(plan.recipe), plan.arm, plan.control, (), {}, Path(), plan.recipe)
+    try:
+        return Facts.of(resolved, draft.found)
+    except UsageError:
+        return None
+
+
+def _source(facts: Facts) -> str:
+    """Where the shape is from: a file is better than a table, and a table better than memory."""
+    from rlx.preflight.models.architecture_config import CONFIG
+
+    shape, found = facts.architecture, facts.found
+    assert shape is not None
+    if shape.source == CONFIG:
+        return f"by config.json on {found.where}" if found and found.model else "by its config.json"
+    unread = f", no config.json read on {found.where}" if found and not found.model else ""
+    return f"by rlx's table{unread}" if shape.confirmed else f"by rlx's table (not confirmed{unread})"
+
+
+def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
+    if facts is None:
+        return "the settings of the back-end are not known"
+    if facts.architecture is None:
+        return "the model is not known; name a similar one in model.arch"
+    if plan.device_kind != "npu":
+        return f"the memory of a {plan.device_kind} device is not known; rlx layouts RECIPE --memory GIB"
+    return "the devices cannot be split like that"
+
+
+def _phase(phase: Phase, width: int) -> str:
+    parts = sorted(phase.parts.items(), key=lambda part: -part[1])
+    shown = ", ".join(f"{name} {size:.1f}" for name, size in parts if size >= 0.05)
+    return f"{phase.name:{width}} {phase.total:5.1f} ± {phase.margin:4.1f}  {shown}"
+
+
+def _cache(result: Estimate) -> str:
+    from rlx.preflight.memory import GIB
+
+    cache = result.cache
+    return (
+        f"of the rollout's {cache.pool / GIB:.1f}: weights {cache.weights / GIB:.1f}, work space "
+        f"{cache.work / GIB:.1f}, KV cache for {cache.sequences:,} samples of {cache.sequence:,} tokens"
+    )

@@ -1,0 +1,170 @@
+"""A launch plan in words, for people."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from rlx.api.planning import Draft, finding_text
+from rlx.cli.text.aqn_text import percent
+from rlx.cli.text.memory_text import memory_lines
+from rlx.errors import RlxError
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
+
+_SHOWN_STEPS = 12
+
+
+def plan_text(draft: Draft, with_files: bool) -> str:
+    """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
+    plan = draft.plan
+    sections = {
+        **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
+        "command": _command(plan.command),
+        **({"after the training": after} if (after := list(_post(plan))) else {}),
+        "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
+        "environment": _environment(plan),
+        "expectations": _expectations(plan),
+        **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
+        "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
+    }
+    body = "\n".join(_section(name, lines) for name, lines in sections.items())
+    contents = "".join(_content(file) for file in plan.files) if with_files else ""
+    return f"{_title(plan)}\n{body}{contents}"
+
+
+def _title(plan: LaunchPlan) -> str:
+    devices = f"{plan.devices} × {plan.device_kind}"
+    if plan.device_list:
+        devices += f" ({', '.join(map(str, plan.device_list))})"
+    if plan.workers:
+        devices += f" on each of {len(plan.nodes)} nodes"
+    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices}, in {_where(plan.site)}"
+
+
+def _where(site: Site) -> str:
+    """The folder of the runs, the host and the container, and how the container calls the folder."""
+    if site.container is None:
+        return f"{site.root} on {site.host}"
+    if site.container_root is None:
+        return f"{site.root} inside container {site.container} on {site.host}"
+    return f"{site.root} on {site.host}, container {site.container} ({site.container_root} there)"
+
+
+def _node(plan: LaunchPlan) -> str:
+    role = f"the head, others reach it at {plan.site.address}" if not plan.node else "joins the head's Ray"
+    return f"{plan.node}  {_where(plan.site)}: {role}"
+
+
+def _section(name: str, lines: Iterable[str]) -> str:
+    indented = [f"  {line}" for line in lines]
+    return "\n".join([name, *indented]) if indented else f"{name}: none"
+
+
+def _command(command: Sequence[str]) -> Iterator[str]:
+    """One override a line; what comes before the first is one line."""
+    words = [shlex.quote(word) for word in command]
+    start = next((i for i, word in enumerate(command) if "=" in word), len(words))
+    lines = [" ".join(words[:start]), *(f"  {word}" for word in words[start:])]
+    yield from (f"{line} \\" for line in lines[:-1])
+    yield lines[-1]
+
+
+def _post(plan: LaunchPlan) -> Iterator[str]:
+    """What `eval.post` does, by the order that travels with the run."""
+    order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
+    if order is None:
+        return
+    how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"
+    rows = "all rows" if order["row_count"] is None else f"{order['row_count']:,} rows"
+    samples = "1 sample" if order["n"] == 1 else f"{order['n']} samples"
+    yield f"the last checkpoint, converted by {order['convert'] or 'verl.model_merger'}"
+    yield f"answers {rows} of {order['rows']}, {samples} each, {how}, by {order['engine']}"
+    yield f"graded by {order['reward'].get('name') or order['reward']['file']}"
+
+
+def _environment(plan: LaunchPlan) -> Iterator[str]:
+    yield from (f"source {shlex.quote(script)}" for script in plan.site.setup)
+    yield from (f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
+    yield from (f"{name}: the secret {secret}" for name, secret in plan.site.proxies.items())
+    yield from (f"{name}: secret, from the environment of rlx launch" for name in plan.secrets)
+
+
+def _expectations(plan: LaunchPlan) -> Iterator[str]:
+    expected = plan.expectations
+    total = expected.total_steps
+    yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
+    if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
+        yield _validations(expected)
+        yield f"{_items(expected)}; metric {expected.metric}"
+    else:
+        yield f"no validation; metric {expected.metric}"
+    yield from _noise(plan)
+    if not expected.reports_probability_gap:
+        yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
+
+
+def _validations(expected: Expectations) -> str:
+    last = "the last step is validated" if expected.last_step_validated else "the last step is not validated"
+    if not expected.validation_steps:
+        return f"no validation at a step known beforehand; {last}"
+    return f"validation at {_steps(expected.validation_steps)}; {last}"
+
+
+def _items(expected: Expectations) -> str:
+    items = "an unknown number of" if expected.validation_items is None else expected.validation_items
+    samples = "1 sample" if expected.validation_samples == 1 else f"{expected.validation_samples} samples"
+    return f"{items} validation items, {samples} each"
+
+
+def _noise(plan: LaunchPlan) -> Iterator[str]:
+    noise = plan.expectations.noise
+    if noise is None:
+        yield "no noise"
+        return
+    during = "in validation, too" if noise.in_validation else "not in validation"
+    yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
+    dtype, norms = plan.recipe.get("model", {}).get("dtype", ""), _norms(plan)
+    for first, last, sigma in noise.spans:
+        shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
+        yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
+
+
+def _norms(plan: LaunchPlan) -> Weights | None:
+    """The model's own norm weights, where it lies on this machine and is to be trained here."""
+    from rlx.api.norm_weights import norm_weights
+
+    path = plan.recipe.get("model", {}).get("path")
+    if path is None or plan.site.container or not plan.site.place.is_local:
+        return None
+    with suppress(RlxError):  # none that could be read
+        return norm_weights(Path(path).expanduser())
+    return None
+
+
+def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
+    """`78 % of bfloat16 weights around 1 change`."""
+    if norms and kind == "rmsnorm":
+        return f"{percent(survival(sigma, dtype, norms).changed)} of the model's {dtype} norm weights change"
+    about = TYPICAL[kind]
+    return f"{percent(survival(sigma, dtype, {about: 1}).changed)} of {dtype} weights around {about:g} change"
+
+
+def _steps(steps: Sequence[int]) -> str:
+    """`steps 0, 20, 40`; many at equal distance as `every 20 steps from 0 to 400`, with a last odd one behind."""
+    if len(steps) <= _SHOWN_STEPS:
+        return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+    distances = [after - before for before, after in pairwise(steps)]
+    if len(set(distances)) == 1:
+        return f"every {distances[0]} steps from {steps[0]} to {steps[-1]}"
+    if len(set(distances[:-1])) == 1:
+        return f"every {distances[0]} steps from {steps[0]} to {steps[-2]}, and {steps[-1]}"
+    return f"{len(steps)} steps: {', '.join(map(str, steps[:_SHOWN_STEPS]))}, …, {steps[-1]}"
+
+
+def _content(file: PlannedFile) -> str:
+    return f"\n\n--- {file.path}\n{file.content.rstrip()}"

@@ -1,0 +1,96 @@
+"""The runs of one arm, one a seed, and what they are together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from rlx.compare.align import Point
+from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.item_counts import ItemCount
+from rlx.evidence import Verdict, VerdictStatus
+from rlx.plan import RunState
+
+
+class _Seeded(Protocol):
+    @property
+    def seed(self) -> int: ...
+
+
+Seeded = TypeVar("Seeded", bound=_Seeded)
+
+
+def same_seed(control: Sequence[Seeded], treatment: Sequence[Seeded]) -> tuple[Seeded, Seeded]:
+    """One run of each arm: the first two with a seed in common, else the first of each. Their values have no say."""
+    same = [(left, right) for left in control for right in treatment if left.seed == right.seed]
+    return same[0] if same else (control[0], treatment[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One run with its validation series. `label` is the shortest name that no other compared run has.
+
+    `core_metric` is the validation metric that its own log shows, which need not be the one compared.
+    `seconds_per_step` and `tokens_per_second` are medians over its steps, `training_seconds` is all steps together;
+    None where it did not log them (see `pace`). `disputed`: step -> the two values that its records have there.
+    """
+
+    run_id: str
+    label: str
+    name: str
+    arm: str
+    seed: int
+    state: RunState
+    verdict: Verdict
+    core_metric: str | None
+    items: ItemCount
+    series: Mapping[int, float]
+    peak: Point | None
+    final: Point | None
+    seconds_per_step: float | None = None
+    tokens_per_second: float | None = None
+    training_seconds: float | None = None
+    disputed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return self.state.is_terminal
+
+    @property
+    def struck(self) -> bool:
+        """Whether its numbers are no result. What is missing in a run that goes on may still come."""
+        broken = self.verdict.status is VerdictStatus.INVALID
+        return broken or (self.finished and self.verdict.status is VerdictStatus.INCOMPLETE)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedArm:
+    """One or more runs that differ in nothing but their seed; never empty.
+
+    `series` is the mean over its runs at the steps where all of them have a value, `spread` their standard deviation
+    there (n - 1), empty for a single run. `peak` and `final` are those of `series`. `differences`: what its runs differ
+    in besides their seed, each held against the first; it should be empty.
+    """
+
+    label: str
+    arm: str
+    runs: tuple[ComparedRun, ...]
+    series: Mapping[int, float]
+    spread: Mapping[int, float]
+    peak: Point | None
+    final: Point | None
+    differences: tuple[ConfigDifference, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return all(run.finished for run in self.runs)
+
+    @property
+    def struck(self) -> bool:
+        """One run that is no result strikes the arm: a seed left out afterwards is a seed chosen."""
+        return any(run.struck for run in self.runs)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)

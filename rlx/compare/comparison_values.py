@@ -1,0 +1,144 @@
+"""What `compare` returns. Immutable; numbers of every run are here, whether or not they may be reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.compare.align import StepRow
+from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
+from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.item_counts import ItemCount
+from rlx.compare.paired import PairedItems
+from rlx.compare.proportions import TwoProportions
+from rlx.compare.seed_test import WelchSeeds
+from rlx.evidence import VerdictStatus
+from rlx.plan import Finding, Severity
+
+Test = TwoProportions | PairedItems | WelchSeeds
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
+
+    `copies`: labels of two runs that are one run. `same_items`: it is known that both checkpoints were validated on
+    the same items, so that n of one is n of the other.
+    """
+
+    control: ComparedArm
+    treatment: ComparedArm
+    metric: str
+    step: int | None
+    differences: tuple[ConfigDifference, ...]
+    copies: tuple[tuple[str, str], ...] = ()
+    same_items: bool = False
+
+    @property
+    def arms(self) -> tuple[ComparedArm, ComparedArm]:
+        return self.control, self.treatment
+
+    @property
+    def runs(self) -> tuple[ComparedRun, ...]:
+        return self.control.runs + self.treatment.runs
+
+    @property
+    def finished(self) -> bool:
+        return all(run.finished for run in self.runs)
+
+    @property
+    def of_one_name(self) -> bool:
+        """Whether all runs are called the same, but for their seeds."""
+        return len({run.name.removesuffix(f"-s{run.seed}") for run in self.runs}) == 1
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether each arm has several runs: only then anything follows about the treatment."""
+        return all(len(arm.runs) > 1 for arm in self.arms)
+
+    @property
+    def checkpoints(self) -> tuple[ComparedRun, ComparedRun]:
+        """One run of each arm: those with a seed in common, else the first of each. Never chosen by their values."""
+        return same_seed(self.control.runs, self.treatment.runs)
+
+    @property
+    def items(self) -> ItemCount:
+        """n of the runs that are tested, and by whose words. Where they differ in n, RLX902 is there instead.
+
+        None where one of them has none: nobody says that it was validated on as many items as the others.
+        """
+        counts: dict[ItemCount, list[str]] = {}
+        for run in self.runs if self.has_seeds else self.checkpoints:
+            counts.setdefault(run.items, []).append(run.label)
+        if len(counts) == 1:
+            return next(iter(counts))
+        words = " and ".join(f"{count.source} ({', '.join(labels)})" for count, labels in counts.items())
+        known = {count.n for count in counts if count.n is not None}
+        if all(count.n for count in counts):
+            return ItemCount(min(known), words)
+        if known and self.same_items and not self.has_seeds:
+            return ItemCount(min(known), f"{words}; both were validated on the same file")
+        return ItemCount(None, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One treatment against the control at the last step that all runs of both arms have.
+
+    Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
+    given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
+    `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
+    treatment, which has a WelchSeeds. `reportable`: all runs finished, none invalid or incomplete, comparable.
+    """
+
+    treatment: str
+    step: int | None
+    control_value: float | None
+    treatment_value: float | None
+    difference: float | None
+    test: Test | None
+    no_test: str
+    p_value: float | None
+    checkpoints: tuple[str, ...]
+    differences: tuple[ConfigDifference, ...]
+    findings: tuple[Finding, ...]
+    reportable: bool
+    sentences: tuple[str, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
+
+    `is_share`: the values are shares of the items, so that their differences are points.
+    """
+
+    metric: str
+    is_share: bool
+    control: ComparedArm
+    treatments: tuple[ComparedArm, ...]
+    steps: tuple[StepRow, ...]
+    contrasts: tuple[Contrast, ...]
+
+    @property
+    def arms(self) -> tuple[ComparedArm, ...]:
+        return self.control, *self.treatments
+
+    @property
+    def runs(self) -> tuple[ComparedRun, ...]:
+        return tuple(run for arm in self.arms for run in arm.runs)
+
+    @property
+    def interim(self) -> bool:
+        return not all(run.finished for run in self.runs)
+
+    @property
+    def reportable(self) -> bool:
+        return all(contrast.reportable for contrast in self.contrasts)
+
+    @property
+    def verified(self) -> bool:
+        return all(run.verdict.status is VerdictStatus.VALID for run in self.runs)

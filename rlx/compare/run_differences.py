@@ -1,0 +1,174 @@
+"""What differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
+from rlx.compare.difference_areas import CONFIG, HELD_OUT_DATA, TRAINING_DATA, VALIDATION_DATA, Area, area_of
+from rlx.evidence import JudgedRun
+from rlx.plan import RunState
+
+_PACKAGE = "package "
+_FACTS = {
+    "python": "python",
+    "platform": "platform",
+    "machine": "machine",
+    "image": "image",
+    "git_commit": "git commit",
+}
+_SECTIONS = {
+    "packages": _PACKAGE.strip(),
+    "ascend": "ascend",
+    "hardware": "hardware",
+    "code": "code",
+    "commits": "commit of",
+    "changes": "uncommitted changes of",
+    "files": "file",
+}
+_DATA = {"data.train": TRAINING_DATA, "data.val": VALIDATION_DATA, "eval.post.rows": HELD_OUT_DATA}
+_DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
+# Written from the recipe, whose differences are named already.
+_RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
+# As Hydra wrote it, and as the log shows it.
+_CONFIGS = ("config", "printed_config")
+_BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
+_OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
+
+
+def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
+    """Everything known that differs, what can move the result most first; within an area the recipe comes first."""
+    declared = {*control.plan.treatment, *treatment.plan.treatment}
+    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
+    found = (
+        *found_differences(control, treatment),
+        *composed_differences(control, treatment),
+        *_host_differences(control, treatment),
+        *_only_one_recorded(control, treatment),
+    )
+    same_data = {key for key in _DATA if _same_data(control, treatment, key)}
+    recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same_data else item for item in recipes)
+    return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
+
+
+def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
+    """Where the configurations that the two containers composed differ although neither launch sets the key.
+
+    What a launch sets follows from its recipe, whose differences are named already. A run that rlx did not launch has
+    only what it printed: values in place of interpolations, so that either kind is held against its own.
+    """
+    kind = next((each for each in _CONFIGS if control.provenance.get(each) and treatment.provenance.get(each)), None)
+    if kind is None:
+        return ()
+    have_recipes = control.plan.recipe and treatment.plan.recipe
+    words = control.plan.command + treatment.plan.command if have_recipes else ()
+    launched = {match[1] for word in words if (match := _OVERRIDE.match(word))}
+    return tuple(
+        ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
+        for key, mine, other in differing(control.provenance[kind], treatment.provenance[kind])
+        if not any(f"{key}.".startswith(f"{name}.") for name in launched)
+    )
+
+
+def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What the entries of the two hosts add to a run."""
+    left, right = ({"env": run.plan.site.env, "setup": run.plan.site.setup} for run in (control, treatment))
+    yield from (ConfigDifference(key, a, b, area=area_of(key)) for key, a, b in differing(left, right, "host"))
+
+
+def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """What one run did not record cannot be held against the other's: that is not the same as no difference.
+
+    A run records it when it starts, and lacks nothing before.
+    """
+    both = (control, treatment)
+    left, right = ("recorded" if "packages" in run.provenance else "not recorded" for run in both)
+    if left != right and not any(run.state in _BEFORE_RECORDING for run in both):
+        yield ConfigDifference("versions and code found on the host", left, right, area=Area.CODE)
+
+
+def same_validation_items(control: JudgedRun, treatment: JudgedRun) -> bool:
+    """Whether it is known that both were validated on the same rows: one file, filtered in the same way.
+
+    The digest of the file decides where both recorded one, else the path in the recipes.
+    """
+    left, right = (_validated_on(run) for run in (control, treatment))
+    digests = [dict(_data(run)).get(VALIDATION_DATA) for run in (control, treatment)]
+    if None not in digests:
+        left, right = ({**each, "val": digest} for each, digest in zip((left, right), digests, strict=True))
+    return bool(left) and left == right
+
+
+def _validated_on(run: JudgedRun) -> dict[str, Any]:
+    """What the recipe says of it: the file, and what its filter goes by. Empty without a recipe.
+
+    The filter counts the tokens of the model's tokenizer.
+    """
+    data = run.plan.recipe.get("data")
+    if not isinstance(data, Mapping) or not data.get("val"):
+        return {}
+    rest = {key: value for key, value in data.items() if not key.startswith("train")}
+    return {**rest, "model": _at(run, "model.path"), "post": _at(run, "eval.post")}
+
+
+def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
+    """Whether both recorded the same digest: then only the path of the file differs."""
+    left, right = (dict(_data(run)).get(_DATA[key]) for run in (control, treatment))
+    return left is not None and left == right
+
+
+def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
+    """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing.
+
+    A package that only one of them has is a difference; a file is none, since it belongs to the treatment.
+    """
+    left, right = dict(_facts(control)), dict(_facts(treatment))
+    recorded = all("packages" in run.provenance for run in (control, treatment))
+    return tuple(
+        ConfigDifference(key, left.get(key), right.get(key), area=area_of(key))
+        for key in {**left, **right}
+        if left.get(key) != right.get(key)
+        and ((key in left and key in right) or (recorded and key.startswith(_PACKAGE)))
+    )
+
+
+def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
+    """(name, value) of everything the run recorded; `error: …` stands where it could not find out."""
+    known = run.provenance
+    if "rlx" in run.submitted_by:
+        yield "rlx", run.submitted_by["rlx"]
+    yield from ((word, known[key]) for key, word in _FACTS.items() if key in known)
+    for section, word in _SECTIONS.items():
+        facts = known.get(section)
+        if isinstance(facts, Mapping):
+            yield from ((f"{word} {name}", value) for name, value in facts.items() if name not in _RENDERED)
+    yield from _data(run)
+
+
+def _data(run: JudgedRun) -> Iterator[tuple[str, str]]:
+    """The digests of the data by what they are for: their paths may differ from host to host."""
+    files = run.provenance.get("data")
+    for key, word in _DATA.items():
+        path = _at(run, key)
+        if isinstance(files, Mapping) and isinstance(path, str):
+            yield from ((word, digest) for name, facts in files.items() if _is(name, path) for digest in _digest(facts))
+
+
+def _at(run: JudgedRun, key: str) -> Any:
+    """The value of a dotted key of the recipe; None where it has none."""
+    value: Any = run.plan.recipe
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _is(found: str, path: str) -> bool:
+    """Whether an absolute path is the one of the recipe, which may start with `~`."""
+    return found == path or (path.startswith("~/") and found.endswith(path[1:]))
+
+
+def _digest(facts: Any) -> list[str]:
+    return [facts[name] for name in _DIGESTS if name in facts] if isinstance(facts, Mapping) else []

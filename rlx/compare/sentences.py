@@ -1,0 +1,141 @@
+"""The sentences of a comparison. Words follow numbers: nothing here decides what the numbers do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.compare.comparison_values import Contrast, Pair, Test
+from rlx.compare.error_rates import ALPHA
+from rlx.compare.findings import one_seed_words
+from rlx.compare.paired import PairedItems
+from rlx.compare.seed_test import WelchSeeds
+from rlx.compare.unit import Unit
+from rlx.evidence import VerdictStatus
+from rlx.evidence.metrics import VALIDATION_PREFIXES
+from rlx.evidence.verdict import counted
+
+
+def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
+    """What may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
+    said = _sentences(pair, contrast, Unit(is_share), treatments_tested)
+    return said if pair.has_seeds else (*said, one_seed_words(pair))
+
+
+def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: int) -> tuple[str, ...]:
+    if not contrast.reportable:
+        return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}",)
+    numbers, later = numbers_sentences(pair, contrast, unit), tuple(later_steps(pair))
+    if contrast.test is None or contrast.p_value is None:
+        return (f"{numbers[0]}; no p-value: {contrast.no_test}", *later)
+    return (
+        *numbers,
+        *later,
+        f"{_caveat(pair)}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}",
+    )
+
+
+def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, ...]:
+    """`at step 116: +2.4 points, 95 % interval -1.1 to +5.9; n = 1319 from the plan and the log`.
+
+    A test of two checkpoints has a sentence of its own where an arm has more runs than the one that is tested.
+    """
+    text = f"at step {contrast.step}: {'' if contrast.difference is None else unit.change(contrast.difference)}"
+    test = contrast.test
+    if len(pair.runs) == 2:
+        return (f"{text}, {interval_text(pair, test, unit)}" if test else text,)
+    means = f"{text} between the means of {runs_text(pair)}"
+    if test is None or isinstance(test, WelchSeeds):
+        return (f"{means}, {interval_text(pair, test, unit)}" if test else means,)
+    two = " and ".join(run.label for run in pair.checkpoints)
+    return means, f"{two}: {unit.change(test.difference)}, {interval_text(pair, test, unit)}"
+
+
+def later_steps(pair: Pair) -> Iterator[str]:
+    """Who has values after the step that is compared: that one did not choose the end of its training."""
+    later = [run for run in pair.runs if run.final and pair.step is not None and run.final.step > pair.step]
+    if later:
+        ends = ", ".join(f"{run.label} has them up to step {run.final.step}" for run in later if run.final)
+        yield f"later values are not compared: {ends}"
+
+
+def interval_text(pair: Pair, test: Test, unit: Unit) -> str:
+    """The interval, and what the test counted with."""
+    interval = f"95 % interval {unit.signed(test.low)} to {unit.signed(test.high)}"
+    if isinstance(test, WelchSeeds):
+        items = f"; n = {pair.items.n} items from {pair.items.source}" if pair.items.n else ""
+        return f"{interval} ({test.method}){items}"
+    if isinstance(test, PairedItems):
+        items = f"n = {test.n} items that both answered"
+        return f"{interval}; {items}, {test.better} better and {test.worse} worse ({test.method})"
+    return f"{interval}; n = {test.n} from {pair.items.source}"
+
+
+def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments_tested: int = 1) -> str:
+    """What the test says about two checkpoints, or two arms. `p_value` is corrected for the treatments tested."""
+    corrected = f" corrected for {treatments_tested} treatments" if treatments_tested > 1 else ""
+    counted = runs_text(pair) if isinstance(test, WelchSeeds) else f"n = {test.n}"
+    numbers = f"p {p_text(p_value)}{corrected}, {counted}"
+    if p_value < ALPHA:
+        return f"{_differ(pair, test)} ({unit.change(test.difference)}, {numbers})"
+    where = "" if pair.metric.startswith(VALIDATION_PREFIXES) else f" {_where(pair)}"
+    return f"no significant difference between {_compared(pair, test)}{where} ({numbers}; {power_text(test, unit)})"
+
+
+def power_text(test: Test, unit: Unit) -> str:
+    """What these items or runs can show, and how many of them the observed difference would take."""
+    if unit.in_points and test.detectable >= 1:
+        few = "runs" if isinstance(test, WelchSeeds) else "items"
+        return f"so few {few} show no difference at all with 80 % power"
+    seen = f"{unit.size(test.detectable)} would be seen with 80 % power"
+    needed = _needed(test)
+    return f"{seen}, {unit.bare(test.difference)} with {needed}" if needed else seen
+
+
+def runs_text(pair: Pair) -> str:
+    """`3 and 3 seeds`, `2 seeds and 1 seed`."""
+    control, treatment = (len(arm.runs) for arm in pair.arms)
+    if 1 in (control, treatment):
+        return f"{counted(control, 'seed')} and {counted(treatment, 'seed')}"
+    return f"{control} and {treatment} seeds"
+
+
+def p_text(p_value: float) -> str:
+    """`= 0.18`; as many digits as it takes to stand on the right side of the threshold."""
+    if p_value < 0.0001:
+        return "< 0.0001"
+    texts = (f"{p_value:.{digits}g}" for digits in (2, 3, 4, 6))
+    return "= " + next((text for text in texts if (float(text) < ALPHA) == (p_value < ALPHA)), repr(p_value))
+
+
+def _differ(pair: Pair, test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{pair.treatment.label} differs from {pair.control.label} {_where(pair)}"
+    return f"these checkpoints differ {_where(pair)}"
+
+
+def _where(pair: Pair) -> str:
+    """What a difference of this metric is about."""
+    if pair.metric.startswith(VALIDATION_PREFIXES):
+        return "on this test set"
+    return f"in {pair.metric}, which says nothing of held-out items"
+
+
+def _compared(pair: Pair, test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{pair.control.label} and {pair.treatment.label}"
+    return "these two checkpoints"
+
+
+def _needed(test: Test) -> str:
+    if isinstance(test, WelchSeeds):
+        return f"{test.runs_needed} seeds an arm" if test.runs_needed else ""
+    return f"{test.items_needed} items" if test.items_needed else ""
+
+
+def _only_unfinished(pair: Pair, contrast: Contrast) -> bool:
+    return not (pair.finished or contrast.errors or any(run.struck for run in pair.runs))
+
+
+def _caveat(pair: Pair) -> str:
+    unverified = [run.label for run in pair.runs if run.verdict.status is VerdictStatus.UNVERIFIED]
+    return f"unverified ({', '.join(unverified)}): " if unverified else ""

@@ -1,0 +1,1 @@
+"""Keep what reading found, so that only what is new is read again."""

@@ -1,0 +1,63 @@
+"""What tells the files of a run from all others and from what they were before, without reading them."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import rlx
+from rlx.evidence.reading import console
+from rlx.evidence.reading import run_files as files
+
+_FORMAT = 1
+"""To be changed with the form in which evidence is kept."""
+SETTLED_S = 2.0
+"""A file that was written later than this may be written again without another time: clocks of disks are coarse."""
+_FILES = ("log", "metrics.jsonl", "state/exit")
+_FOLDERS = ("events", "validation")
+
+
+def digest_of(attempt_dirs: Sequence[Path]) -> str:
+    """`digest_of_files` for all that is evidence in these attempts."""
+    return digest_of_files([path for folder in attempt_dirs for path in _evidence(folder)])
+
+
+def _evidence(folder: Path) -> Iterator[str]:
+    yield from (f"{folder}/{name}" for name in _FILES)
+    for name in _FOLDERS:
+        try:
+            yield from sorted(map(str, (folder / name).iterdir()))
+        except OSError:
+            continue
+
+
+def digest_of_files(paths: Iterable[str | Path]) -> str:
+    """What tells these files from all others and from what they were before; empty while they are just written.
+
+    Another version of rlx would read them otherwise, so that it is a part of it.
+    """
+    seen = [_stat(path) for path in paths]
+    if time.time_ns() - max((changed for *_, changed in seen), default=0) < SETTLED_S * 1e9:
+        return ""
+    rules = (_FORMAT, rlx.__version__, console.RULES, files.RULES, sys.byteorder, _sources())
+    return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
+
+
+def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
+    """A file by its inode, size, and the times when it was written and changed, this one last; zeros for none."""
+    try:
+        seen = Path(path).stat()
+    except OSError:
+        return str(path), 0, 0, 0, 0, 0
+    return str(path), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+@cache
+def _sources() -> list[tuple[str | int, ...]]:
+    """The program itself: a checkout changes without another version."""
+    folder = Path(rlx.__file__).parent
+    return [_stat(path) for path in sorted((*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py")))]

@@ -1,0 +1,1 @@
+"""The charges of a verdict, one kind a module."""

@@ -1,0 +1,193 @@
+"""First witness: was noise added, to which layers, with which sigma, at which steps, and did it survive rounding?"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rlx.evidence.charges.promised_noise import planned_sigmas, same_sigma, sigma_at, training_steps
+from rlx.evidence.run_evidence import LOG, ROLLOUT, Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
+from rlx.plan import NoiseSchedule
+
+_CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
+_CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
+_FOLDED = "Ray folded lines of several processes into one, so they may be missing from the log only"
+_UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
+
+
+@dataclass(frozen=True)
+class Application:
+    """The noise on rollout weights, by step, beside what was planned.
+
+    `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
+    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
+    the largest sigma in lines whose wording rlx does not know.
+    """
+
+    sigmas: tuple[float, ...]
+    due: tuple[int, ...]
+    quiet: tuple[int, ...]
+    events: Mapping[int, Sequence[NoiseEvent]]
+    unplaced: tuple[NoiseEvent, ...]
+    unread: float = 0.0
+
+    @cached_property
+    def noisy(self) -> tuple[int, ...]:
+        """Due steps at which noise reached some layer."""
+        return tuple(step for step in self.due if any(event.is_noisy for event in self.at(step)))
+
+    @cached_property
+    def effective(self) -> tuple[int, ...]:
+        """Due steps at which some weight still differed after rounding."""
+        return tuple(step for step in self.due if any(event.had_effect for event in self.at(step)))
+
+    def at(self, step: int) -> Sequence[NoiseEvent]:
+        return self.events.get(step, ())
+
+    def last_effect(self) -> NoiseEvent:
+        """The latest event that changed a weight. Raises IndexError where there is none."""
+        return [event for event in self.at(self.effective[-1]) if event.had_effect][-1]
+
+    def strength(self, step: int) -> float:
+        """The noise that arrived at a step: its effective standard deviation where counted, else sigma."""
+        effects = [event for event in self.at(step) if event.had_effect]
+        return max(event.sigma if event.effective_std is None else event.effective_std for event in effects)
+
+
+def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
+    """Sort the evidence by step."""
+    sigmas = planned_sigmas(noise, evidence.total_steps)
+    steps = training_steps(evidence)
+    events: dict[int, list[NoiseEvent]] = defaultdict(list)
+    for event in evidence.noise:
+        if event.phase == ROLLOUT and event.step is not None and event.step <= len(sigmas):
+            events[event.step].append(event)
+    return Application(
+        sigmas=sigmas,
+        due=tuple(step for step in steps if sigma_at(sigmas, step) > 0),
+        quiet=tuple(step for step in steps if step <= len(sigmas) and sigma_at(sigmas, step) == 0),
+        events=events,
+        unplaced=tuple(event for event in evidence.noise if event.step is None),
+        unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
+    )
+
+
+def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
+    """Everything wrong with the noise on rollouts. Nothing is due yet in the first stage, which is free of noise.
+
+    `finished`: the run ended by itself, so that what was not due until now never will be.
+    """
+    yield from _zero_layers(found)
+    if finished and not found.due:
+        yield invalid("RLX601", "no noise was applied: the run ended before the first step that should have it")
+    elif found.due and not found.noisy:
+        yield from _nothing_applied(found)
+    else:
+        yield from _missing(found)
+    yield from _wrong_sigma(found)
+    yield from _where_none_may_be(found)
+    yield from _other_layers(found)
+
+
+def _all(found: Application) -> Iterator[tuple[int, NoiseEvent]]:
+    return ((step, event) for step in sorted(found.events) for event in found.events[step])
+
+
+def _zero_layers(found: Application) -> Iterator[Charge]:
+    placed = [step for step, event in _all(found) if event.layers == 0 and event.sigma != 0]
+    unplaced = [event for event in found.unplaced if event.layers == 0]
+    if placed or unplaced:
+        where = f" at {at_steps(placed)}" if placed else f" ({counted(len(unplaced), 'line')})"
+        yield invalid(
+            "RLX602", f"noise was due but matched 0 layers{where}", _CHECK_TARGETS, placed[0] if placed else None
+        )
+
+
+def _nothing_applied(found: Application) -> Iterator[Charge]:
+    unplaced = [event for event in found.unplaced if event.is_noisy]
+    if unplaced:
+        yield unverified(
+            "RLX604",
+            f"the log shows noise on {unplaced[-1].layers} layers {len(unplaced)} times, not at which steps or sigma",
+            "judge the run directory, whose event files say both",
+        )
+        return
+    if found.unread:
+        yield unverified(
+            "RLX604",
+            f"the log tells of noise in words that rlx does not know (sigma {found.unread:g} at most)",
+            "use aqn.provider: payload, which writes a record of its own",
+        )
+        return
+    yield invalid(
+        "RLX601",
+        f"no noise was applied in any of the {counted(len(found.due), 'step')} that should have it",
+        "lines that say enabled or applying prove nothing; " + _CHECK_TARGETS,
+        found.due[0],
+    )
+
+
+def _missing(found: Application) -> Iterator[Charge]:
+    replicas = {event.replica for _, event in _all(found)}
+    missing = {step: sorted(replicas - _replicas(found.at(step))) for step in found.due}
+    bare = [step for step, lacking in missing.items() if lacking]
+    if bare:
+        lacking = sorted({replica for step in bare for replica in missing[step]})
+        who = "" if len(replicas) == 1 else f" on replica {', '.join(map(str, lacking))}"
+        message = f"no noise at {at_steps(bare)}{who}, where it was due"
+        if any(event.folded for _, event in _all(found)):
+            yield unverified("RLX604", f"{message}; {_FOLDED}", _UNFOLD, bare[0])
+        else:
+            yield invalid("RLX604", message, _CHECK_SCHEDULE, bare[0])
+
+
+def _replicas(events: Sequence[NoiseEvent]) -> set[int]:
+    """Those that were given noise; one that matched no layer is told by RLX602 already."""
+    return {event.replica for event in events if event.sigma != 0}
+
+
+def _wrong_sigma(found: Application) -> Iterator[Charge]:
+    wrong = {
+        step: event.sigma
+        for step, event in _all(found)
+        if event.is_noisy
+        and (due := sigma_at(found.sigmas, step)) > 0
+        and not same_sigma(event.sigma, due, printed=event.source == LOG)
+    }
+    if wrong:
+        step, seen = next(iter(wrong.items()))
+        yield invalid(
+            "RLX603",
+            f"sigma differs from the schedule at {at_steps(wrong)}: "
+            f"{seen:.4g} at step {step}, planned {sigma_at(found.sigmas, step):.4g}",
+            _CHECK_SCHEDULE,
+            step,
+        )
+
+
+def _other_layers(found: Application) -> Iterator[Charge]:
+    """One schedule and one set of targets give the same layers at every step. Which count is right is not known."""
+    seen = [(step, event) for step, event in _all(found) if event.is_noisy]
+    counts: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+    for _, event in seen:
+        counts[event.replica, event.kind][event.layers] += 1
+    usual = {who: layers.most_common(1)[0][0] for who, layers in counts.items()}
+    odd = {step: event for step, event in seen if event.layers != usual[event.replica, event.kind]}
+    if odd:
+        step, event = next(iter(odd.items()))
+        yield invalid(
+            "RLX613",
+            f"noise reached {event.layers} layers at {at_steps(odd)}, and {usual[event.replica, event.kind]} at the "
+            "other steps",
+            _CHECK_TARGETS,
+            step,
+        )
+
+
+def _where_none_may_be(found: Application) -> Iterator[Charge]:
+    noisy = [step for step, event in _all(found) if event.is_noisy and sigma_at(found.sigmas, step) == 0]
+    if noisy:
+        yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage free of noise", _CHECK_SCHEDULE, noisy[0])

@@ -1,0 +1,173 @@
+"""Did the run come to its end, and is its record whole?
+
+The plan's totals are promises and the log's are what the container really ran, so where they differ the run is held
+to the log's own number, the finding shows both, and the verdict is `unverified` at best: neither side is believed
+silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.evidence.charges import item_fractions as shares
+from rlx.evidence.charges import record_form
+from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.metrics import (
+    core_keys,
+    core_metric,
+    data_sources,
+    row_counts,
+    validated_steps,
+)
+from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, unverified
+from rlx.plan import Expectations, RunState, Severity
+from rlx.plan.post_metric import is_post
+
+_ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
+_SEE_WHY = "see why (rlx diagnose RUN), then launch it again"
+_VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
+
+
+def completeness(
+    evidence: Evidence, expectations: Expectations, state: RunState, *, planned: bool = True
+) -> Iterator[Charge]:
+    """What is missing from the end, the validations and the steps; what contradicts itself.
+
+    `planned`: a recipe is behind the expectations, not only what a person said of a log.
+    """
+    yield from _state(evidence, expectations, state)
+    yield from record_form.charges(evidence)
+    if state.is_terminal:
+        yield from _last_step(evidence, expectations)
+    yield from _totals(evidence, expectations, state)
+    yield from _metric(evidence, expectations)
+    yield from _scheduled_validations(evidence, expectations)
+    yield from _rows(evidence, expectations, planned)
+    yield from shares.charges(evidence, expectations)
+    yield from _contradictions(evidence)
+    yield from conflict_charges(evidence.conflicts)
+    yield from _restarts(evidence)
+
+
+def total_steps(evidence: Evidence, expectations: Expectations) -> int | None:
+    """The step at which the run ends: what it says itself, else what was planned."""
+    return evidence.total_steps or expectations.total_steps
+
+
+def reached(evidence: Evidence, expectations: Expectations) -> str:
+    """`step 7 of 20`."""
+    total = total_steps(evidence, expectations)
+    return f"step {evidence.last_step}" + (f" of {total}" if total else "")
+
+
+def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
+    where = reached(evidence, expectations)
+    if not state.is_terminal:
+        yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
+    if state in _ENDS:
+        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _SEE_WHY)
+
+
+def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    total, where = total_steps(evidence, expectations), reached(evidence, expectations)
+    if total is None:
+        return
+    if evidence.last_step < total:
+        yield incomplete("RLX701", f"the last step was not reached: {where}", _SEE_WHY, evidence.last_step)
+    # Also where the plan itself leaves the last step out: a value from before the end is not the run's result.
+    if expectations.validation_steps and total not in _validated(evidence, expectations):
+        last = max(_validated(evidence, expectations), default=None)
+        seen = "no validation at all" if last is None else f"the last one is at step {last}"
+        yield incomplete(
+            "RLX702",
+            f"step {total}, the last, was not validated: {seen}",
+            _SEE_WHY if is_post(expectations.metric) else _VALIDATE_LAST,
+            total,
+        )
+
+
+def _ended(state: RunState) -> str:
+    return {RunState.FAILED: "failed", RunState.STOPPED: "was stopped"}.get(state, "was lost")
+
+
+def _totals(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
+    own, planned = evidence.total_steps, expectations.total_steps
+    if own is not None and planned is not None and own != planned:
+        yield unverified(
+            "RLX706",
+            f"the plan says {counted(planned, 'step')}, the log says {own}; judged by the log's {own}",
+            "check batch size, epochs, and how many rows the filter left",
+        )
+    elif own is None and planned is None and state.is_terminal:
+        yield unverified("RLX706", "neither the plan nor the log says how many steps there are to be")
+
+
+def _metric(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    due = [step for step in expectations.validation_steps if step <= evidence.last_step]
+    # That eval.post has not come yet, or failed, is said of the last step.
+    named = core_metric(evidence, expectations) or is_post(expectations.metric)
+    if not named and due and evidence.metrics:
+        shown = ", ".join(core_keys(evidence)) or "no val-core metric"
+        wanted = "val-core/…" if expectations.metric == "auto" else expectations.metric
+        yield incomplete(
+            "RLX707",
+            f"the metric {wanted} is not in the log, which shows {shown}",
+            "set eval.metric to one that it shows",
+        )
+    if expectations.metric == "auto" and len(sources := data_sources(evidence)) > 1:
+        yield remark(
+            "RLX711",
+            Severity.NOTE,
+            f"{len(sources)} validation data sources; judged by {core_metric(evidence, expectations)}",
+            "set eval.metric to choose another",
+        )
+
+
+def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    total = total_steps(evidence, expectations)
+    validated = _validated(evidence, expectations)
+    missing = [
+        step
+        for step in expectations.validation_steps
+        if evidence.metrics and step <= evidence.last_step and step != total and step not in validated
+    ]
+    if missing:
+        yield incomplete("RLX703", f"no validation at {at_steps(missing)}, where one was scheduled", step=missing[0])
+
+
+def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iterator[Charge]:
+    metric = core_metric(evidence, expectations) or expectations.metric
+    told, own = row_counts(evidence, expectations, metric)
+    if own is not None and told is not None and own != told:
+        who = "the plan" if planned else "--val-size"
+        fix = "set data.val_rows to what the filter leaves, or check the file"
+        yield unverified(
+            "RLX705",
+            f"{who} says {counted(told, 'validation row')}, the log says {own}",
+            fix if planned else f"take it in again with --val-size {own}, or without",
+        )
+
+
+def _contradictions(evidence: Evidence) -> Iterator[Charge]:
+    if not evidence.disagreements:
+        return
+    first = evidence.disagreements[0]
+    (one, other), (value, other_value) = first.sources, first.values
+    yield unverified(
+        "RLX709",
+        f"{counted(len(evidence.disagreements), 'contradiction')} in the metrics; first: "
+        f"{first.key} at step {first.step} is {value:g} in {one} and {other_value:g} in {other}",
+        "did two runs write to one file?",
+        first.step,
+    )
+
+
+def _restarts(evidence: Evidence) -> Iterator[Charge]:
+    if evidence.restarts:
+        told = "; ".join(f"attempt {restart.attempt}: {restart.reason}" for restart in evidence.restarts[-3:])
+        yield remark("RLX710", Severity.NOTE, f"{counted(len(evidence.restarts), 'restart')}: {told}")
+
+
+def _validated(evidence: Evidence, expectations: Expectations) -> list[int]:
+    return validated_steps(evidence, core_metric(evidence, expectations))

@@ -1,0 +1,127 @@
+"""Was noise kept out of where it must not be: the arm without noise, and validation?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from rlx.evidence.charges.promised_noise import BUILTIN
+from rlx.evidence.metrics import validated_steps
+from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, at_steps, invalid, remark, unverified
+from rlx.plan import NoiseSchedule, Severity
+
+
+def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
+    """For an arm that was planned without noise."""
+    noisy = [event for event in evidence.noise if event.is_noisy]
+    if not noisy:
+        if said := _only_announced(evidence):
+            yield unverified(
+                "RLX619",
+                "this arm was planned without noise, and its log announces "
+                f"{said}, with no line that says it was added",
+                "does its recipe, or a payload left from another arm, switch AQN on?",
+            )
+        return
+    steps = [event.step for event in noisy if event.step is not None]
+    yield invalid(
+        "RLX605",
+        f"this arm was planned without noise, but {noisy[0].layers} layers got some"
+        + (f" at {at_steps(steps)}" if steps else f" ({len(noisy)} lines)"),
+        "does its recipe, or a payload left from another arm, switch AQN on?",
+        min(steps, default=None),
+    )
+
+
+def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
+    """For a log of which no recipe says whether there was to be noise: by its own words there was."""
+    if not any(event.is_noisy for event in evidence.noise) and (said := _only_announced(evidence)):
+        yield unverified(
+            "RLX619",
+            f"its log announces noise ({said}), with no line that says it was added: an arm without noise, it seems",
+            "take it in with --recipe, which says what was to be",
+        )
+
+
+def _only_announced(evidence: Evidence) -> str:
+    """Which noise somebody meant to add: a fork that fails to, or code that says it in words of its own."""
+    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
+    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
+    return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""
+
+
+def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
+    """Validation must see clean weights, unless the recipe declares otherwise (`eval.noise`).
+
+    The payload records a clean sync before each validation. A fork records none and is known to leave the noise in:
+    its trainer never passes `is_validation` to the rollout (zhshgmail/verl up to cfb21db5). A line "Skipping noise
+    injection during validation" would not say which weights the validation used, so it proves nothing either.
+    """
+    if noise.in_validation:
+        yield from _declared(evidence)
+        return
+    if noise.provider == BUILTIN:
+        yield from _unproven(evidence)
+        return
+    if noisy := noisy_validations(evidence):
+        yield invalid(
+            "RLX606",
+            f"the validation at {at_steps(noisy)} ran on noisy weights",
+            "restore clean weights before validation, or declare it with eval.noise: true in all arms",
+            noisy[0],
+        )
+
+
+def _declared(evidence: Evidence) -> Iterator[Charge]:
+    """No fault, but whoever reads the values must know: they are those of noisy weights."""
+    if noisy := noisy_validations(evidence):
+        held = held_at(evidence.noise)
+        yield remark(
+            "RLX717",
+            Severity.WARNING,
+            f"the validation at {at_steps(noisy)} ran on noisy weights, as declared (eval.noise): its values are not "
+            f"those of the clean checkpoint; noise by step: {', '.join(_strength(held(step), step) for step in noisy)}",
+            step=noisy[0],
+        )
+
+
+def _strength(events: Sequence[NoiseEvent], step: int) -> str:
+    """`10: 0.0158`, the effective standard deviation where it was counted, else sigma."""
+    noisy = [event for event in events if event.is_noisy]
+    strengths = [event.sigma if event.effective_std is None else event.effective_std for event in noisy]
+    return f"{step}: {max(strengths):.3g}"
+
+
+def noisy_validations(evidence: Evidence) -> list[int]:
+    """The validated steps for which some replica held noisy weights."""
+    held = held_at(evidence.noise)
+    return [step for step in validated_steps(evidence, None) if any(event.is_noisy for event in held(step))]
+
+
+def held_at(events: Sequence[NoiseEvent]) -> Callable[[int], list[NoiseEvent]]:
+    """Tells the syncs whose weights the replicas held at the validation of a step."""
+    replicas = {event.replica for event in events if event.phase == ROLLOUT}
+    synced: dict[tuple[int, str, int | None], list[NoiseEvent]] = defaultdict(list)
+    for event in events:
+        synced[event.replica, event.phase, event.step].append(event)
+
+    def held(replica: int, step: int) -> list[NoiseEvent]:
+        # Without a sync for the validation it ran on what was synced last, the weights for the next rollout.
+        places = (VALIDATION, step), (ROLLOUT, step + 1), (ROLLOUT, step)
+        return next((own for phase, at in places if (own := synced.get((replica, phase, at), []))), [])
+
+    return lambda step: [event for replica in replicas for event in held(replica, step)]
+
+
+def _unproven(evidence: Evidence) -> Iterator[Charge]:
+    first = min((event.step for event in evidence.noise if event.is_noisy and event.step is not None), default=None)
+    # The weights of a validation at step s are those of the rollout of step s + 1.
+    doubtful = [step for step in validated_steps(evidence, None) if first is not None and step + 1 >= first]
+    if doubtful:
+        yield unverified(
+            "RLX606",
+            f"nothing shows that the validation at {at_steps(doubtful)} ran without noise; this fork leaves it in",
+            "use aqn.provider: payload, or declare eval.noise: true in all arms",
+            doubtful[0],
+        )

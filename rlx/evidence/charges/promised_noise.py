@@ -1,0 +1,46 @@
+"""Which noise each step was promised, and the steps that can be held to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, steps_with
+from rlx.evidence.run_evidence import Evidence
+from rlx.plan import NoiseSchedule
+
+# The fork prints sigma with six decimals, half of the last one with room for binary fractions; the payload writes it in
+# full.
+_PRINTED = 0.51e-6
+_RELATIVE = 1e-3
+BUILTIN = "builtin"
+
+
+def planned_sigmas(noise: NoiseSchedule, total_steps: int | None) -> tuple[float, ...]:
+    """Sigma of each step from 1. For the payload as planned; for a fork, over the run's own number of steps.
+
+    The fork divides its own total, which a filtered data set makes differ from the plan's, and does so in floats,
+    which puts some borders one step off (verl/utils/noise_injection.py, get_sigma_by_step). Those are the plan's
+    sigmas still, so neither counts as a wrong sigma; the differing total is a finding of its own.
+    """
+    by_stage = tuple(dict.fromkeys(noise.sigmas))
+    if noise.provider != BUILTIN or len(by_stage) != noise.stages or not total_steps:
+        return noise.sigmas
+    width = total_steps / noise.stages
+    return tuple(by_stage[min(noise.stages - 1, int(index // width))] for index in range(total_steps))
+
+
+def sigma_at(sigmas: Sequence[float], step: int) -> float:
+    """Sigma at a step counted from 1; 0.0 outside."""
+    return sigmas[step - 1] if 1 <= step <= len(sigmas) else 0.0
+
+
+def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
+    """Equal up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
+    return math.isclose(seen, planned, rel_tol=_RELATIVE, abs_tol=_PRINTED if printed else 0.0)
+
+
+def training_steps(evidence: Evidence) -> list[int]:
+    """The steps that the log reports a rollout for. A resumed run also logs a line with nothing but a validation."""
+    keys = (key for key in metric_names(evidence) if not key.startswith(VALIDATION_PREFIXES))
+    return [step for step in steps_with(evidence, keys) if step > 0]

@@ -1,0 +1,15 @@
+"""Was the log read by rules that no real log has confirmed yet? Then nobody knows whether the values are the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.verdict import Charge, unverified
+
+
+def charges(evidence: Evidence) -> Iterator[Charge]:
+    if evidence.unproven:
+        yield unverified(
+            "RLX724", evidence.unproven, "hold some values against the log by eye: rlx logs RUN --grep iteration:"
+        )

@@ -1,0 +1,1 @@
+"""Read what a run left behind: log grammars, metric series, records."""

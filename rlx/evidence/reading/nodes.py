@@ -1,0 +1,22 @@
+"""What the other nodes of a run recorded: each node writes down the noise of its own rollouts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rlx.evidence.cache.file_digest import digest_of
+from rlx.evidence.reading.run_files import read_events
+from rlx.evidence.run_evidence import Evidence
+
+
+def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
+    """The evidence of the head, with the noise events in these attempts of the others. A file on disk is read anew."""
+    if not attempt_dirs:
+        return evidence
+    events = (event for folder in attempt_dirs for event in read_events(folder / "events"))
+    others = digest_of(attempt_dirs)
+    digest = hashlib.sha256(f"{evidence.digest} {others}".encode()).hexdigest() if evidence.digest and others else ""
+    return replace(evidence, noise=(*evidence.noise, *events), digest=digest)

@@ -1,0 +1,197 @@
+"""From the files of a run to its Evidence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from rlx.errors import RlxError
+from rlx.evidence.cache.evidence_cache import Shelf, keep, kept
+from rlx.evidence.cache.file_digest import digest_of
+from rlx.evidence.cache.parser_state import States, parse_file
+from rlx.evidence.reading.console import ConsoleParser
+from rlx.evidence.reading.metric_table import MetricTable
+from rlx.evidence.reading.run_files import read_answers, read_events, read_metrics
+from rlx.evidence.reading.timeline import Timeline, contradictions
+from rlx.evidence.run_evidence import (
+    ROLLOUT,
+    VALIDATION,
+    Announcement,
+    Disagreement,
+    Evidence,
+    NoiseEvent,
+    Progress,
+    Restart,
+    Totals,
+)
+
+T = TypeVar("T")
+
+
+class Store(Shelf, States, Protocol):
+    """Where parsers keep what they know, and evidence is kept as a whole."""
+
+
+def read_log(path: Path, *, finished: bool = False) -> Evidence:
+    """The evidence in a bare console log. Raises RlxError where the file cannot be read.
+
+    `finished`: nothing writes to it any more, so a last line without end-of-line counts. Otherwise that line is left
+    out: its last number may be half written.
+    """
+    try:
+        parser = _parse(path, 1, None, finished=finished)
+    except OSError as error:
+        raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
+    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
+
+
+def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
+    """The evidence of a run from all its attempts, in order: log, metrics.jsonl, events/ and
+    validation/ of each.
+
+    Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
+    wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
+    `store`: keeps what was read for the next time; it changes nothing but the time this takes.
+    """
+    digest = digest_of(attempt_dirs) if store else ""
+    if store is None or not digest:
+        return _read(attempt_dirs, store)
+    name = hashlib.sha256("\0".join(str(folder.absolute()) for folder in attempt_dirs).encode()).hexdigest()[:32]
+    again = cache(lambda: _read_and_keep(attempt_dirs, name, digest, store))
+    return kept(name, digest, store, again) or again()
+
+
+def _read_and_keep(attempt_dirs: Sequence[Path], name: str, digest: str, store: Store) -> Evidence:
+    evidence = _read(attempt_dirs, store)
+    if digest_of(attempt_dirs) != digest:
+        return evidence  # written while it was read
+    keep(evidence, name, digest, store)
+    # From the file, which the system may take out of memory again, where many runs are read at once.
+    return kept(name, digest, store, lambda: _read(attempt_dirs, store)) or evidence
+
+
+def _read(attempt_dirs: Sequence[Path], states: States | None) -> Evidence:
+    return _join([_read_attempt(number, folder, states) for number, folder in enumerate(attempt_dirs, start=1)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    number: int
+    steps: MetricTable
+    noise: list[NoiseEvent]
+    totals: Totals
+    progress: Progress | None
+    unproven: str
+    restarts: list[Restart]
+    disagreements: list[Disagreement]
+    answers: Mapping[int, int]
+    announced: tuple[Announcement, ...]
+    has_hole: bool
+
+
+def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
+    finished = (folder / "state" / "exit").exists()
+    try:
+        parser = _parse(folder / "log", number, states, finished=finished)
+    except OSError:  # it ended before it could write, or has not begun
+        parser = ConsoleParser(number)
+    metrics = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished)
+    return _merge(number, parser, metrics, read_events(folder / "events"), read_answers(folder / "validation"))
+
+
+def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:
+    parser = parse_file(path, lambda: ConsoleParser(attempt), states, grows=not finished)
+    if finished:
+        parser.finish()
+    return parser
+
+
+def _merge(
+    number: int, parser: ConsoleParser, file: Timeline, events: list[NoiseEvent], answers: Mapping[int, int]
+) -> _Attempt:
+    """One attempt from its console, its metrics file, its noise events and its validation outputs."""
+    console = parser.timeline
+    # The payload prints a line for each event it writes; the event says more.
+    printed = [event for event in parser.noise if event.step is not None or not events]
+    return _Attempt(
+        number=number,
+        steps=console.steps.updated(file.steps),
+        noise=printed + events,
+        totals=parser.totals,
+        progress=parser.progress,
+        unproven=parser.unproven,
+        restarts=console.restarts or file.restarts,
+        disagreements=[*console.disagreements, *file.disagreements, *contradictions(console, file)],
+        answers=answers,
+        announced=tuple(parser.noise_lines.announced),
+        has_hole=parser.has_hole,
+    )
+
+
+def _join(attempts: Sequence[_Attempt]) -> Evidence:
+    steps = MetricTable()
+    noise: list[NoiseEvent] = []
+    answers: dict[int, int] = {}
+    for attempt in attempts:
+        answers |= attempt.answers
+        if (first := _first_step(attempt)) is not None:
+            steps, noise = steps.until(first), _before(noise, attempt.noise, first)
+        steps = steps.updated(attempt.steps)
+        noise += attempt.noise
+    return Evidence(
+        metrics=steps,
+        noise=tuple(noise),
+        totals=_last_totals(attempts),
+        progress=_last(attempt.progress for attempt in attempts),
+        disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
+        restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
+        attempts=len(attempts),
+        answers=answers,
+        announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
+        has_hole=any(attempt.has_hole for attempt in attempts),
+        unproven=next((attempt.unproven for attempt in attempts if attempt.unproven), ""),
+    )
+
+
+def _first_step(attempt: _Attempt) -> int | None:
+    """Where an attempt begins. Its events come last: weights may be synced before a checkpoint is loaded."""
+    if attempt.steps:
+        return min(attempt.steps)
+    if attempt.restarts:
+        return attempt.restarts[-1].step
+    return min((event.step for event in attempt.noise if event.step is not None), default=None)
+
+
+def _before(earlier: Sequence[NoiseEvent], later: Sequence[NoiseEvent], first: int) -> list[NoiseEvent]:
+    """The noise events of earlier attempts that the later one, which begins at `first`, does not replace."""
+    begins = {phase: _first_of(phase, later, first) for phase in (ROLLOUT, VALIDATION)}
+    return [event for event in earlier if event.step is None or event.step < begins[event.phase]]
+
+
+def _first_of(phase: str, events: Sequence[NoiseEvent], begin: int) -> int:
+    steps = (event.step for event in events if event.phase == phase and event.step is not None)
+    return min((step for step in steps if step >= begin), default=begin + 1)
+
+
+def _restarts(attempt: _Attempt) -> list[Restart]:
+    first = _first_step(attempt)
+    if attempt.number == 1 or attempt.restarts or first is None:
+        return attempt.restarts
+    return [Restart(attempt.number, first, f"attempt {attempt.number} began at step {first}")]
+
+
+def _last_totals(attempts: Sequence[_Attempt]) -> Totals:
+    return Totals(
+        _last(attempt.totals.total_steps for attempt in attempts),
+        _last(attempt.totals.train_rows for attempt in attempts),
+        _last(attempt.totals.validation_rows for attempt in attempts),
+    )
+
+
+def _last(values: Iterable[T | None]) -> T | None:
+    """The last value that is one: a later attempt may have died before it said anything."""
+    return next((value for value in reversed(list(values)) if value is not None), None)

@@ -1,0 +1,38 @@
+"""What the recipe, or the configuration that was found, says of the back-end: dotted key -> value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlx.evidence.charges.validation_precision import KEYS, MODEL_DTYPE
+
+OWN_REWARD = "custom_reward_function.path"
+"""Whose scores may be anything; the rewards that a back-end knows by name are right or wrong."""
+
+
+def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
+
+    Empty for a run without a recipe.
+    """
+    overrides, model = recipe.get("overrides"), recipe.get("model")
+    passed_on = dict(_leaves(overrides)) if isinstance(overrides, Mapping) else {}
+    own = {MODEL_DTYPE: model.get("dtype")} if isinstance(model, Mapping) else {}
+    if isinstance(reward := recipe.get("reward"), Mapping):
+        own[OWN_REWARD] = reward.get("path", "verifiers")
+    return {**own, **{key.lstrip("+"): value for key, value in passed_on.items() if key[:1] != "~"}}
+
+
+def settings_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys about precision in a composed configuration. What is interpolated is not known there."""
+    leaves = ((key, value) for key, value in _leaves(config) if key in KEYS and value is not None)
+    return {key: value for key, value in leaves if not (isinstance(value, str) and "${" in value)}
+
+
+def _leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if not isinstance(tree, Mapping):
+        yield key, tree
+        return
+    for name, value in tree.items():
+        yield from _leaves(value, f"{key}.{name}" if key else str(name))

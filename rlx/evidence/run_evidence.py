@@ -1,0 +1,143 @@
+"""What a run left behind, as plain values. Judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rlx.evidence.reading.metric_table import MetricTable
+
+ROLLOUT = "rollout"
+VALIDATION = "validation"
+LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseEvent:
+    """One sync of rollout weights, with or without noise.
+
+    `step`: for phase "rollout" the step whose rollout these weights generate, as the log counts it (`step:N`); for
+    phase "validation" the step being validated, 0 before training; None where a log line does not say.
+    `sigma`: standard deviation of the noise; 0.0 for clean weights, NaN where a log line does not say.
+    `changed` of `elements` differed after rounding to the weights' dtype, by `effective_std` in the root mean square;
+    None where the source does not count. `asked_std`: what that would be without rounding, where layers have factors
+    on sigma; None: sigma. `kind` is the printed layer type ("RMSNorm"), "" where unknown.
+    `found`: what the log says of the weights just before: "clean", or "noisy" where they could not be restored; ""
+    where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
+    place of several, so that others like it are not in the log.
+    """
+
+    step: int | None
+    sigma: float
+    layers: int
+    phase: str = ROLLOUT
+    changed: int | None = None
+    elements: int | None = None
+    effective_std: float | None = None
+    source: str = LOG
+    replica: int = 0
+    kind: str = ""
+    found: str = ""
+    per_layer: bool = False
+    folded: bool = False
+    asked_std: float | None = None
+
+    @property
+    def is_noisy(self) -> bool:
+        """Noise reached some layer. An unknown sigma counts: such lines are printed for sigma above 0 only."""
+        return self.layers > 0 and self.sigma != 0
+
+    @property
+    def had_effect(self) -> bool:
+        """Some weight still differed after rounding; taken for granted where the source does not count."""
+        return self.is_noisy and self.changed != 0 and self.effective_std != 0
+
+
+class Announcement(NamedTuple):
+    """A process said, before a sync, which noise was due. That is no evidence of any. `step` as in NoiseEvent."""
+
+    step: int | None
+    sigma: float
+    epoch_aware: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The run's own totals as its log states them; None where it does not. Rows are rows of the data files in use."""
+
+    total_steps: int | None = None
+    train_rows: int | None = None
+    validation_rows: int | None = None
+
+
+class Progress(NamedTuple):
+    """The last state of the progress bar, in steps."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Training went on from `step` again: a checkpoint was loaded, or the step counter went back."""
+
+    attempt: int
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two sources, or two lines of one source, give one metric of one step different values."""
+
+    step: int
+    key: str
+    sources: tuple[str, str]
+    values: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
+
+    `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
+    `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
+    `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
+    that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
+    `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
+    value, as far as the run's configuration is known.
+    `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
+    `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
+    still be written to, or nothing was kept of them. What was added later is not in it.
+    """
+
+    metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    noise: Sequence[NoiseEvent] = ()
+    totals: Totals = Totals()
+    progress: Progress | None = None
+    disagreements: tuple[Disagreement, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    attempts: int = 1
+    answers: Mapping[int, int] = field(default_factory=dict)
+    missing: str = ""
+    conflicts: tuple[Disagreement, ...] = ()
+    announced: tuple[Announcement, ...] = ()
+    has_hole: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    unproven: str = ""
+    digest: str = field(default="", compare=False)
+
+    @property
+    def last_step(self) -> int:
+        """The last step with metrics; 0 where there is none."""
+        if isinstance(self.metrics, MetricTable):
+            return self.metrics.steps[-1] if self.metrics.steps else 0
+        return max(self.metrics, default=0)
+
+    @property
+    def total_steps(self) -> int | None:
+        """The number of steps the run itself meant to take, from its log line or its progress bar."""
+        if self.totals.total_steps is not None:
+            return self.totals.total_steps
+        return self.progress.total if self.progress else None

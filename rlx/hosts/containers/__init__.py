@@ -1,0 +1,1 @@
+"""Find and enter the container that a site names."""

@@ -1,0 +1,146 @@
+"""One entry of a file of hosts, key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rlx.hosts.inventory.host import DEVICE_KINDS, TRANSPORTS, Device, Host
+from rlx.hosts.inventory.host_values import (
+    absolute_problem,
+    address_problem,
+    container_problem,
+    destination_problem,
+    path_problem,
+    public_problem,
+    variable_problem,
+)
+from rlx.hosts.inventory.host_yaml import Reader, is_nothing
+from rlx.plan import LOCAL
+
+_COUNT_LIMIT = 1024
+
+
+def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
+    """The entry; what is wrong with it is left with the reader."""
+    key = f"hosts.{name}"
+    values = reader.section(node, key, tuple(_READERS), _MEANT)
+    settings = {part: _READERS[part](reader, value, f"{key}.{part}") for part, value in values.items()}
+    if name == LOCAL.host:
+        for part in ("ssh", "transport"):
+            if part in values:
+                reader.complain(
+                    values[part], f"{key}.{part}", "local is this machine; remove this, or use another name"
+                )
+    elif "ssh" not in values and node.id == "mapping":
+        reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
+    elif is_nothing(node):
+        reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
+    for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
+        reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
+    return Host(name, **settings, written=reader.place(name_node))
+
+
+def _checked(problem_of: Callable[[str], str]) -> Callable[[Reader, Any, str], Any]:
+    def read(reader: Reader, node: Any, key: str) -> str | None:
+        text = reader.text(node, key)
+        if text is not None and (problem := problem_of(text)):
+            reader.complain(node, key, problem)
+        return text
+
+    return read
+
+
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    return lambda text: "" if text in choices else f"must be one of {', '.join(choices)}, found {text!r}"
+
+
+read_container = _checked(container_problem)
+_path = _checked(path_problem)
+
+
+def _device(reader: Reader, node: Any, key: str) -> Device | None:
+    if node.id != "mapping":
+        reader.complain(node, key, "must be a map such as {kind: npu, count: 8}")
+        return None
+    values = reader.section(node, key, ("kind", "count"), {"type": "kind", "number": "count"})
+    if "kind" not in values:
+        reader.complain(node, f"{key}.kind", f"required, but missing: one of {', '.join(DEVICE_KINDS)}")
+        return None
+    kind = _checked(_choice(DEVICE_KINDS))(reader, values["kind"], f"{key}.kind")
+    count = _count(reader, values["count"], f"{key}.count") if "count" in values else None
+    if count is not None and kind == "cpu":
+        reader.complain(values["count"], f"{key}.count", "a CPU is not counted; remove it")
+    return Device(kind, count)
+
+
+def _count(reader: Reader, node: Any, key: str) -> int | None:
+    text = reader.text(node, key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= _COUNT_LIMIT):
+        reader.complain(node, key, f"must be a whole number from 1 to {_COUNT_LIMIT}")
+        return None
+    return int(text)
+
+
+def _setup(reader: Reader, node: Any, key: str) -> tuple[str, ...]:
+    return tuple(_path(reader, item, item_key) for item, item_key in reader.items(node, key))
+
+
+def _env(reader: Reader, node: Any, key: str) -> dict[str, str]:
+    found = {}
+    for name, (name_node, value) in reader.entries(node, key).items():
+        text = reader.text(value, f"{key}.{name}")
+        if text is not None and (problem := public_problem(name, text)):
+            reader.complain(name_node, f"{key}.{name}", problem)
+        found[name] = text or ""
+    return found
+
+
+def _proxies(reader: Reader, node: Any, key: str) -> dict[str, str]:
+    found = {}
+    for name, (name_node, value) in reader.entries(node, key).items():
+        if problem := variable_problem(name):
+            reader.complain(name_node, f"{key}.{name}", problem)
+        found[name] = _secret_name(reader, value, f"{key}.{name}")
+    return found
+
+
+def _secret_name(reader: Reader, node: Any, key: str) -> str:
+    if node.id != "mapping":
+        fix = "must be {secret: NAME}, the name of a secret; what needs no password may stand in env"
+        reader.complain(node, key, fix)
+        return ""
+    values = reader.section(node, key, ("secret",), {"name": "secret"})
+    if "secret" not in values:
+        reader.complain(node, f"{key}.secret", "required, but missing: the name of a secret")
+        return ""
+    return _checked(variable_problem)(reader, values["secret"], f"{key}.secret") or ""
+
+
+_READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
+    "ssh": _checked(destination_problem),
+    "transport": _checked(_choice(TRANSPORTS)),
+    "container": read_container,
+    "root": _path,
+    "device": _device,
+    "setup": _setup,
+    "env": _env,
+    "proxies": _proxies,
+    "leases": _checked(absolute_problem),
+    "address": _checked(address_problem),
+}
+# What people write who have written ssh configs and inventories of other tools.
+_MEANT = {
+    "ansible_host": "ssh",
+    "destination": "ssh",
+    "docker": "container",
+    "environment": "env",
+    "gpus": "device",
+    "host": "ssh",
+    "hostname": "ssh",
+    "npus": "device",
+    "proxy": "proxies",
+    "via": "transport",
+}

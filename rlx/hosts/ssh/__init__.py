@@ -1,0 +1,1 @@
+"""Reach hosts by ssh: OpenSSH or paramiko."""

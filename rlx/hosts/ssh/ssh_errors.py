@@ -1,0 +1,146 @@
+"""What ssh says when it fails, and what it means. The wordings are those of OpenSSH 7.4 to 10."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rlx.hosts.host_errors import (
+    AccessDenied,
+    ConnectionLost,
+    HostError,
+    HostKeyChanged,
+    HostKeyUnknown,
+    Unreachable,
+)
+from rlx.hosts.link import Failure
+from rlx.hosts.transport import shown
+
+_SSH_FAILED = 255
+# The shared connection was dying: it had not begun anything for this command.
+_SHARED_CONNECTION_GONE = re.compile(r"mux_client_(hello|request)\w*:|Control socket connect", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    says: re.Pattern[str]
+    error: type[HostError]
+    meaning: str
+    hint: str
+
+
+def _wording(says: str, error: type[HostError], meaning: str, hint: str) -> _Wording:
+    return _Wording(re.compile(says, re.IGNORECASE), error, meaning, hint)
+
+
+# The first that matches counts: a failed jump host ends with the words of the connection through it.
+_WORDINGS = (
+    _wording(
+        r"host identification has changed|has changed and you have requested strict|revoked",
+        HostKeyChanged,
+        "the host shows another key than the known one, or a revoked one",
+        "if the machine was set up anew, ask its administrator for the new fingerprint, then forget the old key:"
+        " {forget}; otherwise somebody may be in between: do not connect",
+    ),
+    _wording(
+        r"host key is known|host key verification failed",
+        HostKeyUnknown,
+        "nobody has confirmed this host's key yet",
+        "connect once by hand and compare the fingerprint: {by_hand}",
+    ),
+    _wording(
+        r"permission denied|too many authentication failures|no more authentication methods",
+        AccessDenied,
+        "the host does not let this user in",
+        "is it the right user, and is the key loaded (ssh-add -l) or named by IdentityFile in the ssh config?"
+        " rlx never asks for a password; see by hand: {by_hand}",
+    ),
+    _wording(
+        r"could not resolve|name or service not known|temporary failure in name|no address associated",
+        Unreachable,
+        "no such host name",
+        "is the name spelled right, or an alias that the ssh config lacks? is the network or VPN up?",
+    ),
+    _wording(
+        r"connection refused|open failed: connect failed",
+        Unreachable,
+        "nothing answers there",
+        "is the port right and sshd running? by hand: {by_hand}",
+    ),
+    _wording(
+        r"timeout, server|client_loop|broken pipe|connection to \S+ closed by remote",
+        ConnectionLost,
+        "the connection broke",
+        "is the network or VPN up? the command may have arrived; `rlx status` says what is there",
+    ),
+    _wording(
+        r"timed out|no route to host|network is unreachable|host is down",
+        Unreachable,
+        "no way to the host",
+        "is the network or VPN up, and the machine on? by hand: {by_hand}",
+    ),
+    _wording(
+        r"kex_exchange|ssh_exchange|banner exchange|unable to negotiate",
+        Unreachable,
+        "no ssh connection came about",
+        "too many connections at once, an sshd that does not want this client, or a jump host (ProxyJump) that failed?"
+        " see what it says by hand: {by_hand}",
+    ),
+)
+
+
+def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | None:
+    """None if only the shared connection was gone, so that a new one is worth a try."""
+    if failure.began:
+        return _lost(host, failure)
+    if failure.code != _SSH_FAILED:
+        return _login_failed(host, destination, failure)
+    if _SHARED_CONNECTION_GONE.search(failure.said):
+        return None
+    for wording in _WORDINGS:
+        if wording.says.search(failure.said):
+            return _named(host, destination, failure, wording)
+    return _unknown(host, destination, failure)
+
+
+def _named(host: str, destination: str, failure: Failure, wording: _Wording) -> HostError:
+    hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
+    line = next(line for line in failure.said.splitlines() if wording.says.search(line))
+    return wording.error(_text(host, wording.meaning, failure, line), hint)
+
+
+def _lost(host: str, failure: Failure) -> HostError:
+    hint = "is the network or VPN up? the command had begun; `rlx status` says what is there"
+    return ConnectionLost(_text(host, "the connection broke while the command ran", failure, ""), hint)
+
+
+def _login_failed(host: str, destination: str, failure: Failure) -> HostError:
+    meaning = f"the login shell ended before the command began (exit {failure.code})"
+    return AccessDenied(_text(host, meaning, failure, failure.said), f"see what it says: {by_hand(destination)}")
+
+
+def _unknown(host: str, destination: str, failure: Failure) -> HostError:
+    """ssh may also have failed after the command was sent, so it may have arrived."""
+    meaning = "ssh failed" if failure.said else "the host stopped answering"
+    error = Unreachable(_text(host, meaning, failure, failure.said), f"see by hand: {by_hand(destination)}")
+    error.arrived = True
+    return error
+
+
+def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
+    """With the first line of what was said."""
+    words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
+    return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"
+
+
+def by_hand(destination: str) -> str:
+    from rlx.hosts.ssh.openssh import ssh_config
+
+    config = ssh_config()
+    return f"ssh -F {config} {destination}" if config else f"ssh {destination}"
+
+
+def _forget(said: str, destination: str) -> str:
+    """ssh itself names the file and the entry, where it knows them."""
+    told = re.search(r"ssh-keygen -f .*-R .*", said)
+    return told.group().strip() if told else f"ssh-keygen -R {destination.rpartition('@')[2]}"

@@ -1,0 +1,1 @@
+"""Judge what the probes found, one subject a module."""

@@ -1,0 +1,116 @@
+"""Findings on Docker and on the container that runs would go into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from rlx.plan import Finding, Severity, Site
+from rlx.preflight.probing.examined import Examined, shared_folders, shares_root
+from rlx.preflight.probing.probe import Facts
+
+_HIDDEN = ("default", "bridge", "none")
+_SMALL_SHM_BYTES = 1024**3
+# What the NPU guides of verl set: Ray, HCCL and the loaders open many.
+_OPEN_FILES = 32_768
+_FIXES = {
+    "missing": "install the Docker CLI on the host, or give a host without a container",
+    "denied": "sudo usermod -aG docker {user}, on the host; then log in again",
+    "down": "sudo systemctl start docker, on the host",
+    "other": "docker version, on the host, says the rest",
+}
+
+
+def docker(examined: Examined) -> Iterator[Finding]:
+    """Only a container makes Docker matter."""
+    found = examined.host.of("docker")
+    if examined.site.container is None or not found or found["problem"] is None:
+        return
+    user = examined.host.of("machine").get("user", "you")
+    said = f": {found['said']}" if found["said"] else ""
+    message = f"Docker cannot be used ({found['problem']}){said}"
+    fix = _FIXES[found["problem"]].format(user=user)
+    yield Finding("RLX521", Severity.ERROR, message, fix, examined.site.host)
+
+
+def container(examined: Examined) -> Iterator[Finding]:
+    found = examined.host.of("container")
+    name = examined.site.container
+    if name is None or not found or examined.host.of("docker").get("problem"):
+        return
+    if "error" in found:
+        running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ())) or "none"
+        message = f"the container {name} cannot be looked at: {found['error']}"
+        yield Finding("RLX522", Severity.ERROR, message, f"name one that runs: {running}", examined.site.host)
+    elif found.get("state") != "running":
+        message = f"the container {name} does not run: it is {found.get('state')}"
+        yield Finding("RLX522", Severity.ERROR, message, f"docker start {name}, on the host", examined.site.host)
+    else:
+        yield from _entry(examined)
+        yield from _limits(found, examined)
+        yield from _storage(found, examined)
+
+
+def reachable(examined: Examined) -> Iterator[Finding]:
+    """For a run of several nodes: a container behind its host's bridge has an address that no other host knows."""
+    network, name = examined.host.of("container").get("network"), examined.site.container
+    if network in _HIDDEN:
+        message = f"the container {name} has a network of its own ({network}): other nodes cannot reach the Ray in it"
+        yield Finding("RLX506", Severity.ERROR, message, "start it with --network host", examined.site.host)
+
+
+def _entry(examined: Examined) -> Iterator[Finding]:
+    if examined.inside is None:
+        message = f"the container cannot be entered: {examined.entry or 'docker exec said nothing'}"
+        fix = f"docker exec {examined.site.container} sh, on the host, says the rest"
+        yield Finding("RLX523", Severity.ERROR, message, fix, examined.where)
+
+
+def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
+    first = examined.inside.of("processes").get("init") if examined.inside else None
+    if not found["init"] and first and not _reaps(first):
+        message = "process 1 does not reap orphans, so each run leaves zombies until the container restarts"
+        yield Finding("RLX524", Severity.NOTE, message, "create the container with --init", examined.where)
+    shm = found.get("shm_bytes", 0)
+    if shm < _SMALL_SHM_BYTES and found.get("ipc") != "host":
+        message = f"/dev/shm has {shm / 1024**2:.0f} MiB; Ray and the data loaders share memory there"
+        yield Finding(
+            "RLX525", Severity.WARNING, message, "create it with --ipc=host or --shm-size=64g", examined.where
+        )
+    files = examined.inside.of("machine").get("open_files") if examined.inside else None
+    if isinstance(files, int) and files < _OPEN_FILES:
+        message = f"{files} open files are allowed; the NPU guides of verl set {_OPEN_FILES}"
+        has_npus = bool(examined.inside and examined.inside.of("devices").get("numbers"))
+        severity = Severity.WARNING if has_npus else Severity.NOTE
+        yield Finding("RLX526", severity, message, "create it with --ulimit nofile=65536", examined.where)
+
+
+def _reaps(init: str) -> bool:
+    """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
+    return PurePosixPath(init.split()[0]).name in {
+        "tini",
+        "docker-init",
+        "dumb-init",
+        "s6-svscan",
+        "systemd",
+        "init",
+        "bash",
+        "sh",
+        "dash",
+    }
+
+
+def _storage(found: Facts, examined: Examined) -> Iterator[Finding]:
+    """Runs are to outlive the container, so their root lies in a folder that it shares with the host."""
+    root, shared = examined.site.root, shared_folders(examined)
+    # The root that nobody has chosen is a choice of the launch: it takes a folder that is shared.
+    if shared and (root == Site().root or shares_root(examined)):
+        return
+    fate = "are removed with it when it stops (--rm)" if found["auto_remove"] else "go with it"
+    message = f"host and container share no folder that holds {root}: runs would lie in the container and {fate}"
+    fix = (
+        f"set a root below {' or '.join(map(str, shared[:3]))}: rlx hosts add … --root"
+        if shared
+        else "create the container with a shared folder: docker run -v /data:/data"
+    )
+    yield Finding("RLX527", Severity.WARNING, message, fix, examined.where)

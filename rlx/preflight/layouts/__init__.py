@@ -1,0 +1,1 @@
+"""Enumerate the splits of a model and batch over devices."""

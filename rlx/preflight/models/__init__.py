@@ -1,0 +1,1 @@
+"""Shapes of models: from their config.json, else from the table."""

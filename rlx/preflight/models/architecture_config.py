@@ -1,0 +1,136 @@
+"""The shapes of a model from its own config.json, as transformers writes it: better than any table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import UsageError
+from rlx.preflight.models.architectures import Architecture, Experts, Latent, architecture_of
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
+
+CONFIG = "the model's config.json"
+# Biases and norms of attention are part of the code in transformers, not always of the file.
+_QKV_BIAS = {"qwen2", "qwen2_moe"}
+_QK_NORM = {"qwen3", "qwen3_moe"}
+_DENSE = {"llama", "qwen2", "qwen3"}
+_MIXED = {"qwen2_moe", "qwen3_moe"}
+_LATENT = {"deepseek_v2", "deepseek_v3"}
+# Beyond any position, width or vocabulary; layers are counted one by one.
+_LARGEST = 10_000_000
+SUPPORTED = tuple(sorted(_DENSE | _MIXED | _LATENT))
+
+
+def known_architecture(recipe: Recipe) -> Architecture | None:
+    """From config.json where the model's folder is on this machine, else from the table. None: not known.
+
+    Raises UsageError for a config.json here that does not describe a supported model.
+    """
+    path = Path(recipe.model.path).expanduser() / "config.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return architecture_of(recipe)
+    return architecture_from_text(text, str(path))
+
+
+def architecture_from_text(text: str, where: str) -> Architecture:
+    """From the text of a config.json. Raises UsageError with `where` if it describes no supported model."""
+    try:
+        config = json.loads(text)
+        if not isinstance(config, dict):
+            raise UsageError("it is no mapping")
+        return architecture_from_config(config)
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{where}: no JSON ({problem})", "copy the model again") from None
+    except UsageError as problem:
+        raise UsageError(f"{where}: {problem.message}", problem.hint) from None
+
+
+def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
+    """Raises UsageError for a model type that rlx does not know, or a number that is missing."""
+    kind = config.get("model_type")
+    if kind not in SUPPORTED:
+        raise UsageError(f"model_type {kind!r} is not known to rlx", f"known are {', '.join(SUPPORTED)}")
+    heads, hidden = _number(config, "num_attention_heads"), _number(config, "hidden_size")
+    return Architecture(
+        name=str(config.get("_name_or_path") or kind),
+        hidden=hidden,
+        layers=_number(config, "num_hidden_layers"),
+        heads=heads,
+        kv_heads=_number(config, "num_key_value_heads", heads),
+        head_dim=_number(config, "head_dim", hidden // heads),
+        mlp_hidden=_number(config, "intermediate_size"),
+        vocab=_number(config, "vocab_size"),
+        # The default of every class here; PretrainedConfig's own is another.
+        tied=bool(config.get("tie_word_embeddings", False)),
+        source=CONFIG,
+        confirmed=True,
+        qkv_bias=bool(config.get("attention_bias", config.get("qkv_bias", kind in _QKV_BIAS))),
+        qk_norm=kind in _QK_NORM,
+        experts=_experts(config, kind),
+        latent=_latent(config) if kind in _LATENT else None,
+        max_positions=_positions(config),
+    )
+
+
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """None as well for positions that are scaled (`rope_scaling`): engines count those each in its own way."""
+    return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
+
+
+def _experts(config: Mapping[str, Any], kind: str) -> Experts | None:
+    if kind in _MIXED:
+        count = "num_local_experts" if "num_local_experts" in config else "num_experts"
+        return Experts(
+            count=_number(config, count),
+            active=_number(config, "num_experts_per_tok"),
+            hidden=_number(config, "moe_intermediate_size"),
+            layers=_mixed_layers(config),
+            shared_hidden=_number(config, "shared_expert_intermediate_size") if kind == "qwen2_moe" else 0,
+            shared_gate=kind == "qwen2_moe",
+        )
+    if kind in _LATENT and config.get("n_routed_experts"):
+        hidden = _number(config, "moe_intermediate_size")
+        every = _number(config, "moe_layer_freq", 1)
+        layers = range(_number(config, "first_k_dense_replace", 0), _number(config, "num_hidden_layers"))
+        return Experts(
+            count=_number(config, "n_routed_experts"),
+            active=_number(config, "num_experts_per_tok"),
+            hidden=hidden,
+            layers=sum(layer % every == 0 for layer in layers),
+            shared_hidden=hidden * _number(config, "n_shared_experts", 0),
+        )
+    return None
+
+
+def _mixed_layers(config: Mapping[str, Any]) -> int:
+    """Layers with experts: every `decoder_sparse_step`-th, less those in `mlp_only_layers`."""
+    dense, every = set(config.get("mlp_only_layers") or ()), _number(config, "decoder_sparse_step", 1)
+    layers = range(_number(config, "num_hidden_layers"))
+    return sum(layer not in dense and (layer + 1) % every == 0 for layer in layers)
+
+
+def _latent(config: Mapping[str, Any]) -> Latent:
+    return Latent(
+        q_rank=_number(config, "q_lora_rank") if config.get("q_lora_rank") is not None else None,
+        kv_rank=_number(config, "kv_lora_rank"),
+        nope_dim=_number(config, "qk_nope_head_dim"),
+        rope_dim=_number(config, "qk_rope_head_dim"),
+        value_dim=_number(config, "v_head_dim"),
+    )
+
+
+def _number(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A whole number, positive unless the default is 0. A null counts as missing, as it does in transformers."""
+    value = config.get(key)
+    if value is None and default is not None:
+        return default
+    if type(value) is not int or not (0 if default == 0 else 1) <= value <= _LARGEST:
+        message = f"{key} is {value!r}, not a whole number from 1 to {_LARGEST}"
+        raise UsageError(message, "copy the model's config.json again")
+    return value

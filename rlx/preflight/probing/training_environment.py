@@ -1,0 +1,67 @@
+"""What a launch script would find when it starts Python: versions, NPUs within reach, model and data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlx.plan import Site
+from rlx.preflight.probing.probe import Probe, Question, json_objects, last_line, script
+
+
+def parse_packages(text: str) -> dict[str, Any]:
+    """Python's and the packages' versions, and where modules would be imported from; `error` if it did not start."""
+    objects = json_objects(text)
+    if not objects:
+        return {"error": last_line(text) or "Python said nothing"}
+    found = objects[-1]
+    return {
+        "python": _text(found.get("python")),
+        "executable": _text(found.get("executable")),
+        "packages": _texts(found.get("packages")),
+        "locations": _texts(found.get("locations")),
+    }
+
+
+def parse_accelerator(text: str) -> dict[str, Any]:
+    """The steps that were done; what failed is in `failed`, with its error."""
+    steps = {name: value for found in json_objects(text) for name, value in found.items()}
+    failed = {name: _text(value.get("error")) or "" for name, value in steps.items() if isinstance(value, dict)}
+    done = {name: value for name, value in steps.items() if isinstance(value, bool | int | str)}
+    return {**done, "failed": failed}
+
+
+def parse_paths(text: str) -> dict[str, Any]:
+    """Model and data files, as they were asked for."""
+    return {"paths": [_path(found) for found in json_objects(text) if isinstance(found.get("path"), str)]}
+
+
+def _path(found: dict[str, Any]) -> dict[str, Any]:
+    texts = {key: _text(found.get(key)) for key in ("role", "path", "kind", "unread")}
+    counts = {key: found[key] for key in ("bytes", "rows", "weight_files") if type(found.get(key)) is int}
+    columns = found.get("columns")
+    named = {"columns": [str(name) for name in columns]} if isinstance(columns, list) else {}
+    marks: dict[str, bool] = {key: found[key] is True for key in ("config", "tracker") if key in found}
+    return {**texts, **counts, **named, **marks}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> dict[str, str]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {name: text for name, text in items if isinstance(text, str)}
+
+
+PACKAGES = Probe("packages", "python.sh", parse_packages, limit_s=30, bash=True)
+# torch and torch_npu take long to load from a cold disk.
+ACCELERATOR = Probe("accelerator", "python.sh", parse_accelerator, limit_s=120, bash=True)
+PATHS = Probe("paths", "python.sh", parse_paths, limit_s=60, bash=True)
+
+
+def python_question(
+    probe: Probe, program: str, site: Site, python: str, workdir: str | None, *arguments: str
+) -> Question:
+    """A program of probes/ as the site's launch scripts would start it."""
+    setting = (python, workdir or "", ":".join(site.path_prefix), "\n".join(site.setup))
+    return Question(probe, (script(program), *setting, *arguments))

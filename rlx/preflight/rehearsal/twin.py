@@ -1,0 +1,63 @@
+"""What a rehearsal is, as values: the derived recipe, what was changed, and what it cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.preflight.rehearsal.rows import Rows
+from rlx.preflight.rehearsal.tiny_shapes import TinyModel
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A dotted key of the recipe with its value, the value of the rehearsal, and the reason."""
+
+    key: str
+    recipe: object
+    rehearsed: object
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A part of the recipe that the rehearsal says nothing about."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders on this machine: of the tiny model, and of the data files."""
+
+    model: str
+    data: str
+
+    @property
+    def train(self) -> str:
+        return f"{self.data}/train.parquet"
+
+    @property
+    def val(self) -> str:
+        return f"{self.data}/val.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """`resolved` is a recipe for stock verl on this CPU. `factor`: what all batch sizes in prompts were divided by.
+
+    `files`: content of further files of the run, by their path in the run directory. `rows`: "train" and "val".
+    """
+
+    resolved: ResolvedRecipe
+    factor: int
+    model: TinyModel
+    changes: tuple[Change, ...]
+    untold: tuple[Untold, ...]
+    files: Mapping[str, str]
+    rows: Mapping[str, Rows]

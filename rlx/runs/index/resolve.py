@@ -1,0 +1,93 @@
+"""From what a person types to the runs they mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from rlx.errors import NoSuchRun
+from rlx.runs.index.run_index import Index
+from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.run import RunRef
+
+_MOST_CANDIDATES = 8
+
+
+def latest_launch(index: Index) -> tuple[RunRef, ...]:
+    """The runs of the newest launch, in the order of its recipe. Raises NoSuchRun if nothing was ever launched."""
+    refs = some_runs(index)
+    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id)
+
+
+def current_runs(index: Index) -> tuple[RunRef, ...]:
+    """What a person cares for now: the newest launch, and every run that has not ended. Empty if there is no run."""
+    refs = candidates(index)
+    return still_current(refs, observe(index, refs))
+
+
+def candidates(index: Index) -> tuple[RunRef, ...]:
+    """The runs that may be current: all but those of older launches on other machines that are known to have ended."""
+    refs, ended = index.runs(), index.ended()
+    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or ref.run_id not in ended)
+
+
+def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
+    """Those of `candidates` that are current as they were seen."""
+    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
+
+
+def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
+    """The runs that the names mean, in that order, none twice.
+
+    A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
+    newest so called), a launch id, or the beginning of exactly one run id; of a run of several nodes also the id of a
+    worker. Raises NoSuchRun with the candidates.
+    """
+    refs = some_runs(index)
+    workers = [ref for ref in index.workers(refs) if ref.run_id in names]
+    return meant_by(names, [*refs, *workers])
+
+
+def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+    """`resolve` for all runs that there are, as the index has them."""
+    chosen = {ref.run_id: ref for name in names for ref in _match(refs, name)}
+    return tuple(chosen.values())
+
+
+def some_runs(index: Index) -> tuple[RunRef, ...]:
+    """All runs, the newest launch first. Raises NoSuchRun if there is none."""
+    refs = index.runs()
+    if not refs:
+        raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")
+    return refs
+
+
+def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
+    """A run name may be short, as in `arm-s1`; an arm that is really called so goes first."""
+    exact = [ref for ref in refs if name in (ref.run_id, ref.launch_id)]
+    named = exact or _newest([ref for ref in refs if name in (ref.arm, ref.run_name)])
+    return named or _newest([ref for ref in refs if name == ref.short_name]) or _by_prefix(refs, name)
+
+
+def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
+    return [ref for ref in refs if ref.launch_id == refs[0].launch_id]
+
+
+def _by_prefix(refs: Sequence[RunRef], prefix: str) -> Sequence[RunRef]:
+    found = [ref for ref in refs if prefix and ref.run_id.startswith(prefix)]
+    if len(found) > 1:
+        raise NoSuchRun(f"{prefix!r} is the beginning of {len(found)} runs", f"did you mean: {_listed(found)}")
+    if not found:
+        raise NoSuchRun(f"no run is called {prefix!r}", _nearest(refs, prefix))
+    return found
+
+
+def _listed(refs: Sequence[RunRef]) -> str:
+    more = f" and {len(refs) - _MOST_CANDIDATES} more" if len(refs) > _MOST_CANDIDATES else ""
+    return ", ".join(ref.run_id for ref in refs[:_MOST_CANDIDATES]) + more
+
+
+def _nearest(refs: Sequence[RunRef], name: str) -> str:
+    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.short_name, ref.run_name, ref.run_id)))
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean: {', '.join(close or known[:3])}"

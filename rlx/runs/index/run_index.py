@@ -1,0 +1,178 @@
+"""The index: which runs this user launched, and the journal of launches that are under way.
+
+A cache in SQLite. What it knows of runs can be rebuilt from their directories at any time, so a broken file is moved
+aside and rebuilt; only the journal is its own, and only until the launch it names has arrived.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from rlx.errors import RlxError
+from rlx.hosts import local_site
+from rlx.plan import Site
+from rlx.runs.index import sightings, tables
+from rlx.runs.index.sightings import Sighting
+from rlx.runs.index.tables import PendingLaunch
+from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.state_report import look
+from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
+from rlx.runs.run import RunRef
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_S = 30.0
+_SETTLE_S = 10.0
+
+
+class Index:
+    """Opens the index in `home`, or builds it from the runs on this machine. Safe for several rlx at once."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.path = home / "index.db"
+        _make_folder(home)
+        if self._guarded(tables.is_new):
+            self._create()
+
+    def runs(self) -> tuple[RunRef, ...]:
+        """All runs that exist, the newest launch first, each launch in the order of its recipe."""
+        return tuple(ref for ref in self.nodes() if not ref.node)
+
+    def nodes(self) -> tuple[RunRef, ...]:
+        """All runs as in `runs`, each with its workers behind it."""
+        self._settle()
+        return self._guarded(tables.read_runs)
+
+    def workers(self, refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+        """The parts of these runs on other nodes, as far as they are known here."""
+        heads = {ref.run_id for ref in refs if not ref.node}
+        return tuple(ref for ref in self._guarded(tables.read_workers) if ref.head_id in heads)
+
+    def rebuild(self, site: Site) -> None:
+        """Add every run that lies below the root of a site, also those that another rlx launched.
+
+        Runs that are known get this place: the host may have moved. Raises HostError if the site does not answer.
+        """
+        found = _find_runs(site)
+        if found:
+            self._guarded(lambda db: tables.add(db, found))
+
+    def add(self, ref: RunRef, position: int) -> None:
+        """List a run that is there, `position` of its launch."""
+        self._guarded(lambda db: tables.add(db, [(ref, position)]))
+
+    def pending(self, digest: str) -> PendingLaunch | None:
+        """The unresolved launch of exactly these plans."""
+        return self._guarded(lambda db: tables.find_pending(db, digest))
+
+    def begin(self, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
+        """Journal a launch before anything is shipped, or join the one that another rlx is at with the same plans."""
+        return self._guarded(lambda db: tables.begin(db, digest, launch_id, refs))
+
+    def resolve_launch(self, launch_id: str) -> None:
+        """All runs have arrived: the same plans launched again are a new launch."""
+        self._guarded(lambda db: tables.mark_resolved(db, launch_id))
+
+    def forget(self, launch_id: str) -> None:
+        """Nothing of the launch reached its host."""
+        self._guarded(lambda db: tables.forget(db, launch_id))
+
+    def sightings(self, run_ids: Sequence[str]) -> Mapping[str, Sighting]:
+        """What was last seen of these runs, as far as anything was."""
+        return self._guarded(lambda db: sightings.read(db, run_ids))
+
+    def remember(self, seen: Sequence[Observation], now: float) -> None:
+        """Keep these observations for the time when the hosts do not answer."""
+        self._guarded(lambda db: tables.note(db, seen, now))
+
+    def ended(self) -> frozenset[str]:
+        """The ids of the runs on other machines that are known to have ended."""
+        return self._guarded(sightings.ended)
+
+    def _settle(self) -> None:
+        """Look which runs of interrupted launches did arrive. Of a host that does not answer, nobody knows yet."""
+        waiting = self._guarded(tables.read_waiting)
+        if waiting:
+            looked = look(waiting, _SETTLE_S)
+            there = {run_id for answer in looked.answers for run_id in answer}
+            answered = [ref for ref in waiting if ref.run_id in there or ref.place not in looked.failures]
+            self._guarded(lambda db: tables.settle(db, answered, there))
+
+    def _create(self) -> None:
+        """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
+        from rlx.runs.adopted.adopted_store import adopted_refs
+
+        refs = [*_find_runs(local_site()), *adopted_refs(self.path.parent)]
+        self._guarded(lambda db: tables.create(db, refs))
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        broken = self._inode()
+        try:
+            return self._with_connection(work)
+        except sqlite3.OperationalError as error:
+            raise RlxError(f"{self.path}: {error}", "check that the folder is writable and not full") from None
+        except sqlite3.DatabaseError as error:
+            # Its subclasses are mistakes of rlx, and no reason to lose the journal.
+            if type(error) is not sqlite3.DatabaseError:
+                raise
+            self._set_aside(broken)
+            self._create()
+            return self._with_connection(work)
+
+    def _inode(self) -> int | None:
+        try:
+            return self.path.stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
+            return work(db)
+
+    def _set_aside(self, broken: int | None) -> None:
+        """Another rlx may have been faster, and have a launch in the new file already."""
+        kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
+        with _locked(self.path.parent):
+            if self._inode() == broken:
+                self.path.with_name("index.db-journal").unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    self.path.replace(kept)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(home: Path) -> None:
+    """For its user alone: it gets copies of logs, which lie in private folders where they come from."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
+
+
+def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
+    """Every run below the root of a site, with its position in its launch."""
+    # One of another version of rlx is no reason to go without the others.
+    manifests = map(parse_manifest, fetch_manifests(site.place, site.root))
+    return [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
+
+
+def _ref_of(manifest: Manifest, site: Site) -> RunRef:
+    plan, created = manifest.plan, manifest.created_epoch
+    names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
+    return RunRef(*names, site.place, site.root, created, plan.node)

@@ -1,0 +1,165 @@
+"""The tables of the index, and every statement about them. Each function gets an open connection."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from rlx.plan import Place
+from rlx.runs.index import sightings
+from rlx.runs.looking.observe import Observation
+from rlx.runs.run import RunRef
+
+_VERSION = 4
+_ARRIVAL_S = 3600.0
+"""A launch that was interrupted longer ago than this has nothing under way that could still arrive."""
+
+# arrived: 1 yes, 0 nobody has heard yet, -1 the host says no and nothing is under way any more.
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS launches("
+    " launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS runs("
+    " run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL,"
+    " arm TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, destination TEXT, via TEXT NOT NULL,"
+    " inside TEXT, root TEXT NOT NULL, created REAL NOT NULL, node INTEGER NOT NULL,"
+    " arrived INTEGER NOT NULL CHECK (arrived IN (-1, 0, 1)))",
+    "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
+    sightings.SCHEMA,
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+_REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created, node"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLaunch:
+    """A launch in the journal. `is_new` is False when an earlier rlx began it and was interrupted."""
+
+    launch_id: str
+    runs: tuple[RunRef, ...]
+    is_new: bool
+
+
+def is_new(db: sqlite3.Connection) -> bool:
+    """Another version's file counts as broken: it is only a cache."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version not in (0, _VERSION):
+        raise sqlite3.DatabaseError(f"version {version}")
+    return version == 0
+
+
+def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    with transaction(db):
+        for statement in _SCHEMA:
+            db.execute(statement)
+        _insert_arrived(db, refs)
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    """All nodes of them: the head comes before its workers, since an id is the beginning of theirs."""
+    # A launch stays together, also one that logs were added to later.
+    newest = "max(created) OVER (PARTITION BY launch_id)"
+    rows = db.execute(
+        f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 ORDER BY {newest} DESC, launch_id, position, run_id"
+    )
+    return tuple(map(_ref, rows))
+
+
+def read_workers(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    rows = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 AND node > 0 ORDER BY launch_id, run_id")
+    return tuple(map(_ref, rows))
+
+
+def _ref(row: tuple[Any, ...]) -> RunRef:
+    run_id, launch_id, name, arm, seed, *place, root, created, node = row
+    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node)
+
+
+def _columns(ref: RunRef) -> tuple[Any, ...]:
+    """In the order of _REF_COLUMNS."""
+    place = astuple(ref.place)
+    return (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, *place, ref.root, ref.created, ref.node)
+
+
+def read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
+    return tuple(map(_ref, db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 0")))
+
+
+def settle(db: sqlite3.Connection, answered: Iterable[RunRef], there: Container[str]) -> None:
+    """The hosts of `answered` have told which of these runs are there."""
+    long_ago = time.time() - _ARRIVAL_S
+    with transaction(db):
+        for ref in answered:
+            arrived = 1 if ref.run_id in there else -1 if ref.created < long_ago else 0
+            db.execute("UPDATE runs SET arrived = ? WHERE run_id = ? AND arrived = 0", (arrived, ref.run_id))
+
+
+def find_pending(db: sqlite3.Connection, digest: str) -> PendingLaunch | None:
+    row = db.execute(
+        "SELECT launch_id FROM launches WHERE digest = ? AND NOT resolved ORDER BY created DESC", (digest,)
+    ).fetchone()
+    if row is None:
+        return None
+    runs = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", row)
+    return PendingLaunch(row[0], tuple(map(_ref, runs)), is_new=False)
+
+
+def begin(db: sqlite3.Connection, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
+    with transaction(db):
+        if pending := find_pending(db, digest):
+            return pending
+        db.execute("INSERT INTO launches VALUES (?, ?, ?, 0)", (launch_id, digest, refs[0].created))
+        for position, ref in enumerate(refs):
+            _insert_run(db, ref, position, arrived=False)
+    return PendingLaunch(launch_id, tuple(refs), is_new=True)
+
+
+def _insert_run(db: sqlite3.Connection, ref: RunRef, position: int, *, arrived: bool) -> None:
+    db.execute(
+        f"INSERT INTO runs({_REF_COLUMNS}, position, arrived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT(run_id) DO UPDATE SET arrived = max(arrived, excluded.arrived), host = excluded.host,"
+        " destination = excluded.destination, via = excluded.via, inside = excluded.inside, root = excluded.root",
+        (*_columns(ref), position, arrived),
+    )
+
+
+def mark_resolved(db: sqlite3.Connection, launch_id: str) -> None:
+    with transaction(db):
+        db.execute("UPDATE launches SET resolved = 1 WHERE launch_id = ?", (launch_id,))
+        db.execute("UPDATE runs SET arrived = 1 WHERE launch_id = ?", (launch_id,))
+
+
+def forget(db: sqlite3.Connection, launch_id: str) -> None:
+    with transaction(db):
+        db.execute("DELETE FROM launches WHERE launch_id = ?", (launch_id,))
+        db.execute("DELETE FROM runs WHERE launch_id = ?", (launch_id,))
+
+
+def add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    with transaction(db):
+        _insert_arrived(db, refs)
+
+
+def _insert_arrived(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+    for ref, position in refs:
+        _insert_run(db, ref, position, arrived=True)
+
+
+def note(db: sqlite3.Connection, seen: Sequence[Observation], now: float) -> None:
+    with transaction(db):
+        sightings.note(db, seen, now)

@@ -1,0 +1,1 @@
+"""Judge runs: bring plan, evidence and state together."""

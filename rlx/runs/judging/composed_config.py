@@ -1,0 +1,70 @@
+"""The configuration that the training program composed in the container: its own files and every override together.
+
+Hydra writes it to `hydra/.hydra/config.yaml` of the attempt before anything else runs. Interpolations are left as they
+are written, so it holds no value of the environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rlx.evidence.cache.file_digest import digest_of_files
+from rlx.evidence.reading.printed_config import read_printed_config
+from rlx.runs.judging.parser_cache import ParsedFiles
+
+Tree: TypeAlias = Mapping[str, Any]
+
+COMPOSED = "hydra/.hydra/config.yaml"
+_MOST_BYTES = 4 << 20
+
+
+def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
+    """What the container composed (`config`) and what the log shows of it (`printed_config`), as far as they are there.
+
+    The files of a fork may set what no recipe names.
+    """
+    found = {
+        "config": _once(read_composed, attempt, attempt / COMPOSED, parsed),
+        "printed_config": _once(read_printed_config, attempt / "log", attempt / "log", parsed),
+    }
+    return {kind: tree for kind, tree in found.items() if tree}
+
+
+def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
+    """Read again only where the file has changed."""
+    if not (digest := digest_of_files([file])):
+        return read(argument)
+    found: Tree | None = parsed.remembered((read.__name__, file), digest, lambda: _as_json(read(argument)))
+    return read(argument) if found is None else found
+
+
+def _as_json(tree: Tree) -> Tree | None:
+    """None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
+    try:
+        return tree if json.loads(json.dumps(tree)) == tree else None
+    except (TypeError, ValueError):
+        return None
+
+
+def read_composed(attempt: Path) -> Mapping[str, Any]:
+    """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
+    try:
+        with (attempt / COMPOSED).open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return {}
+    tree = _parse(text)
+    return tree if isinstance(tree, dict) else {}
+
+
+def _parse(text: bytes) -> Any:
+    # PyYAML takes longer to import than a status takes: only a comparison needs it.
+    import yaml
+
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None

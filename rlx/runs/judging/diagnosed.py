@@ -1,0 +1,135 @@
+"""Why runs failed, stand still or went wrong. The log is matched on its host: only lines that may say why travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
+from rlx.evidence import Evidence, read_log
+from rlx.evidence.charges import unproven_grammar as grammar
+from rlx.evidence.diagnosis import (
+    Diagnosis,
+    Excerpt,
+    Hit,
+    collapses,
+    diagnose,
+    needle_pattern,
+    read_excerpt,
+    stalls,
+)
+from rlx.evidence.reading.run_files import read_metrics
+from rlx.hosts import transport_for
+from rlx.hosts.host_errors import HostError
+from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
+from rlx.resources import payload_folder
+from rlx.runs.adopted.log_file import refuse_no_text
+from rlx.runs.logs.line_stream import split_lines
+from rlx.runs.looking.overview import overview, quiet
+
+if TYPE_CHECKING:
+    from rlx.runs.index.run_index import Index
+    from rlx.runs.looking.overview import Overview
+    from rlx.runs.run import RunRef
+
+_AT_ONCE = 8
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A run or a log with its diagnosis. `log` is where the log is, as its host writes it.
+
+    `row` is None for a log that belongs to no run. `problem`: why the log could not be read.
+    """
+
+    log: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    row: Overview | None = None
+    problem: RlxError | None = None
+
+
+def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
+    """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
+    rows = overview(index, refs)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_diagnose_row, rows))
+
+
+def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
+    """Why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    # A host that did not answer a moment ago is not asked again.
+    ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(ended, pool.map(_diagnose_row, ended), strict=True)
+        return {row.ref.run_id: one.diagnosis.cause for row, one in found}
+
+
+def diagnose_log(path: Path) -> Diagnosed:
+    """A console log, or a metrics file, that no run knows. Raises RlxError where it cannot be read, or is no text."""
+    evidence = read_log(path, finished=True)
+    _refuse_packed(path)
+    if not evidence.metrics:
+        evidence = replace(evidence, metrics=read_metrics(path).steps)
+    found = diagnose(_excerpt(LOCAL, str(path.absolute())), None, findings=_about_values(evidence))
+    if not (evidence.metrics or _explains(found)):
+        refuse_no_text(path, path)
+    return Diagnosed(str(path), found, evidence)
+
+
+def explains_an_end(path: Path) -> bool:
+    """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    return _explains(diagnose_log(path).diagnosis)
+
+
+def _explains(found: Diagnosis) -> bool:
+    return bool(found.cause or found.symptoms or found.warnings)
+
+
+def _refuse_packed(path: Path) -> None:
+    """In what is not text no line says anything, and that reads like a clean log."""
+    with path.open("rb") as log:
+        if log.read(len(_GZIP)) == _GZIP:
+            raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")
+
+
+def _diagnose_row(row: Overview) -> Diagnosed:
+    log = f"{row.ref.remote_dir}/latest/log"
+    try:
+        excerpt = _excerpt(row.ref.place, log)
+    except RlxError as problem:
+        return Diagnosed(log, Diagnosis(), row.evidence, row, problem)
+    seen = row.observation
+    diagnosis = diagnose(excerpt, row.state, seen.exit_code, _findings(row))
+    return Diagnosed(log, diagnosis, row.evidence, row)
+
+
+def _excerpt(place: Place, log: str) -> Excerpt:
+    with transport_for(place).stream(Cmd("sh", "-c", _script(), "rlx-diagnose", log, needle_pattern())) as chunks:
+        excerpt = read_excerpt(split_lines(chunks))
+    if excerpt.lacks:
+        raise HostError(f"{place.host} has no {excerpt.lacks}, so its logs cannot be searched there", "install it")
+    return excerpt
+
+
+def _findings(row: Overview) -> Iterator[Finding]:
+    if row.expectations is not None and row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+        # What earlier attempts logged says nothing of a start.
+        so_far = Evidence() if row.state is RunState.STARTING else row.evidence
+        yield from stalls(so_far, row.expectations, quiet(row.observation))
+    yield from _about_values(row.evidence)
+
+
+def _about_values(evidence: Evidence) -> Iterator[Finding]:
+    yield from collapses(evidence)
+    yield from (charge.finding for charge in grammar.charges(evidence))
+
+
+@cache
+def _script() -> str:
+    return (payload_folder() / "diagnose.sh").read_text(encoding="utf-8")

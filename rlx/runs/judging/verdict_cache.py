@@ -1,0 +1,48 @@
+"""The verdict of a run, judged once as long as nothing changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlx.evidence import PROBABILITY_GAP, Evidence, Verdict, judge, judge_unplanned, series
+from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
+from rlx.runs.judging.parser_cache import ParsedFiles
+
+
+def verdict_of(
+    run_id: str,
+    plan: LaunchPlan,
+    evidence: Evidence,
+    state: RunState,
+    parsed: ParsedFiles,
+    control: Evidence | None = None,
+) -> Verdict:
+    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
+    verdict = _once(run_id, plan, evidence, state, parsed, control)
+    return _with_waived(verdict, plan) if plan.has_recipe else verdict
+
+
+def _once(
+    run_id: str, plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: Evidence | None
+) -> Verdict:
+    if not evidence.digest or (control is not None and not control.digest):
+        return _judged(plan, evidence, state, control)
+    promised = plan.has_recipe, plan.arm, plan.expectations
+    # The same run is judged as it is, with its configuration, and beside its control.
+    what = run_id, promised, evidence.settings, control is not None
+    of = evidence.digest, control and control.digest, evidence.missing, evidence.conflicts, state
+    kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
+    return from_jsonable(Verdict, kept)
+
+
+def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evidence | None) -> Verdict:
+    if not plan.has_recipe:
+        return judge_unplanned(evidence, plan.expectations, state)
+    gap = series(control, PROBABILITY_GAP) if control is not None else {}
+    return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=gap or None)
+
+
+def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
+    """What the recipe took on itself before the launch belongs to what is said of the result."""
+    taken = tuple(finding for finding in plan.findings if finding.waived)
+    return replace(verdict, findings=(*verdict.findings, *taken))

@@ -1,0 +1,86 @@
+"""What a launch sends to one host, and what unpacks and starts it there. One command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.hosts import Completed, tmux_socket, transport_for
+from rlx.plan import Cmd, LaunchPlan, Site
+from rlx.runs.launching.shipment import digest, shared_container
+from rlx.runs.run import RunRef
+
+_TIMEOUT_S = 120.0
+_TIMEOUT_EACH_RUN_S = 30.0
+
+# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody. Who waits
+# for it ends with its connection. The rest is a session of its own, which a lost connection does not end half way:
+# tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
+_TAKE_TURN = r"""
+umask 077
+for tool in flock setsid tar gzip mktemp; do
+    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
+done
+unpack=$1 root=$2
+case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
+mkdir -p "$root/runs" || exit
+exec 5<"$root/runs"
+flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
+shift 2
+setsid sh -c "$unpack" rlx-launch "$root" "$@"
+# Not last: in place of this shell, setsid would not wait.
+exit
+"""
+_UNPACK = r"""
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
+for old in "$root"/runs/.incoming-*; do [ ! -e "$old" ] || rm -rf "$old"; done
+incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
+trap 'rm -rf "$incoming"' EXIT
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
+# Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
+# made there: a file server may call us nobody.
+set -- $(stat -Lc %u "$root/runs" "$incoming")
+case "$# $1" in
+    "2 $2" | "2 0") ;;
+    *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
+esac
+tar -xzmf - -C "$incoming" || exit
+# Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
+# run from elsewhere, and is what was sent.
+own=$incoming
+if [ -n "$container" ]; then
+    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
+    own=$(mktemp -d) || exit
+    trap 'rm -rf "$incoming" "$own"' EXIT
+    for part in supervise.sh order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/supervise.sh" "$own/order" | sha256sum)
+    [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
+fi
+sh "$own/supervise.sh" accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
+exit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What goes to one host: the same node of every run of a launch."""
+
+    plans: tuple[LaunchPlan, ...]
+    refs: tuple[RunRef, ...]
+
+    @property
+    def site(self) -> Site:
+        return self.plans[0].site
+
+    @property
+    def node(self) -> int:
+        return self.refs[0].node
+
+
+def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
+    """The runs packed into `archive` are put in place and started. Raises HostError."""
+    site = part.site
+    words = (site.root, site.leases, tmux_socket(), launch_id, digest(part.plans, part.refs))
+    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words, *shared_container(site))
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.refs)
+    return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)

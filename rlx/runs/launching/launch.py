@@ -1,0 +1,170 @@
+"""Launches plans: journal, ship, start. One round trip a host, and truthful at whatever moment rlx dies.
+
+The runs are journaled before anything is shipped. On the host, each run directory is built aside and renamed, then
+its holder is started; a run that has no directory is no run. The same plans launched again, while the journal does
+not know how the launch went, complete it under the same ids. Of runs of several nodes the workers go first: they wait
+for their head.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.hosts import Completed, transport_for
+from rlx.hosts.host_errors import HostError
+from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.runs.index.run_index import Index
+from rlx.runs.index.tables import PendingLaunch
+from rlx.runs.launching.cluster import ray_tokens
+from rlx.runs.launching.delivery import Part, deliver
+from rlx.runs.launching.shipment import check_plan, pack, pick_secrets
+from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
+from rlx.runs.stop import stop
+
+_MOST_LINES = 5
+_REPEAT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """The runs in the order of the plans. `completed` is True if an interrupted launch was brought to its end."""
+
+    launch_id: str
+    runs: tuple[RunRef, ...]
+    completed: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) -> Launched:
+    """Start every plan on its host, in order, and return at once. `secrets` are the values for the plans' names.
+
+    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing; RlxError if the
+    host refuses, and then no run that did not start is left behind.
+    """
+    _check(plans, secrets)
+    index = Index(home)
+    pending = _journal(index, plans)
+    tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
+    answers: list[str] = []
+    for part in _parts(plans, pending.runs):
+        answers += _start(index, pending, part, pack(part.plans, part.refs, secrets, tokens))
+    index.resolve_launch(pending.launch_id)
+    warnings = tuple(answer.removeprefix("warning ") for answer in answers if answer.startswith("warning "))
+    heads = tuple(ref for ref in pending.runs if not ref.node)
+    return Launched(pending.launch_id, heads, not pending.is_new, warnings)
+
+
+def _parts(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[Part]:
+    """The workers' hosts in order, and last the heads'."""
+    nodes = list(zip((node for plan in plans for node in plan.nodes), refs, strict=True))
+    numbers = [*range(1, 1 + len(plans[0].workers)), 0]
+    together = [[(plan, ref) for plan, ref in nodes if ref.node == number] for number in numbers]
+    return [Part(tuple(plan for plan, _ in part), tuple(ref for _, ref in part)) for part in together]
+
+
+def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes) -> list[str]:
+    """The host's answers. Raises RlxError."""
+    try:
+        completed = deliver(part, pending.launch_id, archive)
+    except HostError as error:
+        raise _cut_off(index, pending, part, error) from None
+    answers = completed.out.decode(errors="replace").splitlines()
+    if completed.code != 0:
+        if pending.is_new and not any(answer.startswith(("started", "existing")) for answer in answers):
+            _take_back(index, pending, part)
+        raise _refusal(part.site, completed, answers)
+    return answers
+
+
+def _take_back(index: Index, pending: PendingLaunch, failed: Part) -> None:
+    """Nothing of this part has started, so the workers that went before it have no head to wait for."""
+    for ref in pending.runs:
+        if ref.node and (failed.node == 0 or ref.node < failed.node):
+            # One that cannot be reached ends by itself, when it has waited long enough.
+            with suppress(RlxError):
+                stop(ref, 0)
+    index.forget(pending.launch_id)
+
+
+def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> None:
+    if not plans:
+        raise UsageError("there is nothing to launch", "name at least one arm")
+    if any(_sites(plan) != _sites(plans[0]) for plan in plans[1:]):
+        raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
+    for node in (node for plan in plans for node in plan.nodes):
+        _check_node(node, secrets)
+
+
+def _check_node(plan: LaunchPlan, secrets: Mapping[str, str]) -> None:
+    check_plan(plan)
+    pick_secrets(plan, secrets)
+    for finding in plan.findings:
+        if finding.severity is Severity.ERROR:
+            raise RlxError(f"{plan.run_name}: {finding.id} {finding.message}", finding.fix, ExitCode.PREFLIGHT_FAILED)
+    transport_for(plan.site.place)
+
+
+def _sites(plan: LaunchPlan) -> list[Site]:
+    return [node.site for node in plan.nodes]
+
+
+def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
+    plan_digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
+    pending = index.pending(plan_digest)
+    now = time.time()
+    if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
+        # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
+        index.resolve_launch(pending.launch_id)
+    launch_id = new_launch_id(now)
+    return index.begin(plan_digest, launch_id, [ref for plan in plans for ref in _new_refs(plan, launch_id, now)])
+
+
+def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
+    head = new_ref(plan, launch_id, now)
+    return [head, *(worker_ref(head, worker) for worker in plan.workers)]
+
+
+def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
+    """Not soon after an interruption: then the launch is typed again because nobody knows that it has run."""
+    stopped = any(found.state is RunState.STOPPED for found in seen)
+    return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
+
+
+def _has_run(seen: Observation) -> bool:
+    return seen.state is RunState.STOPPED or (seen.state.is_terminal and seen.started_epoch is not None)
+
+
+def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError) -> HostError:
+    """What to believe when no answer came: nothing happened, or nobody knows; only then it stays in the journal."""
+    again = "the same launch again completes it and starts nothing twice"
+    if error.arrived:
+        return HostError(
+            f"{error.message}\nthe launch to {part.site.host} may have started",
+            f"{again}; rlx status --host {part.site.host} shows what is there",
+        )
+    if not pending.is_new:
+        return HostError(f"{error.message}\nan earlier attempt of this launch may have started", again)
+    _take_back(index, pending, part)
+    return HostError(f"{error.message}\nnothing was launched", error.hint)
+
+
+def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:
+    complaint = _shortened(completed.err.decode(errors="replace").strip()) or f"exit {completed.code}"
+    started = [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]
+    hint = f"these runs did start: {', '.join(started)}; the same launch again starts the rest" if started else ""
+    return RlxError(f"{site.host}: the launch to {site.root} failed: {complaint}", hint)
+
+
+def _shortened(complaint: str) -> str:
+    """The first lines: on a full disk, tar complains about every single file."""
+    lines = complaint.splitlines()
+    more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])

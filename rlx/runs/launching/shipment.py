@@ -1,0 +1,265 @@
+"""A launch as one archive: what travels to the host, on the stdin of one command.
+
+Secrets are in the `env` files of the archive and nowhere else: not in an argument, which every user of the host can
+read, nor in the manifest or the log.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import re
+import shlex
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from types import MappingProxyType
+
+from rlx.errors import UsageError
+from rlx.hosts.inventory.host_values import address_problem
+from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
+from rlx.runs import supervisor
+from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
+from rlx.runs.manifest import render_manifest
+from rlx.runs.run import RunRef
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
+    "cluster",
+    "container",
+    "image",
+    "devices",
+    "foreign",
+    "attempts",
+    "latest",
+    "checkpoints",
+}
+_EXIT_RECORD_BYTES = 63
+# Linux takes 128 kB for a variable with its name (MAX_ARG_STRLEN); a program with a longer one cannot be started.
+_MOST_BYTES_A_SECRET = 120 << 10
+# The home directory of another user (`~name`) is something that only a login shell can look up.
+_ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
+_ABSOLUTE = re.compile(r"/[^\n\0]*")
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_PLAN_AGAIN = "write it again with rlx plan RECIPE --json"
+_NOT_LOCATED = "the container's shared folder is found at launch: rlx launch --plan FILE --container NAME"
+
+
+def check_plan(plan: LaunchPlan) -> None:
+    """Raises UsageError for a plan that cannot become a run directory; a plan may come from a file."""
+    for label, name in (("name", plan.name), ("arm", plan.arm), ("device kind", plan.device_kind)):
+        if not _SAFE_NAME.fullmatch(name):
+            raise UsageError(f"the plan's {label} is {name!r}", "use up to 100 letters, digits and . _ - (not first)")
+    if plan.schema_version != PLAN_SCHEMA_VERSION:
+        raise UsageError(f"{plan.run_name}: a plan of schema version {plan.schema_version}", _PLAN_AGAIN)
+    _check_container(plan)
+    _check_cluster(plan)
+    _check_devices(plan)
+    _check_proxies(plan)
+    if not _ROOT.fullmatch(plan.site.root):
+        raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
+    _check_files(plan)
+
+
+def _check_container(plan: LaunchPlan) -> None:
+    site = plan.site
+    if site.container is None or site.place.inside is not None:
+        return
+    if site.container_root is None or not _CONTAINER_ID.fullmatch(site.container_id or ""):
+        raise UsageError(f"{plan.run_name}: nobody has looked at the container {site.container!r} yet", _NOT_LOCATED)
+    if not _ABSOLUTE.fullmatch(site.container_root):
+        raise UsageError(f"the container's root {site.container_root!r} is no absolute path", _NOT_LOCATED)
+
+
+def _check_cluster(plan: LaunchPlan) -> None:
+    numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.nodes]
+    if plan.workers and numbers != [(node, len(numbers)) for node in range(len(numbers))]:
+        raise UsageError(f"{plan.run_name}: the plan's workers are not numbered as its nodes", _PLAN_AGAIN)
+    if plan.cluster is not None and address_problem(plan.cluster.head):
+        raise UsageError(f"{plan.run_name}: the head's address {plan.cluster.head!r} is none", _PLAN_AGAIN)
+
+
+def _check_devices(plan: LaunchPlan) -> None:
+    listed = plan.device_list
+    if plan.devices < 1:
+        raise UsageError(f"{plan.run_name}: the plan needs {plan.devices} devices", "a run leases at least one")
+    if listed and (len(set(listed)) != plan.devices or len(listed) != plan.devices or min(listed) < 0):
+        raise UsageError(
+            f"{plan.run_name}: the plan needs {plan.devices} devices and lists {', '.join(map(str, listed))}",
+            "name each device once, and as many as the run uses",
+        )
+
+
+def _check_proxies(plan: LaunchPlan) -> None:
+    for variable in plan.site.proxies:
+        if not _VARIABLE.fullmatch(variable):
+            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
+
+
+def _check_files(plan: LaunchPlan) -> None:
+    paths = [file.path for file in plan.files]
+    for file in plan.files:
+        _check_path(file.path)
+        if paths.count(file.path) > 1:
+            raise UsageError(f"the plan has two files {file.path!r}")
+        if file.mode & ~0o777:
+            raise UsageError(f"the plan's file {file.path!r} has the mode {file.mode:o}", "use 0600 or 0700")
+        if not _can_be_written(file.content):
+            raise UsageError(f"the plan's file {file.path!r} contains characters that no file can hold", _PLAN_AGAIN)
+    if "launch.sh" not in paths:
+        raise UsageError(f"{plan.run_name}: the plan has no launch.sh")
+
+
+def _can_be_written(content: str) -> bool:
+    try:
+        content.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_path(text: str) -> None:
+    path = PurePosixPath(text)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in text:
+        raise UsageError(f"the plan's file {text!r} lies outside the run directory")
+    if path.parts[0] in _OWN_NAMES:
+        raise UsageError(f"the plan's file {text!r} would replace a file of rlx")
+
+
+def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
+    """The secrets that the plan names. Raises UsageError naming the one that is missing or cannot be a variable."""
+    for name in plan.secret_names:
+        if not _VARIABLE.fullmatch(name):
+            raise UsageError(f"the secret {name!r} is no name for an environment variable")
+        if not values.get(name):
+            raise UsageError(
+                f"the secret {name} has no value", f"export {name}, or name a file that has it with --secret-file"
+            )
+        if "\0" in values[name]:
+            raise UsageError(f"the secret {name} contains a NUL byte, which no environment can hold")
+        if len(values[name].encode(errors="surrogateescape")) > _MOST_BYTES_A_SECRET:
+            raise UsageError(
+                f"the secret {name} has more than {_MOST_BYTES_A_SECRET >> 10} kB, too much for a variable",
+                "put it into a file on the host, and name that in the recipe",
+            )
+    return {name: values[name] for name in plan.secret_names}
+
+
+def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
+    """What the env file exports: the recipe's secrets by their names, and proxies with the secrets they refer to."""
+    picked = pick_secrets(plan, values)
+    proxies = {variable: picked[name] for variable, name in plan.site.proxies.items()}
+    return proxies | {name: picked[name] for name in plan.secrets}
+
+
+def pack(
+    plans: Sequence[LaunchPlan],
+    refs: Sequence[RunRef],
+    secrets: Mapping[str, str],
+    tokens: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
+
+    `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
+    """
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
+        for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
+            token = {RAY_TOKEN: tokens[ref.head_id]} if plan.cluster else {}
+            _add_run(archive, plan, ref, position, _secret_variables(plan, secrets) | token)
+        _add(archive, PlannedFile("order", _order(plans, refs)))
+    # A new connection sends 14 kB, and twice as much with each round trip.
+    return gzip.compress(buffer.getvalue(), compresslevel=6)
+
+
+def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
+    lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
+    return "\n".join([*lines, "end\n"])
+
+
+def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
+    """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
+    return hashlib.sha256((supervisor.script() + _order(plans, refs)).encode()).hexdigest()
+
+
+def shared_container(site: Site) -> tuple[str, str]:
+    """Id of the container that shares the folder of the runs, and the runs' folder as it sees it; empty without."""
+    return (site.container_id or "", _inner_runs(site)) if site.container_root is not None else ("", "")
+
+
+def _inner_runs(site: Site) -> str:
+    return f"{(site.container_root or '').rstrip('/')}/runs"
+
+
+def _wanted(plan: LaunchPlan) -> str:
+    return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
+
+
+def _add_run(
+    archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]
+) -> None:
+    attempt = f"{ref.run_id}/attempts/1"
+    for folder in ("", "/attempts", "/attempts/1", "/attempts/1/events", "/attempts/1/validation"):
+        _add_folder(archive, ref.run_id + folder)
+    for folder in (f"{attempt}/state", f"{ref.run_id}/checkpoints"):
+        _add_folder(archive, folder)
+    _add_link(archive, f"{ref.run_id}/latest", "attempts/1")
+    _add(archive, PlannedFile(f"{attempt}/log", ""))
+    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    for writer in ("leader", "supervisor", "stop"):
+        _add(archive, PlannedFile(f"{attempt}/state/reserved.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+    for file in _files(plan, ref, position, variables):
+        _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
+
+
+def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]) -> list[PlannedFile]:
+    own = [
+        PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
+        PlannedFile("manifest.json", render_manifest(ref, position, plan)),
+    ]
+    if plan.site.image is not None:
+        own.append(PlannedFile("image", f"{plan.site.image}\n"))
+    if plan.site.container_root is not None:
+        own.append(PlannedFile("container", container_file(plan.site, ref)))
+    if plan.cluster is not None:
+        own.append(PlannedFile("cluster", cluster_file(plan.cluster, ref)))
+    if variables:
+        own.append(PlannedFile("env", env_file(variables)))
+    # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
+    return [*own, *plan.files]
+
+
+def container_file(site: Site, ref: RunRef) -> str:
+    """Says to everybody who reads the run directory where its processes are: container, and its path in there."""
+    return f"{site.container_id}\n{_inner_runs(site)}/{ref.run_id}\n"
+
+
+def env_file(values: Mapping[str, str]) -> str:
+    """Variables as a POSIX shell sources them. Bytes that are no UTF-8 are surrogates, as in os.environ."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def _add(archive: tarfile.TarFile, file: PlannedFile) -> None:
+    # Environment variables and arguments may hold any bytes; Python carries them as surrogates.
+    content = file.content.encode(errors="surrogateescape")
+    entry = tarfile.TarInfo(file.path)
+    entry.size = len(content)
+    entry.mode = file.mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def _add_folder(archive: tarfile.TarFile, path: str) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.type = tarfile.DIRTYPE
+    entry.mode = 0o700
+    archive.addfile(entry)
+
+
+def _add_link(archive: tarfile.TarFile, path: str, target: str) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.type = tarfile.SYMTYPE
+    entry.linkname = target
+    archive.addfile(entry)

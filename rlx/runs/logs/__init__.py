@@ -1,0 +1,1 @@
+"""Read and follow the logs of runs, wherever they are."""

@@ -1,0 +1,140 @@
+"""Follows a log through lost connections: every line once, in order, whatever happens to the network.
+
+The host sends blocks that say which part of the log they hold (logs.sh). What has arrived is counted here, so a new
+connection goes on with the very next byte.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rlx.errors import RlxError
+from rlx.hosts import transport_for
+from rlx.hosts.host_errors import ConnectionLost, TimedOut, Unreachable
+from rlx.plan import Cmd
+from rlx.runs.logs.line_stream import Lines
+from rlx.runs.logs.log_lines import LogQuery, log_command, number
+from rlx.runs.run import RunRef
+
+_PASSING = (ConnectionLost, TimedOut, Unreachable)
+"""What may be over in a while. A changed key or a refused login is not."""
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """How much has arrived: `taken` bytes of the block that begins at byte `at` of the log of this attempt."""
+
+    attempt: str = ""
+    inode: str = ""
+    at: int = 0
+    taken: int = 0
+
+
+def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> Iterator[bytes]:
+    """The lines there are and those that come, until the run's end is recorded. `notice` gets a line for the person.
+
+    Raises HostError if the host cannot be reached at first, or refuses later; an outage in between is waited for.
+    """
+    follower = _Follower(ref, query, notice)
+    while not follower.is_over:
+        yield from follower.connection()
+
+
+class _Follower:
+    def __init__(self, ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> None:
+        self.is_over = False
+        self._ref, self._query, self._notice = ref, query, notice
+        self._cursor = _Cursor()
+        self._lines = Lines()
+        self._pause_s = 0.0
+
+    def connection(self) -> Iterator[bytes]:
+        """The lines that come over one connection; waits before it returns from one that broke."""
+        try:
+            with transport_for(self._ref.place).stream(self._command()) as chunks:
+                yield from self._records(_Pieces(chunks))
+            reason = "the connection ended"
+        except _PASSING as error:
+            if not self._cursor.attempt:
+                raise
+            reason = error.message.splitlines()[0]
+        if not self.is_over:
+            self._wait(reason)
+
+    def _command(self) -> Cmd:
+        here = self._cursor
+        # How far back to begin is asked once: what comes after a cut is the rest, all of it.
+        query = replace(self._query, lines=None) if here.attempt else self._query
+        return log_command("follow", self._ref, query, here.attempt, here.inode, number(here.at), number(here.taken))
+
+    def _records(self, pieces: _Pieces) -> Iterator[bytes]:
+        while words := pieces.line().split():
+            self._is_back()
+            kind, *values = words
+            if kind == b"data":
+                yield from self._block(pieces, int(values[0]), int(values[1]))
+            elif kind == b"log":
+                yield from self._open(*values)
+            elif kind == b"end":
+                self.is_over = True
+                yield from self._lines.rest()
+            elif kind == b"gone":
+                raise RlxError(f"{self._ref.host}: there is no {self._ref.remote_dir} (any more)")
+
+    def _block(self, pieces: _Pieces, end: int, count: int) -> Iterator[bytes]:
+        while count:
+            piece = pieces.some(count)
+            if not piece:
+                return
+            count -= len(piece)
+            # Counted before the lines are handed out: they are in `_lines` already, whoever stops listening.
+            self._cursor = replace(self._cursor, taken=self._cursor.taken + len(piece))
+            yield from self._lines.feed(piece)
+        self._cursor = replace(self._cursor, at=end, taken=0)
+
+    def _open(self, attempt: bytes, inode: bytes, at: bytes, taken: bytes) -> Iterator[bytes]:
+        before, self._cursor = self._cursor, _Cursor(attempt.decode(), inode.decode(), int(at), int(taken))
+        if (before.attempt, before.inode) not in (("", ""), (self._cursor.attempt, self._cursor.inode)):
+            yield from self._lines.rest()
+            self._notice(f"{self._ref.run_id}: attempt {self._cursor.attempt} begins a new log")
+        elif self._cursor != before:
+            self._lines.forget()
+
+    def _is_back(self) -> None:
+        if self._pause_s:
+            self._notice(f"{self._ref.host} answers again; nothing is missing")
+            self._pause_s = 0.0
+
+    def _wait(self, reason: str) -> None:
+        if not self._pause_s:
+            self._notice(f"{reason}; trying again, the log goes on where it stopped")
+        self._pause_s = min(_LONGEST_PAUSE_S, 2 * self._pause_s or _FIRST_PAUSE_S)
+        time.sleep(self._pause_s)
+
+
+class _Pieces:
+    """Reads lines and counted bytes from chunks as they come."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._buffer = b""
+
+    def line(self) -> bytes:
+        """The next line without its end; nothing if the stream ends before."""
+        while b"\n" not in self._buffer:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                return b""
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def some(self, most: int) -> bytes:
+        """One byte at least and `most` at most; nothing at the end of the stream."""
+        piece = self._buffer or next(self._chunks, b"")
+        self._buffer = piece[most:]
+        return piece[:most]

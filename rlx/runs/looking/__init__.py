@@ -1,0 +1,1 @@
+"""Look at runs: what their hosts say of them, as states and rows."""

@@ -1,0 +1,108 @@
+"""Asks many places at once. One that is slow, dead or changed costs its own answer and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, Queue
+from threading import Thread
+from typing import Generic, TypeVar
+
+from rlx.errors import RlxError
+from rlx.hosts.host_errors import TimedOut
+from rlx.plan import Place
+from rlx.runs.run import RunRef
+
+T = TypeVar("T")
+
+DEADLINE_S = 20.0
+_MARGIN_S = 2.0
+"""A question that keeps to the deadline by itself has this much longer to say why it failed."""
+
+Question = Callable[[Place, str, Sequence[str]], T]
+"""Place, root and the ids of its runs; asked in a thread of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """What came back: the answers, in no order, and for each place that gave none the reason."""
+
+    answers: Sequence[T]
+    failures: Mapping[Place, RlxError]
+
+
+def ask(refs: Iterable[RunRef], question: Question[T], deadline_s: float = DEADLINE_S) -> Asked[T]:
+    """Put the question to every place of these runs at once, once a root, and wait no longer than the deadline."""
+    roots = by_root(refs)
+    came: Queue[tuple[Place, T | BaseException]] = Queue()
+    for (place, root), ids in roots.items():
+        Thread(target=_ask, args=(came, question, place, root, ids), daemon=True, name=place.host).start()
+    return _collect(came, [place for place, _ in roots], deadline_s)
+
+
+def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+    """What the work returns, or raises. Raises TimedOut at the deadline; the work then goes on, and nobody hears of it.
+
+    For questions that take several commands: each of them may be slow for a reason, all together may not.
+    """
+    came: Queue[T | BaseException] = Queue()
+    Thread(target=_work, args=(came, work), daemon=True, name=host).start()
+    try:
+        found = came.get(timeout=deadline_s)
+    except Empty:
+        raise _no_answer(host, deadline_s) from None
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:
+    try:
+        came.put(work())
+    except BaseException as problem:  # noqa: BLE001 - goes on in the thread that asked
+        came.put(problem)
+
+
+def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
+    """The run ids below each root of each place."""
+    roots: dict[tuple[Place, str], list[str]] = {}
+    for ref in refs:
+        roots.setdefault((ref.place, ref.root), []).append(ref.run_id)
+    return roots
+
+
+def _ask(
+    came: Queue[tuple[Place, T | BaseException]], question: Question[T], place: Place, root: str, ids: Sequence[str]
+) -> None:
+    try:
+        came.put((place, question(place, root, ids)))
+    except BaseException as problem:  # noqa: BLE001 - goes on in the thread that asked
+        came.put((place, problem))
+
+
+def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place], deadline_s: float) -> Asked[T]:
+    answers: list[T] = []
+    failures: dict[Place, RlxError] = {}
+    until = time.monotonic() + deadline_s + _MARGIN_S
+    while waiting:
+        try:
+            place, found = came.get(timeout=max(0.0, until - time.monotonic()))
+        except Empty:
+            return Asked(answers, _late(waiting, deadline_s) | failures)
+        waiting.remove(place)
+        if isinstance(found, RlxError):
+            failures[place] = found
+        elif isinstance(found, BaseException):
+            raise found
+        else:
+            answers.append(found)
+    return Asked(answers, failures)
+
+
+def _late(places: Iterable[Place], deadline_s: float) -> dict[Place, RlxError]:
+    return {place: _no_answer(place.host, deadline_s) for place in places}
+
+
+def _no_answer(host: str, deadline_s: float) -> TimedOut:
+    return TimedOut(f"{host}: no answer after {deadline_s:g} s")

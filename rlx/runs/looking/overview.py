@@ -1,0 +1,127 @@
+"""One row a run: where it is, how fast, what it measured, and what may be believed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
+from rlx.evidence.diagnosis import Quiet, is_stalled
+from rlx.plan import RunState
+from rlx.runs.duration import duration
+from rlx.runs.judging.judged import judge_observed, look
+from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.state import with_steps
+
+if TYPE_CHECKING:
+    from rlx.plan import Expectations
+    from rlx.runs.index.run_index import Index
+    from rlx.runs.looking.revisit import Revisit
+    from rlx.runs.run import RunRef
+
+# The last steps tell the pace of now; early ones include warm-up.
+_PACE_STEPS = 5
+_STEP_TIME = "timing_s/step"
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`steps_done` of `steps_total`; times in seconds; `validation` is the last (step, value) of `metric`.
+
+    `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
+    `submitted_by`: user, machine and version of rlx.
+    `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now.
+    """
+
+    ref: RunRef
+    observation: Observation
+    evidence: Evidence
+    verdict: Verdict
+    steps_done: int = 0
+    steps_total: int | None = None
+    step_seconds: float | None = None
+    seconds_left: float | None = None
+    metric: str | None = None
+    validation: tuple[int, float] | None = None
+    container: str | None = None
+    expectations: Expectations | None = None
+    submitted_by: Mapping[str, str] = field(default_factory=dict)
+    as_of: float | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self.observation.state
+
+
+def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None) -> list[Overview]:
+    """The rows of these runs, in their order; one round trip, to all their places at once.
+
+    With `visits`, places that failed to answer a moment ago are left alone.
+    A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
+    """
+    observations, copies = look(index, refs, visits)
+    judged = judge_observed(index, refs, observations, copies)
+    return [
+        _row(ref, observations[ref.run_id], judged[ref.run_id])
+        if ref.run_id in judged and not ref.node
+        else _row_without_verdict(ref, observations[ref.run_id], copies[ref.run_id].lacks)
+        for ref in refs
+    ]
+
+
+def _row_without_verdict(ref: RunRef, observation: Observation, lacks: str) -> Overview:
+    why = observation.detail or lacks or _WITHOUT_MANIFEST
+    if ref.node:
+        why = f"node {ref.node} of {ref.head_id}, whose verdict is about all of it"
+    verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
+    return Overview(ref, observation, Evidence(), verdict)
+
+
+_WITHOUT_MANIFEST = "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"
+
+
+def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
+    evidence = judged.evidence
+    seen = _with_stall(replace(observation, state=with_steps(observation.state, evidence.last_step)), judged)
+    done = max(training_steps(evidence), default=0)
+    total = evidence.total_steps or judged.plan.expectations.total_steps
+    pace = _pace(evidence)
+    metric = core_metric(evidence, judged.plan.expectations)
+    values = series(evidence, metric) if metric else {}
+    running = pace is not None and total is not None and not seen.state.is_terminal
+    return Overview(
+        ref=ref,
+        observation=seen,
+        evidence=evidence,
+        verdict=judged.verdict,
+        steps_done=done,
+        steps_total=total,
+        step_seconds=pace,
+        seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
+        metric=metric,
+        validation=(max(values), values[max(values)]) if values else None,
+        container=judged.plan.site.container,
+        expectations=judged.plan.expectations,
+        submitted_by=judged.submitted_by,
+        as_of=judged.as_of,
+    )
+
+
+def _with_stall(seen: Observation, judged: JudgedRun) -> Observation:
+    """Only what a run logged says how long a step of it takes, so its host cannot tell."""
+    if seen.state is not RunState.RUNNING or not is_stalled(judged.evidence, judged.plan.expectations, quiet(seen)):
+        return seen
+    words = f"no step for {duration(quiet(seen).without_step_s or 0)}: rlx diagnose {seen.run_id}"
+    return replace(seen, state=RunState.STALLED, detail="; ".join(filter(None, (seen.detail, words))))
+
+
+def quiet(seen: Observation) -> Quiet:
+    """How long the run has been silent."""
+    return Quiet(seen.seconds_since_step, seen.seconds_since_log, seen.seconds_since_start)
+
+
+def _pace(evidence: Evidence) -> float | None:
+    times = series(evidence, _STEP_TIME)
+    return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None

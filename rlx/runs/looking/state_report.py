@@ -1,0 +1,40 @@
+"""What `supervise.sh report` tells of the runs of a place, in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rlx.hosts import Completed, transport_for
+from rlx.hosts.host_errors import reading_answer
+from rlx.hosts.script_parts import Part, run_part
+from rlx.plan import Place
+from rlx.runs import supervisor
+from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
+from rlx.runs.looking.state import Facts, parse_report
+from rlx.runs.run import RunRef
+
+_MOST_IDS_A_CALL = 500
+
+Looked = Asked[dict[str, Facts]]
+"""The facts by run id, one answer a root."""
+
+
+def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
+    """The facts of those runs that exist on their hosts, one answer a root."""
+
+    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
+        return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
+
+    return ask(refs, report, deadline_s)
+
+
+def report_part(root: str, ids: Sequence[str]) -> Part:
+    # Beyond this, naming them costs more than hearing about all.
+    return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
+
+
+def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
+    """What a `report_part` answered. Raises RlxError for what is no report."""
+    text = supervisor.answer(place, "report", completed)
+    with reading_answer(place.host, "rlx status"):
+        return parse_report(text)
