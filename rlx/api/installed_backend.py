@@ -21,7 +21,7 @@ class BackendTrees:
         """What to ask. None where nobody needs to know: this machine, without a launch."""
         if not (self._launch or self._site.container or not self._site.place.is_local):
             return None
-        from rlx.backends import load_backend
+        from rlx.backends.protocol import load_backend
 
         return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
 

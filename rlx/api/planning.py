@@ -78,7 +78,7 @@ def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = Non
 
 
 def _plan_node(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None) -> LaunchPlan:
-    from rlx.backends import load_backend
+    from rlx.backends.protocol import load_backend
 
     return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
 

@@ -141,7 +141,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
 
 
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
-    from rlx.backends import load_backend
+    from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
 
     here = local_site()

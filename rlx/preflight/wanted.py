@@ -78,7 +78,7 @@ def _cpus(resolved: ResolvedRecipe) -> int:
     recipe = resolved.recipe
     if recipe.backend.kind != "mindspeed-rl":
         return 0
-    from rlx.backends.mindspeed_rl import settings
+    from rlx.backends.mindspeed_rl.backend import settings
     from rlx.backends.mindspeed_rl.script import needed_cpus
 
     try:

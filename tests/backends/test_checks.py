@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity, Site
 from rlx.preflight.rules import check as preflight

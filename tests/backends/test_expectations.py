@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlx.backends.verl import plan
+from rlx.backends.verl.backend import plan
 from rlx.backends.verl.noise import fork_sigma
 from rlx.errors import UsageError
 from rlx.plan import Expectations, Site

@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from rlx.backends.verl import check
+from rlx.backends.verl.backend import check
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.generate_keys import generate
 from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS

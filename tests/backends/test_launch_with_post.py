@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.backends.verl import plan
+from rlx.backends.verl.backend import plan
 from rlx.evidence import VerdictStatus, judge, read_evidence
 from rlx.plan import Expectations, RunState, Site
 from tests.backends.conftest import CPU, MakeRecipe

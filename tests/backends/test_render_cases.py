@@ -16,7 +16,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from rlx.backends.verl import plan
+from rlx.backends.verl.backend import plan
 from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 
-from rlx.backends.verl import plan
+from rlx.backends.verl.backend import plan
 from rlx.plan import LaunchPlan, Severity, Site
 from rlx.preflight.rules import check
 from tests.backends.conftest import CPU, VERSIONS, MakeRecipe, config_tree

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.generate_keys import fork_keys
 from rlx.backends.verl.overrides import chosen

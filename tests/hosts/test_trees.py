@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.hosts import find_tree, local_site
 from rlx.hosts.installations import latest_tree
 from rlx.payload import config_tree

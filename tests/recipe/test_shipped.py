@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.plan import Severity
 from rlx.preflight.memory import Phase, device_of, estimate, job_of
 from rlx.preflight.rules import check

@@ -1,8 +1,1 @@
-"""The back-end MindSpeed-RL: a recipe becomes the YAML of one of its trainers, and a Ray for that run alone."""
-
-from rlx.backends.mindspeed_rl.checks import check
-from rlx.backends.mindspeed_rl.effective import settings
-from rlx.backends.mindspeed_rl.look import look
-from rlx.backends.mindspeed_rl.planner import plan
-
-__all__ = ["check", "look", "plan", "settings"]
+"""The back-end MindSpeed-RL: all that rlx knows of it. Imports nothing here, so that each part can be loaded alone."""

@@ -1,8 +1,1 @@
-"""The back-end verl: a recipe becomes Hydra overrides for `verl.trainer.main_ppo`."""
-
-from rlx.backends.verl.checks import check
-from rlx.backends.verl.effective import settings
-from rlx.backends.verl.look import look
-from rlx.backends.verl.planner import plan
-
-__all__ = ["check", "look", "plan", "settings"]
+"""The back-end verl: all that rlx knows of it. Imports nothing here, so that each part can be loaded alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules.facts import Facts

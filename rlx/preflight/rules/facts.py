@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.preflight.memory import Estimate, estimate_of
 from rlx.preflight.models.architecture_config import architecture_from_text, known_architecture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.backends import load_backend
+from rlx.backends.protocol import load_backend
 from rlx.plan import LaunchPlan, Site
 from rlx.recipe import ResolvedRecipe, load_recipe
 from tests.backends.conftest import merge

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.backends import load_backend
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, shipped_versions
+from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules import check

@@ -1,0 +1,33 @@
+"""Register the back-ends, a row each, and load what one of them knows when it is asked for.
+
+A leaf: every room may ask it, and none imports a back-end. What a room asks for is a module of a fixed name in the
+back-end's folder; the room that asks says in a Protocol what it must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+from rlx.errors import UsageError
+
+PACKAGES = {"verl": "rlx.backends.verl", "mindspeed-rl": "rlx.backends.mindspeed_rl"}
+"""`backend.kind` of a recipe -> the package that knows that back-end. The first is the default of a recipe."""
+
+
+def kinds() -> tuple[str, ...]:
+    """What `backend.kind` may be, the default first."""
+    return tuple(PACKAGES)
+
+
+def part(kind: str, name: str) -> ModuleType:
+    """Import one module of a back-end, such as `log` or `rules`. Raises UsageError for a kind that has no row."""
+    if kind not in PACKAGES:
+        raise UsageError(f"backend.kind: rlx has no back-end {kind!r}", f"use one of {', '.join(PACKAGES)}")
+    return import_module(f"{PACKAGES[kind]}.{name}")
+
+
+def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
+    """The module of that name of every back-end, with its kind."""
+    return ((kind, part(kind, name)) for kind in PACKAGES)
