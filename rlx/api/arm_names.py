@@ -1,4 +1,4 @@
-"""From what a person types to the arms they mean: each name is one arm, with a run for each of its seeds."""
+"""Find the arms that a person's words name: each name is one arm, with a run for each of its seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the runs of some arms to their comparison: judged, brought together, with their outputs per item where kept."""
+"""Compare the runs of some arms: judge them, bring them together, fetch their outputs per item where kept."""
 
 from __future__ import annotations
 

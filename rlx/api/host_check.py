@@ -1,4 +1,4 @@
-"""What a launch asks another machine or a container before it starts anything there, and while the recipe is read."""
+"""Ask the machine or container of a launch what it has, while the recipe is read, because nothing has started yet."""
 
 from __future__ import annotations
 

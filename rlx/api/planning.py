@@ -1,4 +1,4 @@
-"""From what a person types about a recipe to launch plans; shared by `rlx plan` and `rlx launch`."""
+"""Turn what a person types about a recipe into launch plans; shared by `rlx plan` and `rlx launch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs a command means."""
+"""Select the runs that a command means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From judged runs to arms: labels, the mean series over the seeds, and what differs between two arms."""
+"""Make arms of judged runs: labels, the mean series over the seeds, and what differs between two arms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` returns. Immutable; numbers of every run are here, whether or not they may be reported."""
+"""The values that `compare` returns. Immutable; numbers of every run are here, whether or not they may be reported."""
 
 from __future__ import annotations
 

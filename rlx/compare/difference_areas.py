@@ -1,4 +1,4 @@
-"""What a difference between two runs is about, and how much it can move the result."""
+"""Rank a difference between two runs by what it is about, and so by how much it can move the result."""
 
 from __future__ import annotations
 

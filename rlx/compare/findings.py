@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
+"""Find what speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
 
 from __future__ import annotations
 

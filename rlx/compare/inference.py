@@ -1,4 +1,4 @@
-"""Which test the values of two arms allow, and why none where they allow none."""
+"""Choose the test that the values of two arms allow, or say why they allow none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many items a validation value is the mean of, who says so, and whether it is a share of correct answers."""
+"""Find how many items a validation value is the mean of, who says so, and whether it is a share of correct answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which metric a comparison is about."""
+"""Choose the metric that a comparison is about."""
 
 from __future__ import annotations
 

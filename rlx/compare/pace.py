@@ -1,4 +1,4 @@
-"""How fast a run was: seconds per step, tokens per second, and all of its steps together.
+"""Measure how fast a run was: seconds per step, tokens per second, and all of its steps together.
 
 Sources: verl/trainer/ppo/metric_utils.py (`timing_s/step`, `perf/time_per_step`; `perf/total_num_tokens` counts prompts
 and answers of a step on all devices, `perf/throughput` is that per second and device); MindSpeed-RL's iteration lines

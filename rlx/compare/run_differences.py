@@ -1,4 +1,4 @@
-"""What differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
+"""List what differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
 
 from __future__ import annotations
 

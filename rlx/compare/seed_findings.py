@@ -1,4 +1,4 @@
-"""What speaks against the runs of the arms as samples of their seeds; one function an id."""
+"""Find what speaks against the runs of the arms as samples of their seeds; one function an id."""
 
 from __future__ import annotations
 

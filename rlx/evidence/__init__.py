@@ -1,4 +1,4 @@
-"""What the log says: line grammars, metric series, the two witnesses of noise, and the verdict. Imports only `plan`.
+"""Read logs and judge them: line grammars, metric series, witnesses of noise, the verdict. Imports only `plan`.
 
     evidence = read_evidence([attempt_1, attempt_2])       # or read_log(path) for a log rlx never launched
     verdict = judge(evidence, plan.expectations, state, arm=plan.arm)

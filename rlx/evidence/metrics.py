@@ -1,4 +1,4 @@
-"""Which metric is the result, and its values by step."""
+"""Choose the metric that is the result, and read its values by step."""
 
 from __future__ import annotations
 

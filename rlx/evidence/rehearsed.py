@@ -1,4 +1,4 @@
-"""What the two steps of a rehearsal showed: which parts of a recipe worked, and which did not."""
+"""Judge the two steps of a rehearsal: which parts of a recipe worked, and which did not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run left behind, as plain values. Judges nothing."""
+"""The record that a run left behind, as plain values. Judges nothing."""
 
 from __future__ import annotations
 

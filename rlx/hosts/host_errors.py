@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a host. Each error names the host, the masked command and the way out.
+"""Define the errors on the way to a host. Each names the host, the masked command and the way out.
 
 HostError            the host did not do what was asked (exit 4)
 ├── Unreachable      no connection came about

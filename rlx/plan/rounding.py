@@ -1,4 +1,4 @@
-"""How much of a noise survives when the disturbed weight is rounded to its dtype again.
+"""Compute how much of a noise survives when the disturbed weight is rounded to its dtype again.
 
 A weight w with |w| in [2^e, 2^(e+1)) has neighbours 2^(e-p+1) away, p being the bits of the dtype's significand, and
 half of that below a power of two. Gaussian noise moves it to the k-th neighbour where it falls within half a gap of it.

@@ -1,4 +1,4 @@
-"""What a launch asks before it starts anything: where runs would lie, and the cheap part of the doctor. One command."""
+"""Ask, in one command before a launch, where runs would lie, and do the cheap part of the doctor beside it."""
 
 from __future__ import annotations
 

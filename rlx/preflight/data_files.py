@@ -1,4 +1,4 @@
-"""Do the data files fit the recipe? They are looked at where they lie, in one round trip.
+"""Check that data files fit the recipe. They are looked at where they lie, in one round trip.
 
 Source of what verl needs: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/reward_score, 0.6 to 0.9.
 """

@@ -1,4 +1,4 @@
-"""What a recipe asks of the machine that is to run it."""
+"""Collect what a recipe asks of the machine that is to run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to train: reads recipe files, checks them, resolves their arms. Knows nothing of back-ends, hosts and plans."""
+"""Read recipe files, check them, resolve their arms. Knows nothing of back-ends, hosts and plans."""
 
 from rlx.recipe.bundled import BundledRecipe, bundled_recipes
 from rlx.recipe.editor_schema import editor_schema

@@ -1,4 +1,4 @@
-"""Where each value of a resolved recipe comes from."""
+"""Name the place that each value of a resolved recipe comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe: problems with their place, and the one error that carries all of them."""
+"""Problems of a recipe with their place in a file, and the one error that carries all of them."""
 
 from __future__ import annotations
 

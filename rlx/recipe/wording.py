@@ -1,4 +1,4 @@
-"""What pydantic found, in plain words, with the place in the file and the nearest valid key."""
+"""Say in plain words what pydantic found, with the place in the file and the nearest valid key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From values to positions: linear and logarithmic scales with ticks at round numbers."""
+"""Map values to positions: linear and logarithmic scales with ticks at round numbers."""
 
 from __future__ import annotations
 

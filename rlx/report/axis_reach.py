@@ -1,4 +1,4 @@
-"""Which values the axis must reach: those before training may lie so far below that they would hide all others."""
+"""Choose the values that the axis must reach: those before training may lie so low that they would hide others."""
 
 from __future__ import annotations
 

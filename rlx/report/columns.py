@@ -1,4 +1,4 @@
-"""What the drawing says where it is pointed at: each validated step, and each stretch of steps of one planned sigma."""
+"""Word what the drawing says under a pointer: each validated step, and each stretch of steps of one planned sigma."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an arm is drawn, and the legend that says so."""
+"""Choose how an arm is drawn, and draw the legend that says so."""
 
 from __future__ import annotations
 

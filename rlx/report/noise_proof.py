@@ -1,4 +1,4 @@
-"""What proves a verdict: the noise records of a run by stretches of equal steps, and what its log says of itself."""
+"""Collect what proves a verdict: noise records by stretches of equal steps, and what the log says of itself."""
 
 from __future__ import annotations
 

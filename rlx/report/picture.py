@@ -1,4 +1,4 @@
-"""What a comparison looks like, as values: curves with intervals, noise planned and applied. Knows no pixel."""
+"""Describe a comparison's picture as values: curves with intervals, noise planned and applied. Knows no pixel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a picture to a drawing: two panels on one step axis, validation above, noise beneath."""
+"""Lay a picture out as a drawing: two panels on one step axis, validation above, noise beneath."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a plan: launched, queued, watched, stopped. Knows no recipe, no back-end and no log text."""
+"""Launch plans; queue, watch and stop runs. Knows no recipe, no back-end and no log text."""
 
 from rlx.runs.index.resolve import current_runs, latest_launch, resolve
 from rlx.runs.index.run_index import Index

@@ -1,4 +1,4 @@
-"""What names a run, and where its files are."""
+"""Name a run, and the place of its files."""
 
 from __future__ import annotations
 

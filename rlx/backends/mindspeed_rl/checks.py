@@ -1,4 +1,4 @@
-"""What is wrong with a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
+"""Check a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
 
 What would fail although it can be written is the rules' (rlx/preflight/rules/mindspeed_rl*.py).
 """

@@ -1,4 +1,4 @@
-"""Which keys each section of MindSpeed-RL's YAML takes, and which one a misspelt key probably means.
+"""Look up the keys that a section of MindSpeed-RL's YAML takes, and the one that a misspelt key probably means.
 
 A section is read by a class, whose keys lie in `keys/<version>.json` or in the source that was found on the host.
 """

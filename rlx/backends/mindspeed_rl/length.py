@@ -1,4 +1,4 @@
-"""How long a run is. MindSpeed-RL counts iterations only, and repeats the data as often as they need.
+"""Count the steps of a run. MindSpeed-RL counts iterations only, and repeats the data as often as they need.
 
 Source: `_build_index_mappings` of datasets/utils.py, which extends the index until it has train_iters × batch rows.
 """

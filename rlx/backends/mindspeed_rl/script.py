@@ -1,4 +1,4 @@
-"""What launch.sh of MindSpeed-RL is made of."""
+"""Fill in the template of MindSpeed-RL's launch.sh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which configuration keys a version of verl knows, and which one a misspelt key probably means.
+"""Look up the configuration keys that a version of verl knows, and the one that a misspelt key probably means.
 
 A table comes from the version's own configuration tree: shipped ones lie in `keys/<version>/`, and a fork's tree is
 read where the recipe says (`backend.key_source`). A key outside the table is refused by Hydra itself, minutes later.

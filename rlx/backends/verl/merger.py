@@ -1,4 +1,4 @@
-"""What verl's own converter of checkpoints is told.
+"""Write the arguments of verl's own converter of checkpoints.
 
 Source: model_merger/base_model_merger.py of verl 0.9.1; the same options in 0.6.1.
 """

@@ -1,4 +1,4 @@
-"""From FSDP to Megatron: what of a recipe changes. Source: the migration guide in runs/qwen_7b of kitft/verl.
+"""Rewrite a recipe from FSDP to Megatron. Source: the migration guide in runs/qwen_7b of kitft/verl.
 
 Strategy, Megatron's sizes, smaller micro batches; settings of FSDP are translated where Megatron has the same, else
 removed. The critic follows by itself, where rlx writes its keys.

@@ -1,4 +1,4 @@
-"""What launch.sh of verl is made of."""
+"""Fill in the template of verl's launch.sh."""
 
 from __future__ import annotations
 

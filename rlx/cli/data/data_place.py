@@ -1,4 +1,4 @@
-"""Where data is made or looked at: on this machine, on a host, or in its container."""
+"""Reach the place where data is made or looked at: this machine, a host, or its container."""
 
 from __future__ import annotations
 

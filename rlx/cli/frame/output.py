@@ -1,4 +1,4 @@
-"""How commands speak: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
+"""Print for commands: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
 
 from __future__ import annotations
 

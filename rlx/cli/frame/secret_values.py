@@ -1,4 +1,4 @@
-"""Where the values of secrets come from: a file, the caller's environment, or a question at the terminal."""
+"""Get the values of secrets from a file, the caller's environment, or a question at the terminal."""
 
 from __future__ import annotations
 

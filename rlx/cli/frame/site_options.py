@@ -1,4 +1,4 @@
-"""Where a launch goes: --host, --container and --devices, for every command that has them."""
+"""Read --host, --container and --devices for every command that has them, and find the site they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `rlx doctor` prints: the facts in groups, then the findings."""
+"""Render the answer of `rlx doctor`: the facts in groups, then the findings."""
 
 from __future__ import annotations
 

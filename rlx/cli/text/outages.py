@@ -1,4 +1,4 @@
-"""What a person is told of hosts that do not answer: once when it begins, once when it is over."""
+"""Tell a person of hosts that do not answer: once when it begins, once when it is over."""
 
 from __future__ import annotations
 

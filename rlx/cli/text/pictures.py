@@ -1,4 +1,4 @@
-"""What `rlx compare` and `rlx report` draw: the plot as a file or in the terminal, and the page."""
+"""Draw for `rlx compare` and `rlx report`: the plot as a file or in the terminal, and the page."""
 
 from __future__ import annotations
 

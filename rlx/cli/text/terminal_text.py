@@ -1,4 +1,4 @@
-"""What others wrote made safe for a terminal: a log may not move the cursor, change the title or paste a command."""
+"""Make text of others safe for a terminal: a log may not move the cursor, change the title or paste a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells the files of a run from all others and from what they were before, without reading them."""
+"""Tell the files of a run from all others and from what they were before, without reading them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was noise added to noise? It must start from clean weights each time, or it grows while its sigma falls.
+"""Find noise that was added to noise: it must start from clean weights, or it grows while its sigma falls.
 
 A sync of LoRA adapters leaves the base weights as they are, noise and all (zhshgmail/verl before cfb21db5). From then
 on the fork tells at each sync whether it restored them. The gap between rollout and actor tells it too: where sigma has

@@ -1,4 +1,4 @@
-"""Did the run come to its end, and is its record whole?
+"""Check that the run came to its end and that its record is whole.
 
 The plan's totals are promises and the log's are what the container really ran, so where they differ the run is held
 to the log's own number, the finding shows both, and the verdict is `unverified` at best: neither side is believed

@@ -1,4 +1,4 @@
-"""Do the values fit the number of items? A mean of right and wrong answers is a whole number of answers over n.
+"""Check values against the number of items, because a mean of right and wrong answers is a whole number over n.
 
 What fits no number of answers is not what it claims to be: n is another, answers are missing, or it is no accuracy.
 Then the run is not valid. Scores with partial credit are told apart by three things together: the recipe has a reward

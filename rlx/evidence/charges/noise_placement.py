@@ -1,4 +1,4 @@
-"""Was noise kept out of where it must not be: the arm without noise, and validation?"""
+"""Check that noise was kept out of where it must not be: the arm without noise, and validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which noise each step was promised, and the steps that can be held to it."""
+"""Compute the noise that each step was promised, and the steps that can be held to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the form of a log gives away: two runs in one file, an end in the middle of a line, a hole."""
+"""Check the form of a log: two runs in one file, an end in the middle of a line, a hole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the noise survives rounding: what counts is by how much the weights really moved.
+"""Measure how much of the noise survived rounding, because what counts is by how much the weights really moved.
 
 A weight in bfloat16 has 8 significant bits, so noise far below half of its last bit changes nothing, and a little of
 it changes a few weights by a whole bit. The payload counts both. How strong the noise is that arrives is its effective

@@ -1,4 +1,4 @@
-"""Was the log read by rules that no real log has confirmed yet? Then nobody knows whether the values are the run's."""
+"""Object to values that were read by rules which no real log has confirmed, because they may not be the run's."""
 
 from __future__ import annotations
 

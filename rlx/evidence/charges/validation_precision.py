@@ -1,4 +1,4 @@
-"""Does validation generate in the precision in which the model is trained?
+"""Check that validation generates in the precision in which the model is trained.
 
 Both go through one rollout, so what differs is the rollout against the actor. That may be the point of an experiment;
 whoever reads the values must know which model they are of. Keys: verl 0.6.1 to 0.9.1 (`rollout.dtype`,

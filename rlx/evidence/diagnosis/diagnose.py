@@ -1,4 +1,4 @@
-"""From an excerpt of a log to what caused the end of a run, and what only followed from it."""
+"""Find in an excerpt of a log what caused the end of a run, and what only followed from it."""
 
 from __future__ import annotations
 

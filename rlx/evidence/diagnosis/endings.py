@@ -1,4 +1,4 @@
-"""What an exit code says, where the log says nothing."""
+"""Interpret an exit code, where the log says nothing."""
 
 from __future__ import annotations
 

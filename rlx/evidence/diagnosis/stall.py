@@ -1,4 +1,4 @@
-"""Whether a run that has not ended stands still: no new step for many times what a step takes."""
+"""Recognise a run that stands still: no new step for many times what a step takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the lines about noise, in their order, to events: each line says a part, and only several together say all."""
+"""Join lines about noise, in their order, to events: each line says a part, and only several together say all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the files of a run to its Evidence."""
+"""Read the files of a run into its Evidence."""
 
 from __future__ import annotations
 

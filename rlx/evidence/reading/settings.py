@@ -1,4 +1,4 @@
-"""What the recipe, or the configuration that was found, says of the back-end: dotted key -> value."""
+"""Read what the recipe, or the configuration that was found, says of the back-end: dotted key -> value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rlx knows of a host: the values of the files of hosts."""
+"""The values of the files of hosts: one host, as rlx knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a single value of a host's entry may be. Each function returns what is wrong with it, or nothing."""
+"""Check single values of a host's entry. Each function returns what is wrong with one, or nothing."""
 
 from __future__ import annotations
 

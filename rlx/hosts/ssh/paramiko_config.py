@@ -1,4 +1,4 @@
-"""What paramiko can honour of an ssh config. A host whose config needs more is refused, not reached round it."""
+"""Read what paramiko can honour of an ssh config. A host whose config needs more is refused, not reached round it."""
 
 from __future__ import annotations
 

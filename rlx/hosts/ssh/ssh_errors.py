@@ -1,4 +1,4 @@
-"""What ssh says when it fails, and what it means. The wordings are those of OpenSSH 7.4 to 10."""
+"""Translate what ssh says when it fails into errors of rlx. The wordings are those of OpenSSH 7.4 to 10."""
 
 from __future__ import annotations
 

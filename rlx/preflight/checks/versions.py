@@ -1,4 +1,4 @@
-"""What was found held against the combinations of versions that are documented, and those that are known to fail.
+"""Hold versions that were found against documented combinations, and against those that are known to fail.
 
 The tables are versions.json, each row with its source. They know releases; a fork may differ from all of them, so an
 unknown combination is a note and no more.

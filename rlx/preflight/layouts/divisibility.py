@@ -1,4 +1,4 @@
-"""Which splits a model and a batch allow: what Megatron, verl and vLLM assert, as reasons in words."""
+"""List the splits that a model and a batch allow: what Megatron, verl and vLLM assert, as reasons in words."""
 
 from __future__ import annotations
 

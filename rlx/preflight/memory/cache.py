@@ -1,4 +1,4 @@
-"""What the inference engine does with its share of a device: weights, work space, KV cache.
+"""Estimate how the inference engine uses its share of a device: weights, work space, KV cache.
 
 vLLM gives the KV cache what remains of `gpu_memory_utilization` × capacity after weights and a profiling run
 (docs.vllm.ai, "Conserving Memory"; arXiv:2309.06180). It sleeps while the model trains (docs.vllm.ai, "Sleep Mode").

@@ -1,4 +1,4 @@
-"""From a recipe and the settings that the back-end really gets to the numbers of a `Job`."""
+"""Derive the numbers of a `Job` from a recipe and the settings that the back-end really gets."""
 
 from __future__ import annotations
 

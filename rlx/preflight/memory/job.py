@@ -1,4 +1,4 @@
-"""What the memory of a run depends on, as numbers. No recipe here: `rlx layouts` varies these directly."""
+"""The numbers that the memory of a run depends on. No recipe here: `rlx layouts` varies these directly."""
 
 from __future__ import annotations
 

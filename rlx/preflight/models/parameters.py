@@ -1,4 +1,4 @@
-"""How many parameters a model has, by part, from its shapes as transformers' modules lay them out."""
+"""Count the parameters of a model, by part, from its shapes as transformers' modules lay them out."""
 
 from __future__ import annotations
 

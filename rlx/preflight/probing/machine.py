@@ -1,4 +1,4 @@
-"""What a machine is, has and lacks: the parsers of the probes that every host and every container gets."""
+"""Parse what a machine is, has and lacks: the probes that every host and every container gets."""
 
 from __future__ import annotations
 

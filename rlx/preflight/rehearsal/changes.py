@@ -1,4 +1,4 @@
-"""What a rehearsal changes in a recipe, topic by topic, each with its reason."""
+"""Change a recipe for its rehearsal, topic by topic, each change with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules look at: the recipe, and the settings that its back-end really gets."""
+"""The facts that rules look at: the recipe, and the settings that its back-end really gets."""
 
 from __future__ import annotations
 

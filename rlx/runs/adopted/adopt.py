@@ -1,4 +1,4 @@
-"""Takes in a run that somebody started by hand, and follows its log."""
+"""Take in a run that somebody started by hand, and follow its log."""
 
 from __future__ import annotations
 

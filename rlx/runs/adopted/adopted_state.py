@@ -1,4 +1,4 @@
-"""What has become of a run that rlx did not start, by its log alone: who writes it, and whether it shows its end."""
+"""Conclude the state of a run that rlx did not start from its log: who writes it, and whether it shows its end."""
 
 from __future__ import annotations
 

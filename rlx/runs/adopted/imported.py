@@ -1,4 +1,4 @@
-"""Takes in logs as they are, of a run that is over: one attempt of the run each."""
+"""Take in logs as they are, of a run that is over: one attempt of the run each."""
 
 from __future__ import annotations
 

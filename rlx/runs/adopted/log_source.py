@@ -1,4 +1,4 @@
-"""Where the logs are of a run that rlx did not start."""
+"""The place of the logs of a run that rlx did not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host is asked for a pull: which files there are, and their bytes, each file followed by its digest."""
+"""Ask a host for a pull: which files there are, and their bytes, each file followed by its digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a person types to the runs they mean."""
+"""Find the runs that a person's words mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was last seen of a run on another machine, for the time when that machine does not answer. A cache."""
+"""Keep what was last seen of a run on another machine, for the time when that machine does not answer. A cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why runs failed, stand still or went wrong. The log is matched on its host: only lines that may say why travel."""
+"""Diagnose runs. The log is matched on its host, because only lines that may say why are worth the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is here of the other nodes of runs, beside the files of their heads."""
+"""Find what is here of the other nodes of runs, beside the files of their heads."""
 
 from __future__ import annotations
 

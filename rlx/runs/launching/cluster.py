@@ -1,4 +1,4 @@
-"""What the nodes of a run must agree on before any of them has started: where the head's Ray listens, and its token.
+"""Decide for the nodes of a run, before any has started, where the head's Ray listens, and by which token.
 
 Nothing but the launch reaches all of them, and none of them can be asked once the laptop is closed.
 """

@@ -1,4 +1,4 @@
-"""What a launch sends to one host, and what unpacks and starts it there. One command."""
+"""Send a launch to one host, and unpack and start it there, in one command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds the devices of a host, who waits for them, and which processes use them without asking."""
+"""Ask a host who holds its devices, who waits for them, and which processes use them without asking."""
 
 from __future__ import annotations
 

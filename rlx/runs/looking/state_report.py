@@ -1,4 +1,4 @@
-"""What `supervise.sh report` tells of the runs of a place, in one round trip."""
+"""Ask places what `supervise.sh report` tells of their runs, in one round trip."""
 
 from __future__ import annotations
 

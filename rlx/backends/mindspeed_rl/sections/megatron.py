@@ -1,4 +1,4 @@
-"""What Megatron trains with: the shared section, the actor and, for PPO, the critic.
+"""Write the settings of Megatron: the shared section, the actor and, for PPO, the critic.
 
 Source of what no recipe says: the shipped configs/grpo_qwen25_7b_A3.yaml, ppo_qwen25_32b_A3.yaml and
 dapo_qwen3_30b_a3b_A3.yaml, which agree on it.

@@ -1,4 +1,4 @@
-"""What stock verl needs to train on a CPU with rlx's own rollout (payload rlx_verl_cpu*.py)."""
+"""Set what stock verl needs to train on a CPU with rlx's own rollout (payload rlx_verl_cpu*.py)."""
 
 from __future__ import annotations
 
