@@ -32,7 +32,7 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
 
 
 def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
-    """What a person should know about which runs were taken: those that were not, and arms launched apart."""
+    """Say what a person should know about the runs taken: those that were not, and arms launched apart."""
     from rlx.runs.index.resolve import meant_by
 
     refs = index.runs()
@@ -66,7 +66,7 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 
 
 def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
-    """Whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
+    """Tell whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
     newest = arm[0]
     is_called = name in (ref.arm, ref.run_name, ref.short_name)
     return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id

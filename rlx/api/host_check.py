@@ -72,7 +72,7 @@ class HostChecks:
 
 
 def check_again(plans: Sequence[LaunchPlan]) -> None:
-    """What may have changed since these plans were made: the hosts, and which container has the name.
+    """Look again at what may have changed since these plans were made: the hosts, and which container has the name.
 
     Raises HostError, or RlxError (exit 5).
     """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class BackendTrees:
-    """What each recipe would import on `site`. Remembers the answers; their files are kept in rlx's home."""
+    """Remember what each recipe would import on `site`. The files of the answers are kept in rlx's home."""
 
     def __init__(self, site: Site, launch: bool) -> None:
         self._site = site
@@ -18,7 +18,7 @@ class BackendTrees:
         self._found: dict[Look, FoundTree] = {}
 
     def look(self, resolved: ResolvedRecipe) -> Look | None:
-        """What to ask. None where nobody needs to know: this machine, without a launch."""
+        """Write the question. None where nobody needs to know: this machine, without a launch."""
         if not (self._launch or self._site.container or not self._site.place.is_local):
             return None
         from rlx.backends.protocol import load_backend

@@ -118,7 +118,7 @@ def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
 
 
 def _changed(text: str, keys: Keys, value: object) -> str:
-    """What is to go, but stands in a file that this one extends, is taken back by a null."""
+    """Set or remove a value. One that stands in a file that this one extends is taken back by a null."""
     from rlx.recipe.edit import with_value, without_key
 
     if value is not REMOVED:

@@ -126,7 +126,7 @@ def refusal_code(findings: Sequence[Finding]) -> ExitCode:
 
 
 def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
-    """What does not keep the plans from being launched, but deserves a look first."""
+    """Show what does not keep the plans from being launched, but deserves a look first."""
     for finding in dict.fromkeys(finding for plan in plans for finding in plan.findings):
         if finding.severity is Severity.WARNING:
             narrate(f"rlx: {finding_text(finding)}")

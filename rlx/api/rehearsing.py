@@ -155,7 +155,7 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
 
 @contextmanager
 def _stopped_at_the_end(folder: Path) -> Iterator[None]:
-    """Nothing of the run is left, whatever happens; of one that has ended there is nothing to stop."""
+    """Stop the run whatever happens, so that nothing of it is left; one that has ended needs no stop."""
     from rlx.runs import Index, stop
 
     try:

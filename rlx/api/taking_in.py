@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 def plan_of(
     name: str, arm: str | None, recipe: str | None, seed: int | None, validation_items: int | None = None
 ) -> LaunchPlan:
-    """What the run promises: all that the recipe says, and nothing that nobody says. No host is looked at.
+    """Write the plan of the run: all that the recipe promises, and nothing that nobody says. No host is looked at.
 
     Raises UsageError for names that cannot be used, a recipe that does not fit, or another number of validation items
     than the recipe's.

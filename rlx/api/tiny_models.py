@@ -21,12 +21,12 @@ FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'
 
 
 def order(model: TinyModel) -> str:
-    """What payload/tiny_model.py is told."""
+    """Write the order for payload/tiny_model.py."""
     return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
 
 
 def folder_of(order: str) -> Path:
-    """Where the model lies that was made of this order by these programs."""
+    """Name the folder of the model that was made of this order by these programs."""
     from rlx.api.home import rlx_home
 
     parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in _programs())]
@@ -34,7 +34,7 @@ def folder_of(order: str) -> Path:
 
 
 def _programs() -> tuple[Path, Path]:
-    """What makes a tiny model, and what that imports."""
+    """Name the files that make a tiny model: the program, and what it imports."""
     from rlx.resources import payload_folder
 
     return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"

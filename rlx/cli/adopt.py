@@ -48,7 +48,7 @@ def adopt(
 
 
 def parse_log(text: str) -> tuple[Place, str]:
-    """Where the log is, and its path there. Raises UsageError."""
+    """Split the argument into the place of the log and its path there. Raises UsageError."""
     from dataclasses import replace
 
     from rlx.hosts import site_of

@@ -96,7 +96,7 @@ def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds:
 
 
 def outcome(comparison: Comparison, strict: bool) -> ExitCode:
-    """What cannot be mended by waiting comes first."""
+    """Choose the exit code: what cannot be mended by waiting comes first."""
     if any(run.struck for run in comparison.runs) or any(contrast.errors for contrast in comparison.contrasts):
         return ExitCode.NOT_VERIFIED
     if comparison.interim:

@@ -34,7 +34,7 @@ def _page(id: str) -> dict[str, str]:
 
 
 def _row(id: str) -> dict[str, str]:
-    """From the page that lists them all. Raises UsageError for an id that is not there."""
+    """Read the row from the page that lists them all. Raises UsageError for an id that is not there."""
     from difflib import get_close_matches
 
     from rlx.errors import UsageError

@@ -109,7 +109,7 @@ def _print_lines(mark: str, lines: Iterator[bytes]) -> None:
 
 
 def _mark(ref: RunRef, refs: Sequence[RunRef]) -> str:
-    """What stands before each line of a run; nothing where there is only one."""
+    """Write what stands before each line of a run; nothing where there is only one."""
     return f"{_label(ref, refs)} | " if len(refs) > 1 else ""
 
 

@@ -109,7 +109,7 @@ def _located(host: str) -> Site:
 
 
 def _leases(site: Site) -> Leases | None:
-    """Who has the devices of the host; None if it no longer answers."""
+    """Ask who has the devices of the host; None if it no longer answers."""
     from rlx.hosts.host_errors import HostError
     from rlx.runs import look_at_leases
     from rlx.runs.looking.fan_out import in_time
@@ -131,7 +131,7 @@ def _print_leases(leases: Leases) -> None:
 def _watcher(
     index: Index, names: Sequence[str], everything: bool, host: str | None, visits: Revisit
 ) -> Callable[[], list[Overview]]:
-    """What looks at the runs that were asked for, one round trip a host each time."""
+    """Make what looks at the runs that were asked for, one round trip a host each time."""
     from rlx.cli.text.outages import Outages
     from rlx.runs import resolve
     from rlx.runs.index.resolve import candidates, still_current

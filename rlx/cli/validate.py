@@ -66,7 +66,7 @@ def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
 
 
 def _findings(file: RecipeFile) -> list[dict[str, Any]]:
-    """What preflight finds without a host, once for all the arms that have it. A waiver serves if one arm needs it."""
+    """Find what preflight can without a host, once for all arms that have it. A waiver serves if one arm needs it."""
     from rlx.preflight.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}

@@ -47,12 +47,12 @@ class Pair:
 
     @property
     def of_one_name(self) -> bool:
-        """Whether all runs are called the same, but for their seeds."""
+        """Tell whether all runs are called the same, but for their seeds."""
         return len({run.name.removesuffix(f"-s{run.seed}") for run in self.runs}) == 1
 
     @property
     def has_seeds(self) -> bool:
-        """Whether each arm has several runs: only then anything follows about the treatment."""
+        """Tell whether each arm has several runs: only then anything follows about the treatment."""
         return all(len(arm.runs) > 1 for arm in self.arms)
 
     @property

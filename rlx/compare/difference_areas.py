@@ -8,7 +8,7 @@ from functools import cache
 
 
 class Area(StrEnum):
-    """What a difference is about, by how much it can move the result: the first ones most.
+    """The subject of a difference, by how much it can move the result: the first ones most.
 
     incidental: names, places and packages that training does not use.
     """
@@ -113,7 +113,7 @@ _HYDRA = {
 
 @cache
 def area_of(key: str) -> Area:
-    """What a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`) is about."""
+    """Classify a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`)."""
     hydra = next((key.removeprefix(start) for start in ("overrides.", f"{CONFIG} ") if key.startswith(start)), None)
     if hydra is not None:
         return _match(_HYDRA, hydra) or Area.TRAINING

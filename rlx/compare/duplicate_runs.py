@@ -29,7 +29,7 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
 
 
 def _took_the_same_time(one: Evidence, two: Evidence) -> bool:
-    """Whether every step that both logged took the same time, to the fraction of a second.
+    """Tell whether every step that both logged took the same time, to the fraction of a second.
 
     Equal values of a validation prove nothing: two runs of one seed may have them.
     """

@@ -31,7 +31,7 @@ def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matche
 
 
 def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
-    """Why these two arms get no p-value, whatever the metric; "" where they may."""
+    """Say why these two arms get no p-value, whatever the metric; "" where they may."""
     for run in pair.runs:
         if run.struck:
             return f"{run.label} is {run.verdict.status.value}"

@@ -31,7 +31,7 @@ def item_count(planned: int | None, logged: int | None, plan: str = "the plan") 
 
 
 def why_not_binary(metric: str, data_sources: int) -> str:
-    """Why this metric is not a share of correct answers out of all n items, or "".
+    """Say why this metric is not a share of correct answers out of all n items, or "".
 
     A reward of -1 or 1 whose means happen to be positive cannot be told from a share; the recipe says which it is.
     """
@@ -43,17 +43,17 @@ def why_not_binary(metric: str, data_sources: int) -> str:
 
 
 def is_share(metric: str, values: Collection[float]) -> bool:
-    """Whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
+    """Tell whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
     return bool(SHARE_METRIC.fullmatch(metric)) and all(0 <= value <= 1 for value in values)
 
 
 def is_accuracy_above_one(metric: str, values: Collection[float]) -> bool:
-    """Whether these accuracies are no shares: percent, or points of some other scale."""
+    """Tell whether these accuracies are no shares: percent, or points of some other scale."""
     return bool(_ACCURACY.fullmatch(metric)) and max(values, default=0.0) > 1
 
 
 def are_counts(values: Collection[float], n: int) -> bool:
-    """Whether every value can be k correct answers out of n, as far as the printed decimals tell."""
+    """Tell whether every value can be k correct answers out of n, as far as the printed decimals tell."""
     slack = max(1e-4, 0.501 * n * 10.0 ** -printed_decimals(values))
     return all(0 <= value <= 1 and abs(value * n - round(value * n)) <= slack for value in values)
 

@@ -30,7 +30,7 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
 
 
 def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
-    """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
+    """Name the metrics of other data sources that are as `metric` is of one: `val-core/*/acc/mean@1`."""
     if is_post(metric):
         return []
     kind, _, rest = metric.partition("/")

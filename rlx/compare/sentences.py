@@ -16,7 +16,7 @@ from rlx.evidence.verdict import counted
 
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
-    """What may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
+    """Say what may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
     said = _sentences(pair, contrast, Unit(is_share), treatments_tested)
     return said if pair.has_seeds else (*said, one_seed_words(pair))
 
@@ -51,7 +51,7 @@ def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, 
 
 
 def later_steps(pair: Pair) -> Iterator[str]:
-    """Who has values after the step that is compared: that one did not choose the end of its training."""
+    """Name who has values after the step that is compared: that one did not choose the end of its training."""
     later = [run for run in pair.runs if run.final and pair.step is not None and run.final.step > pair.step]
     if later:
         ends = ", ".join(f"{run.label} has them up to step {run.final.step}" for run in later if run.final)
@@ -71,7 +71,7 @@ def interval_text(pair: Pair, test: Test, unit: Unit) -> str:
 
 
 def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments_tested: int = 1) -> str:
-    """What the test says about two checkpoints, or two arms. `p_value` is corrected for the treatments tested."""
+    """Say what the test found on two checkpoints or arms. `p_value` is corrected for the treatments tested."""
     corrected = f" corrected for {treatments_tested} treatments" if treatments_tested > 1 else ""
     counted = runs_text(pair) if isinstance(test, WelchSeeds) else f"n = {test.n}"
     numbers = f"p {p_text(p_value)}{corrected}, {counted}"
@@ -82,7 +82,7 @@ def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments
 
 
 def power_text(test: Test, unit: Unit) -> str:
-    """What these items or runs can show, and how many of them the observed difference would take."""
+    """Say what these items or runs can show, and how many of them the observed difference would take."""
     if unit.in_points and test.detectable >= 1:
         few = "runs" if isinstance(test, WelchSeeds) else "items"
         return f"so few {few} show no difference at all with 80 % power"
@@ -114,7 +114,7 @@ def _differ(pair: Pair, test: Test) -> str:
 
 
 def _where(pair: Pair) -> str:
-    """What a difference of this metric is about."""
+    """Name what a difference of this metric is about."""
     if pair.metric.startswith(VALIDATION_PREFIXES):
         return "on this test set"
     return f"in {pair.metric}, which says nothing of held-out items"

@@ -76,7 +76,7 @@ def data_sources(evidence: Evidence, metric: str | None = None) -> list[str]:
 
 
 def row_counts(evidence: Evidence, expectations: Expectations, metric: str) -> tuple[int | None, int | None]:
-    """How many rows `metric` is the mean of: as promised, and as the log tells. None: not said.
+    """Count the rows that `metric` is the mean of: as promised, and as the log tells. None: not said.
 
     What the log tells is of the validations during the training. Of `eval: post` the kept answers tell.
     """

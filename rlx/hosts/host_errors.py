@@ -70,7 +70,7 @@ class ToolMissing(RlxError):
 
 @contextmanager
 def reading_answer(host: str, question: str) -> Iterator[None]:
-    """What another machine says may be anything. Raises Garbled where it cannot be read as an answer."""
+    """Raise Garbled where an answer cannot be read, because another machine may say anything."""
     try:
         yield
     except (ValueError, LookupError, ArithmeticError, RecursionError) as problem:

@@ -51,7 +51,7 @@ def _packed(part: Part, mark: bytes) -> bytes:
 
 
 def _split(output: bytes, mark: bytes) -> list[tuple[int, bytes]]:
-    """What came before each mark, with the exit code at that."""
+    """Return what came before each mark, with the exit code at that."""
     pieces = re.split(mark + rb" (\d{1,3})\n", output)
     return [(int(code), text) for text, code in zip(pieces[::2], pieces[1::2], strict=False)]
 

@@ -25,7 +25,7 @@ def place_text(site: Site) -> str:
 
 
 def run_sent(site: Site, modules: Sequence[str], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-    """What `main(order)` of the last of the modules answers; the others are those that it imports, in order.
+    """Return what `main(order)` of the last module answers; the others are those that it imports, in order.
 
     Raises HostError for a host that cannot be asked, RlxError where there is no Python, or it fails.
     """

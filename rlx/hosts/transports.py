@@ -19,7 +19,7 @@ from rlx.plan import Cmd, Place
 
 
 def terminal_command(place: Place, cmd: Cmd) -> Cmd:
-    """What runs a command there in this terminal. Raises RlxError where only output can be had."""
+    """Write what runs a command there in this terminal. Raises RlxError where only output can be had."""
     if place.is_local:
         return cmd
     if place.destination is None or place.inside or place.via != "openssh":

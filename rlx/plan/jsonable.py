@@ -74,7 +74,7 @@ def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
 
 
 def _arm(union: Any) -> Any:
-    """What an optional value is if it is there."""
+    """Return the type of an optional value if it is there."""
     return next(arm for arm in get_args(union) if arm is not type(None))
 
 

@@ -32,7 +32,7 @@ class Survival:
 
 
 def survival(sigma: float, dtype: str, weights: Weights) -> Survival:
-    """What noise of standard deviation `sigma` > 0 does to weights, given as value -> how often it occurs.
+    """Compute what noise of standard deviation `sigma` > 0 does to weights, given as value -> how often it occurs.
 
     Raises KeyError for another dtype than those of DTYPES.
     """

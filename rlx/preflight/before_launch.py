@@ -24,7 +24,7 @@ _LOCATE_S = 50
 
 
 def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ...], tuple[str, ...]]:
-    """What can be asked in milliseconds: programs, container, device nodes, room for the runs; findings, and warnings.
+    """Check what can be asked in milliseconds: programs, container, device nodes, room for runs.
 
     The site in the answer has its container found. Nothing starts Python or npu-smi. Raises HostError, ContainerGone.
     """
@@ -36,7 +36,7 @@ def quick(transport: Transport, site: Site) -> tuple[Examined, tuple[Finding, ..
 
 
 def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
-    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
+    """Tell whether there is room for runs below the site's root; `transport` leads to where that is."""
     asked = ask(transport, replace(site, container=None), Wanted(), [Question(DISK, (site.root,))], [])
     return tuple(machine_checks.disk(asked))
 

@@ -53,7 +53,7 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
-    """What is to be said, the worst first."""
+    """Collect what is to be said, the worst first."""
     found = [finding for check in _CHECKS for finding in check(examined)]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 
@@ -80,7 +80,7 @@ def _container_questions(site: Site) -> list[Question]:
 
 
 def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
-    """What is asked where the run would train; in a container, what the host was asked comes again."""
+    """Write the questions for where the run would train; in a container, those to the host come again."""
     files = [text for file in wanted.files for text in (file.role, file.path)]
     inside = [
         python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir),
@@ -123,7 +123,7 @@ def ask(
 
 
 def _entry(frame: composite.Frame | None) -> str | None:
-    """Why the container could not be entered, as far as docker said so."""
+    """Say why the container could not be entered, as far as docker said so."""
     if frame is None:
         return None
     return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"

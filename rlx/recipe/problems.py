@@ -14,7 +14,7 @@ SHOWN_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value was written: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
+    """The place of a value: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
 
     file: str
     line: int = 0

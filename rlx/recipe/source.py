@@ -39,7 +39,7 @@ def read_source(path: Path | str) -> Source:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file that can be looked at; Path.is_file raises for names that are too long."""
+    """Tell whether there is a file that can be looked at; Path.is_file raises for names that are too long."""
     try:
         return path.is_file()
     except (OSError, ValueError):

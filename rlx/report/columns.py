@@ -46,7 +46,7 @@ def _strips(spans: Sequence[tuple[int, int]], rows: Sequence[Sequence[Row]], pan
 
 
 def _curve_rows(drawn: Picture) -> dict[int, list[Row]]:
-    """What each validated step has to say."""
+    """Write what each validated step has to say."""
     rows: dict[int, list[Row]] = defaultdict(list)
     for index, curve in enumerate(drawn.curves):
         for point in curve.points:

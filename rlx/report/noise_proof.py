@@ -47,7 +47,7 @@ class _Step:
 
     @property
     def says(self) -> tuple[str, str, str, str]:
-        """What must be equal for steps to share a row."""
+        """The facts that must be equal for steps to share a row."""
         return (self.phase, _sigma(self.planned), _applied(self.events), _layers(self.events))
 
 
@@ -118,7 +118,7 @@ def _layers(events: Sequence[NoiseEvent]) -> str:
 
 
 def _changed(events: Sequence[NoiseEvent]) -> str:
-    """Which share of the weights still differed after rounding."""
+    """Compute which share of the weights still differed after rounding."""
     shares = [
         event.changed / event.elements
         for event in events
@@ -131,7 +131,7 @@ def _changed(events: Sequence[NoiseEvent]) -> str:
 
 
 def log_facts(evidence: Evidence) -> list[tuple[str, str]]:
-    """What the log says of the run as (what, value): totals, ends, restarts, contradictions."""
+    """List what the log says of the run as (what, value): totals, ends, restarts, contradictions."""
     totals = evidence.totals
     facts = [
         ("last step with metrics", str(evidence.last_step)),

@@ -23,7 +23,7 @@ SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there is to report. `runs` are the control's, then those of each treatment.
+    """The content of a report. `runs` are the control's, then those of each treatment.
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,

@@ -43,7 +43,7 @@ class Manifest:
 
     @property
     def lacks(self) -> str:
-        """Why no verdict can rest on it, in words; empty if all of it was read."""
+        """The reason why no verdict can rest on it; empty if all of it was read."""
         if not self.unread:
             return ""
         first = ", ".join(place[:80] for place in self.unread[:_MOST_NAMED])
@@ -122,7 +122,7 @@ def _split_files(files: Any) -> tuple[dict[str, str], Any]:
 
 
 def _words(submitted_by: Any) -> Any:
-    """Who launched it, without what is no text."""
+    """Keep who launched it as far as it is text."""
     if not isinstance(submitted_by, dict):
         return submitted_by
     return {name: word for name, word in submitted_by.items() if isinstance(word, str)}

@@ -21,7 +21,7 @@ def script() -> str:
 
 
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
-    """What supervise.sh prints there. Raises RlxError with its complaint when it fails."""
+    """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     completed = run_part(transport_for(place), part(*arguments), timeout_s)
     return answer(place, arguments[0], completed, accept_codes)
 
@@ -31,7 +31,7 @@ def part(*arguments: str) -> Part:
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:
-    """What a call printed. Raises RlxError with its complaint if it failed."""
+    """Return what a call printed. Raises RlxError with its complaint if it failed."""
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
         raise RlxError(f"{place.host}: {NAME} {verb} failed: {complaint}")

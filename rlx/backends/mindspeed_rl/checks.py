@@ -48,7 +48,7 @@ def _listed_table(backend: BackendSection) -> KeyTable:
 
 
 def _unnamed(rendering: Rendering) -> Iterator[Finding]:
-    """What no default can be right for."""
+    """Find settings that no default can be right for."""
     recipe = rendering.recipe
     if rendering.model_name is None:
         message = f"model.arch {recipe.model.arch or 'null'}: MindSpeed-RL ships no description of this model"

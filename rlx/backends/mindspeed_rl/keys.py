@@ -61,7 +61,7 @@ def table_of_classes(version: str, classes: Classes) -> KeyTable:
 
 
 def is_known(key: str, table: KeyTable) -> bool:
-    """Whether MindSpeed-RL takes this dotted key. It reads `-` as `_`."""
+    """Tell whether MindSpeed-RL takes this dotted key. It reads `-` as `_`."""
     key = key.replace("-", "_")
     if match := _MODEL_KEY.fullmatch(key):
         return f"{SHARED}.{match[1]}" in table

@@ -81,7 +81,7 @@ def override_changes(overrides: Mapping[str, Any]) -> Iterator[tuple[Keys, objec
 
 
 def advice(document: Mapping[str, Any]) -> Iterator[str]:
-    """What nobody can decide from the recipe alone."""
+    """Name what nobody can decide from the recipe alone."""
     backend, layout = document["backend"], document["layout"]
     if backend["entrypoint"]:
         yield "a critic of the fork's own may have a pool: --set overrides.ray_kwargs.resource_pool.critic.num_gpus=4"

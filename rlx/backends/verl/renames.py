@@ -39,7 +39,7 @@ def find_rename(key: str, table: KeyTable, version: str) -> Rename | None:
 
 
 def removed_value(key: str, value: object, version: str) -> str | None:
-    """What to do instead, if this version no longer takes `value` for `key`."""
+    """Say what to do instead, if this version no longer takes `value` for `key`."""
     rows = (row for row in _rows()["removed_values"] if (row["key"], row["value"]) == (key, value))
     return next((row["fix"] for row in rows if _reached(version, row["from"])), None)
 

@@ -33,7 +33,7 @@ def packages_error(where: str, detail: str) -> RlxError:
 
 
 def refusal(answer: dict[str, Any], where: str) -> RlxError:
-    """What a payload module answers that could not do its work."""
+    """Read the answer of a payload module that could not do its work."""
     if answer["problem"] == "packages":
         return packages_error(where, answer["detail"])
     return RlxError(f"{where}: {answer['detail']}", _HINTS.get(answer["problem"], "correct the path"))

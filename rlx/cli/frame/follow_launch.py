@@ -100,7 +100,7 @@ def _waiting(rows: Sequence[Overview]) -> list[str]:
 
 
 def changes(before: Overview | None, row: Overview) -> list[str]:
-    """What is new about a run since the last look: a new state, new steps with their validations, the verdict."""
+    """Word what is new about a run since the last look: a new state, new steps with their validations, the verdict."""
     lines = []
     state = row.state
     # That a host does not answer is told once for all its runs, elsewhere.

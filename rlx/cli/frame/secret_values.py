@@ -21,7 +21,7 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
-    """What is typed is not shown; an empty answer is none."""
+    """Ask without showing what is typed; an empty answer is none."""
     from getpass import getpass
 
     try:

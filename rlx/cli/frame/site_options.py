@@ -50,14 +50,14 @@ class Target:
 
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
-    """What the options mean; a container is looked at on its host. Raises UsageError or HostError."""
+    """Find the site that the options mean, looking at a container on its host. Raises UsageError or HostError."""
     target = named_target(host, container, devices)
     found = [replace(node, site=located(node.site)) for node in target.nodes]
     return replace(found[0], workers=tuple(found[1:]))
 
 
 def named_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
-    """What the options mean; nobody is asked. Raises UsageError."""
+    """Find the site that the options mean, asking nobody. Raises UsageError."""
     from rlx.hosts import known_host, site_of
 
     names = [None] if host is None else [name.strip() for name in host.split(",")]

@@ -11,7 +11,7 @@ from rlx.errors import ExitCode
 
 
 def open_missing_streams() -> None:
-    """What was started with `>&-` writes to nowhere. Else the next file that is opened, the index, would be stdout."""
+    """Open closed standard streams to nowhere (`>&-`): else the next opened file, the index, would be stdout."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -51,7 +51,7 @@ def is_full(error: OSError) -> bool:
 
 
 def mute() -> None:
-    """Nothing goes to stdout any more: at its end, Python would write what is left once again, and complain."""
+    """Send stdout to nowhere: at its end, Python would write what is left once again, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -62,7 +62,7 @@ def phases_answer(result: Estimate) -> dict[str, Any]:
 
 
 def _facts(draft: Draft) -> Facts | None:
-    """From the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
+    """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.errors import UsageError
     from rlx.preflight.rules.facts import Facts
     from rlx.recipe import ResolvedRecipe
@@ -77,7 +77,7 @@ def _facts(draft: Draft) -> Facts | None:
 
 
 def _source(facts: Facts) -> str:
-    """Where the shape is from: a file is better than a table, and a table better than memory."""
+    """Say where the shape is from: a file is better than a table, and a table better than memory."""
     from rlx.preflight.models.architecture_config import CONFIG
 
     shape, found = facts.architecture, facts.found

@@ -66,7 +66,7 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
-    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out.
+    """Diagnose runs that did not finish by their logs. A host that cannot be asked leaves its runs out.
 
     A run that waits for its devices has no log yet.
     """

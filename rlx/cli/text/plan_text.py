@@ -75,7 +75,7 @@ def _command(command: Sequence[str]) -> Iterator[str]:
 
 
 def _post(plan: LaunchPlan) -> Iterator[str]:
-    """What `eval.post` does, by the order that travels with the run."""
+    """Say what `eval.post` does, by the order that travels with the run."""
     order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
     if order is None:
         return

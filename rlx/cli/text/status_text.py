@@ -83,7 +83,7 @@ def _value_cell(row: Overview) -> str:
 
 
 def _nodes(rows: Sequence[Overview]) -> list[Any]:
-    """What happens on other nodes than the head stands in no column."""
+    """Say what happens on other nodes than the head, because it stands in no column."""
     from rich.text import Text
 
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]

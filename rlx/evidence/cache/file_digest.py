@@ -36,7 +36,7 @@ def _evidence(folder: Path) -> Iterator[str]:
 
 
 def digest_of_files(paths: Iterable[str | Path]) -> str:
-    """What tells these files from all others and from what they were before; empty while they are just written.
+    """Digest what tells these files from all others and from earlier ones; empty while they are just written.
 
     Another version of rlx would read them otherwise, so that it is a part of it.
     """

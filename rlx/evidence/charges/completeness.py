@@ -32,7 +32,7 @@ _VALIDATE_LAST = "choose eval.every so that the last step is validated, and laun
 def completeness(
     evidence: Evidence, expectations: Expectations, state: RunState, *, planned: bool = True
 ) -> Iterator[Charge]:
-    """What is missing from the end, the validations and the steps; what contradicts itself.
+    """Charge what is missing from the end, the validations and the steps, and what contradicts itself.
 
     `planned`: a recipe is behind the expectations, not only what a person said of a log.
     """

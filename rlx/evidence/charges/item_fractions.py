@@ -81,7 +81,7 @@ def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Ite
 
 
 def _all_kept(evidence: Evidence, steps: Sequence[int], due: int) -> bool:
-    """Whether the values are of all answers, and of a reward that need not be right or wrong."""
+    """Tell whether the values are of all answers, and of a reward that need not be right or wrong."""
     return OWN_REWARD in evidence.settings and all(evidence.answers.get(step) == due for step in steps)
 
 

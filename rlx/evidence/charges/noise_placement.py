@@ -45,7 +45,7 @@ def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
 
 
 def _only_announced(evidence: Evidence) -> str:
-    """Which noise somebody meant to add: a fork that fails to, or code that says it in words of its own."""
+    """Find noise that somebody meant to add: by a fork that fails to, or by code with words of its own."""
     sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
     without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
     return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""

@@ -60,7 +60,7 @@ def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float
 
 
 def charges(test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
-    """Nothing where the witness agrees. `reported`: the back-end logs this metric at all.
+    """Charge where the witness does not agree. `reported`: the back-end logs this metric at all.
 
     `over`: the run has ended; before that, more steps may still settle what is inconclusive now.
     """

@@ -26,7 +26,7 @@ _FINITE = ("loss", "grad_norm", "entropy")
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
-    """What went wrong, by step."""
+    """Warn of what went wrong, by step."""
     rules = (_not_finite, _kl, _score, _validation, _entropy, _length, _gradient)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 

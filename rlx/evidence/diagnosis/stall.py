@@ -42,7 +42,7 @@ def is_stalled(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> 
 
 
 def _patience_s(evidence: Evidence, expectations: Expectations) -> float | None:
-    """How long the next step may take before it is worth a word; None while nobody can know."""
+    """Say how long the next step may take before it is worth a word; None while nobody can know."""
     times = _step_times(evidence)
     if len(times) < _FEWEST_STEPS:
         return None
@@ -58,7 +58,7 @@ def _step_times(evidence: Evidence) -> list[float]:
 
 
 def stalls(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> Iterator[Finding]:
-    """What stands still, with the silent hangs that are known of that place. No evidence: it is starting."""
+    """Name what stands still, with the silent hangs that are known of that place. No evidence: it is starting."""
     if not evidence.metrics:
         yield from _silent_start(quiet)
     elif is_stalled(evidence, expectations, quiet):

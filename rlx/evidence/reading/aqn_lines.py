@@ -140,7 +140,7 @@ _BEGIN = re.compile(r"^\s*$|[\])]\s*$|(?:DEBUG|INFO|WARNING)\b[^'\"`]{0,200}[:\-
 
 
 def read_aqn_line(line: str) -> Said:
-    """What a line says about noise; None: nothing."""
+    """Read what a line says about noise; None: nothing."""
     if match := _at_begin(_APPLIED, line):
         kind = "RMSNorm" if match[2].lower() == "rmsnorm" else match[2]
         said = _applied(int(match[1]), kind, per_layer=_PER_LAYER in line)

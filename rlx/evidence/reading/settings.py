@@ -12,7 +12,7 @@ OWN_REWARD = "custom_reward_function.path"
 
 
 def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
+    """Collect what a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
 
     Empty for a run without a recipe.
     """

@@ -32,7 +32,7 @@ _SIZE_LIMIT = 1_000_000
 
 
 def read_host_file(path: Path) -> HostFile:
-    """What a file says; nothing, if it does not exist. Raises UsageError with file, line, key and fix."""
+    """Read a file of hosts; nothing, if it does not exist. Raises UsageError with file, line, key and fix."""
     text = read_text(path)
     return parse_host_file(text, str(path)) if text.strip() else HostFile()
 

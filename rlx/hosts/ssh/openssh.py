@@ -53,7 +53,7 @@ def ssh_config() -> str | None:
 
 
 def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What ssh may see of the caller's environment, since `SendEnv` would pass it on: no secrets and no locale."""
+    """Choose what ssh may see of the environment, since `SendEnv` would pass it on: no secrets and no locale."""
     return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or _SECRET.search(name))}
 
 

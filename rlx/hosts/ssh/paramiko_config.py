@@ -32,7 +32,7 @@ _PORT = 22
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a destination is reached. `identities` and `known_hosts` are files; some may not be there."""
+    """The way to a destination. `identities` and `known_hosts` are files; some may not be there."""
 
     host: str
     port: int
@@ -106,7 +106,7 @@ def _readable(path: Path, alias: str) -> str:
 
 
 def _needs_a_whole_ssh(keyword: str, value: str, path: Path) -> bool:
-    """What cannot be told from the options of the host any more, once paramiko has read the file."""
+    """Find what cannot be told from the options of the host any more, once paramiko has read the file."""
     if keyword == "include":
         return _includes_something(value, path)
     if keyword == "canonicalizehostname":

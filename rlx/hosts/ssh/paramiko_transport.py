@@ -57,7 +57,7 @@ class ParamikoLink:
             yield ChannelSession(channel)
 
     def open_ahead(self, line: str) -> None:
-        """Not by paramiko: it is there for machines without ssh."""
+        """Do nothing: paramiko is there for machines without ssh, and opens no channel ahead."""
 
     def _shared_session(self) -> paramiko.Channel | None:
         """None if the host grants no further session there. A connection that broke unnoticed is replaced.

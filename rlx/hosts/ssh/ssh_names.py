@@ -17,7 +17,7 @@ _MATCH_BY_NAME = ("host", "originalhost")
 
 
 def is_ssh_name(name: str) -> bool:
-    """Whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
+    """Tell whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
     return any(_matches(name, patterns) for patterns in _patterns(_config(), 0))
 
 

@@ -86,7 +86,7 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
 
 
 def _reaps(init: str) -> bool:
-    """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
+    """Tell whether process 1 waits for orphans. bash and sh do, too, while they wait for a command."""
     return PurePosixPath(init.split()[0]).name in {
         "tini",
         "docker-init",

@@ -139,7 +139,7 @@ def memory_and_cpus(examined: Examined) -> Iterator[Finding]:
 
 
 def silence(examined: Examined) -> Iterator[Finding]:
-    """What did not answer. What it would have said is not known, and nothing is concluded from it."""
+    """Name what did not answer, because nothing is concluded from what it would have said."""
     for where, side in examined.sides():
         yield from (_silent(where, side, name) for name in side.silent if name != "npu_smi")
 

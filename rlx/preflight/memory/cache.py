@@ -30,7 +30,7 @@ class Cache:
 
     @property
     def sequences(self) -> int:
-        """How many of the longest sequences the cache holds at once."""
+        """The number of longest sequences that the cache holds at once."""
         return max(0, int(self.room / (self.token * self.sequence)))
 
 

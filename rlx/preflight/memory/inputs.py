@@ -49,7 +49,7 @@ def estimate_of(recipe: Recipe, settings: Settings, shape: Architecture) -> Esti
 
 
 def job_of(recipe: Recipe, settings: Settings, shape: Architecture, device: Device) -> Job:
-    """The split need not be a whole one; `estimate` needs one that is."""
+    """Build the Job, also for a split that does not divide the devices; `estimate` needs one that does."""
     read = _Read(settings)
     split = _split(recipe, read)
     longest = recipe.data.max_prompt_tokens + recipe.data.max_response_tokens

@@ -16,7 +16,7 @@ _TIMED_OUT = frozenset({124, 137, 143})
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What one probe said. `status` is None if it did not come to its end."""
+    """The answer of one probe. `status` is None if it did not come to its end."""
 
     text: str
     status: int | None

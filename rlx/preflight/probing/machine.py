@@ -55,7 +55,7 @@ def _folder(found: dict[str, str]) -> dict[str, Any]:
 
 
 def parse_processes(text: str) -> dict[str, Any]:
-    """How many processes and zombies, whose children the zombies are, and the raylets with their users."""
+    """Count processes and zombies, and name whose children the zombies are, and the raylets with their users."""
     facts: dict[str, Any] = {"total": None, "zombies": 0, "parents": [], "raylets": [], "init": ""}
     for line in text.splitlines():
         word, _, rest = line.partition(" ")

@@ -28,7 +28,7 @@ class Batch:
 
 
 def batch_of(facts: Facts) -> Batch:
-    """What the back-end really gets. Raises UsageError for a batch that nobody can count."""
+    """Read the batch that the back-end really gets. Raises UsageError for one that nobody can count."""
     numbers = [facts.count(key) for key in (BATCH, MINI, SAMPLES)]
     if None in numbers:
         raise UsageError("the batch of this recipe is not known beforehand", "remove what overrides its sizes")

@@ -24,7 +24,7 @@ _CHATS = {"llama": "llama", "deepseek_v2": "deepseek", "deepseek_v3": "deepseek"
 
 @dataclass(frozen=True, slots=True)
 class TinyModel:
-    """What payload/tiny_model.py is asked for. `config` are arguments of transformers' configuration class."""
+    """The order for payload/tiny_model.py. `config` are arguments of transformers' configuration class."""
 
     model_type: str
     chat: str

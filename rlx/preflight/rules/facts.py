@@ -91,7 +91,7 @@ class Facts:
 
     @property
     def architecture_problem(self) -> str:
-        """Why the config.json that was found does not count; "" if it does, or there is none."""
+        """The reason why the config.json that was found does not count; "" if it does, or there is none."""
         return self._shape[1]
 
     @cached_property
@@ -190,12 +190,12 @@ class Facts:
 
     @cached_property
     def filters_groups(self) -> bool:
-        """Whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
+        """Tell whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
         return self.is_true("algorithm.filter_groups.enable")
 
     @cached_property
     def uses_v1(self) -> bool:
-        """Whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
+        """Tell whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
         return self.release >= (0, 9) and self.is_true("trainer.use_v1") and self.recipe.backend.entrypoint is None
 
     @cached_property

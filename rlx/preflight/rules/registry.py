@@ -42,7 +42,7 @@ _MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What a rule found: the numbers in `message`, what to write instead in `fix`. `key`: the recipe key at fault."""
+    """The result of a rule: numbers in `message`, what to write instead in `fix`. `key`: the recipe key at fault."""
 
     severity: Severity
     message: str

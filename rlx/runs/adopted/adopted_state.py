@@ -39,7 +39,7 @@ def _imported(ref: RunRef) -> Observation:
 
 
 def unasked_adopted(refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
-    """What their copies say, by id, where their host has just failed to answer."""
+    """Conclude from their copies, by id, where their host has just failed to answer."""
     return {
         ref.run_id: _observation(ref, read_copy(ref.run_dir), failure)
         if read_source(ref.run_dir).followed

@@ -70,7 +70,7 @@ def take_in(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path],
 
 
 def _belongs_to(known: Manifest, plan: LaunchPlan) -> bool:
-    """What people call by one name belongs side by side, as the arms of a launch do."""
+    """Put side by side what people call by one name, as the arms of a launch are."""
     return (known.plan.name, known.plan.site.host) == (plan.name, plan.site.host)
 
 

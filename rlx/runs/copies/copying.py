@@ -62,7 +62,7 @@ def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_
 
 
 def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Request:
-    """What is asked of a place, by how far the copies go."""
+    """Write what is asked of a place, by how far the copies go."""
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
         for run_id in ids

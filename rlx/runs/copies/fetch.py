@@ -48,7 +48,7 @@ def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:
 
 
 def _head(chunks: Iterator[bytes], host: str) -> tuple[str, str, Iterator[bytes]]:
-    """How the data comes, its digest, and the data; ("", "", …) where there is none."""
+    """Split how the data comes, its digest, and the data; ("", "", …) where there is none."""
     begin = b""
     while b"\n" not in begin and len(begin) < _MOST_HEAD_BYTES:
         chunk = next(chunks, b"")

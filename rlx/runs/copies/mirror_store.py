@@ -26,7 +26,7 @@ _RULES = hashlib.sha256(b"\n".join(NEEDLES)).hexdigest()[:16]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far one file is copied: `bytes` of the file on the host, which became `kept` bytes here.
+    """The reach of the copy of one file: `bytes` of the file on the host, which became `kept` bytes here.
 
     `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
     the host may not read it; it may be a folder.
@@ -116,7 +116,7 @@ def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
 
 
 def _untouched(known: Copied | None, frame: Frame) -> Copied:
-    """What is here stays; what is there is left."""
+    """Keep what is here, and leave what is there."""
     size, denied = frame.end + frame.left, frame.how == "denied"
     if denied or known is None or known.inode != frame.inode:
         return Copied("-", 0, known.kept if known else 0, size, denied=denied)

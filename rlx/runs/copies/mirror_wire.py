@@ -54,7 +54,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a place; `mark` is how the frames of its answer begin."""
+    """The question to a place; `mark` is how the frames of its answer begin."""
 
     mark: str
     part: Part
@@ -63,7 +63,7 @@ class Request:
 def ask(
     place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
 ) -> list[Frame]:
-    """What is new in the files of these runs; `known` says up to where a file is known: path -> (inode, bytes).
+    """Ask what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is known.
 
     Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
     """

@@ -20,7 +20,7 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 
 
 def current_runs(index: Index) -> tuple[RunRef, ...]:
-    """What a person cares for now: the newest launch, and every run that has not ended. Empty if there is no run."""
+    """Find what a person cares for now: the newest launch, and every run that has not ended. Empty without runs."""
     refs = candidates(index)
     return still_current(refs, observe(index, refs))
 

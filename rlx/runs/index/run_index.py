@@ -82,11 +82,11 @@ class Index:
         self._guarded(lambda db: tables.mark_resolved(db, launch_id))
 
     def forget(self, launch_id: str) -> None:
-        """Nothing of the launch reached its host."""
+        """Remove the launch from the journal, because nothing of it reached its host."""
         self._guarded(lambda db: tables.forget(db, launch_id))
 
     def sightings(self, run_ids: Sequence[str]) -> Mapping[str, Sighting]:
-        """What was last seen of these runs, as far as anything was."""
+        """Read what was last seen of these runs, as far as anything was."""
         return self._guarded(lambda db: sightings.read(db, run_ids))
 
     def remember(self, seen: Sequence[Observation], now: float) -> None:

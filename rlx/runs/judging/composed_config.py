@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 
 
 def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
-    """What the container composed (`config`) and what the log shows of it (`printed_config`), as far as they are there.
+    """Read what the container composed (`config`) and what the log shows of it (`printed_config`), if there.
 
     The files of a fork may set what no recipe names.
     """

@@ -62,7 +62,7 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
 
 
 def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
-    """Why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    """Say why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
     # A host that did not answer a moment ago is not asked again.
     ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -83,7 +83,7 @@ def diagnose_log(path: Path) -> Diagnosed:
 
 
 def explains_an_end(path: Path) -> bool:
-    """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    """Tell whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
     return _explains(diagnose_log(path).diagnosis)
 
 

@@ -122,7 +122,7 @@ def _state_for_sure(ref: RunRef, copies: Mapping[str, Mirrored], observations: M
 
 
 def _known_state(seen: Observation, copy: Mirrored) -> RunState:
-    """What a silent host cannot tell, the copy of a run that is over can."""
+    """Take the state from the copy of a run that is over, where the host is silent."""
     return (copy.final_state if seen.state is RunState.UNREACHABLE else None) or seen.state
 
 
@@ -190,7 +190,7 @@ def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedR
 
 
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
-    """What the latest attempt found on its host; nothing if it ended before it could write that down."""
+    """Read what the latest attempt found on its host; nothing if it ended before it could write that down."""
     try:
         found = json.loads((paths.latest / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

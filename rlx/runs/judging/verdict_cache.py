@@ -43,6 +43,6 @@ def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evid
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
-    """What the recipe took on itself before the launch belongs to what is said of the result."""
+    """Add what the recipe took on itself before the launch, because it belongs to what is said of the result."""
     taken = tuple(finding for finding in plan.findings if finding.waived)
     return replace(verdict, findings=(*verdict.findings, *taken))

@@ -24,7 +24,7 @@ class Workers:
     unfinished: tuple[str, ...] = ()
 
     def lacks(self, state: RunState) -> str:
-        """What of a run in that state is not here, in words; empty if nothing."""
+        """Say what of a run in that state is not here; empty if nothing."""
         if not (state.is_terminal and self.unfinished):
             return ""
         return f"the run has ended, and the records of {', '.join(self.unfinished)} are not here to their end"

@@ -63,7 +63,7 @@ exit
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What goes to one host: the same node of every run of a launch."""
+    """The part of a launch that goes to one host: the same node of every run."""
 
     plans: tuple[LaunchPlan, ...]
     refs: tuple[RunRef, ...]

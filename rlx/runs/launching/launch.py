@@ -85,7 +85,7 @@ def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes) -> 
 
 
 def _take_back(index: Index, pending: PendingLaunch, failed: Part) -> None:
-    """Nothing of this part has started, so the workers that went before it have no head to wait for."""
+    """Stop the workers that went before a part of which nothing has started, because they have no head to wait for."""
     for ref in pending.runs:
         if ref.node and (failed.node == 0 or ref.node < failed.node):
             # One that cannot be reached ends by itself, when it has waited long enough.
@@ -133,7 +133,7 @@ def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
-    """Not soon after an interruption: then the launch is typed again because nobody knows that it has run."""
+    """Tell whether the launch is over for good. Soon after an interruption it is typed again because nobody knows."""
     stopped = any(found.state is RunState.STOPPED for found in seen)
     return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
 
@@ -143,7 +143,7 @@ def _has_run(seen: Observation) -> bool:
 
 
 def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError) -> HostError:
-    """What to believe when no answer came: nothing happened, or nobody knows; only then it stays in the journal."""
+    """Conclude from no answer: nothing happened, or nobody knows; only then it stays in the journal."""
     again = "the same launch again completes it and starts nothing twice"
     if error.arrived:
         return HostError(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines: the last `lines` of those that contain `pattern` and are at most `since_seconds` old.
+    """The lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
 
     The pattern is an extended regular expression, or the very text if it is `fixed`.
     """

@@ -68,7 +68,7 @@ def look_at_leases(place: Place, folder: str) -> Leases:
 
 
 def parse_leases(text: str) -> Leases:
-    """What `supervise.sh leases` prints. Raises ValueError or LookupError for anything else."""
+    """Parse what `supervise.sh leases` prints. Raises ValueError or LookupError for anything else."""
     lines = [line.split(" ") for line in text.splitlines()]
     devices = {_device(words[1]): words[2] for words in lines if words[0] == "device"}
     held = [_lease(words, devices) for words in _current(lines, devices)]

@@ -77,7 +77,7 @@ def observe(index: Index, refs: Sequence[RunRef], looking: Looking = look) -> Ma
 
 
 def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
-    """What is known of these runs, by id, where their host has just failed to answer; nobody is asked."""
+    """Conclude what is known of these runs, by id, where their host has just failed to answer; nobody is asked."""
     from rlx.runs.adopted.adopted_state import unasked_adopted
 
     adopted, own = [ref for ref in refs if is_adopted(ref)], own_runs(refs)
@@ -93,7 +93,7 @@ def own_runs(refs: Iterable[RunRef]) -> list[RunRef]:
 
 
 def _observed_with_workers(index: Index, refs: Sequence[RunRef], looking: Looking) -> Mapping[str, Observation]:
-    """What is not as it should be on the other nodes of a run stands in its detail."""
+    """Add to the detail of a run what is not as it should be on its other nodes."""
     workers = index.workers(refs)
     everything = [*refs, *(worker for worker in workers if worker not in refs)]
     seen = _observed(index, everything, looking(everything))

@@ -118,7 +118,7 @@ def _with_stall(seen: Observation, judged: JudgedRun) -> Observation:
 
 
 def quiet(seen: Observation) -> Quiet:
-    """How long the run has been silent."""
+    """The time for which the run has been silent."""
     return Quiet(seen.seconds_since_step, seen.seconds_since_log, seen.seconds_since_start)
 
 

@@ -30,7 +30,7 @@ _NO_ANSWER = frozenset({"unknown", "paused"})
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How the run ended: a shell's exit status (128 + signal), who recorded it, and when by the host's clock."""
+    """The recorded end: a shell's exit status (128 + signal), who recorded it, and when by the host's clock."""
 
     code: int
     by: str
@@ -39,7 +39,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What `supervise.sh report` says of one run. Times are seconds since 1970 by the host's clock, `now` among them.
+    """The facts that `supervise.sh report` gives of one run. Times are seconds since 1970 by the host's clock.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
@@ -117,7 +117,7 @@ def epoch_of(text: str | float) -> float:
 
 
 def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
-    """What is known of the processes in a container: what was seen there, that all are dead, or nothing."""
+    """Conclude about the processes in a container: what was seen there, that all are dead, or nothing."""
     if status == "running" and seen is not None:
         return {**seen, "container": "restarted" if "restarted" in seen else status}
     life = Life.UNKNOWN if status in {"running", *_NO_ANSWER} else Life.DEAD
@@ -190,7 +190,7 @@ def with_steps(state: RunState, steps: int) -> RunState:
 
 
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
-    """What became of a run by the text of its exit record alone; None if that is no record."""
+    """Conclude what became of a run by the text of its exit record alone; None if that is no record."""
     end = _parse_exit(",".join(record.split()[:3]))
     return _state_after(end, stop_asked) if end else None
 
@@ -210,7 +210,7 @@ def _state_while_started(facts: Facts, started: float) -> RunState:
 
 
 def container_detail(facts: Facts) -> str:
-    """What a person must know of the container of a run that has not recorded an end; empty if nothing."""
+    """Say what a person must know of the container of a run that has not recorded an end; empty if nothing."""
     if facts.started is None:
         return ""
     if facts.container == "paused":

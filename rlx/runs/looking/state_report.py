@@ -34,7 +34,7 @@ def report_part(root: str, ids: Sequence[str]) -> Part:
 
 
 def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
-    """What a `report_part` answered. Raises RlxError for what is no report."""
+    """Parse what a `report_part` answered. Raises RlxError for what is no report."""
     text = supervisor.answer(place, "report", completed)
     with reading_answer(place.host, "rlx status"):
         return parse_report(text)

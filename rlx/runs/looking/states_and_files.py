@@ -29,7 +29,7 @@ _Both = tuple[Place, _Facts, Copies | RlxError]
 
 
 def look_and_copy(index: Index, refs: Sequence[RunRef]) -> tuple[Looked, Asked[Copies]]:
-    """What the places of these runs say of their states, and how far their files are copied then.
+    """Ask the places of these runs for their states, and bring the copies of their files up to date.
 
     Either may fail where the other does not. The states come first: what had ended by then has its end in the copy.
     """

@@ -61,7 +61,7 @@ def environment(rendering: Rendering) -> dict[str, str]:
 
 
 def resources(devices: int) -> dict[str, int]:
-    """What a node of so many devices has, by Ray's names. The payload's platform calls a worker's resource GPU."""
+    """Count what a node of so many devices has, by Ray's names. The payload's platform calls a worker's one GPU."""
     return {"CPU": _LOGICAL_CPUS_PER_DEVICE * devices, "GPU": devices}
 
 
