@@ -24,7 +24,7 @@ from tests.conftest import CASES, REPOSITORY
 
 CHECKOUT = os.environ.get("RLX_MINDSPEED_RL", "")
 pytestmark = pytest.mark.skipif(not CHECKOUT, reason="RLX_MINDSPEED_RL names no checkout of MindSpeed-RL")
-RULES = {rule.id: rule for rule in all_rules() if rule.backends == ("mindspeed-rl",)}
+RULES = {rule.id: rule for rule in all_rules() if rule.backend == "mindspeed-rl"}
 # What its validator refuses; the other rules are about what fails later, or about what rlx itself cannot do.
 REFUSED_EARLY = {"RLX153", "RLX270", "RLX271", "RLX272", "RLX273", *(f"RLX{number}" for number in range(280, 288))}
 CASE_FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.split("-")[0] in RULES)
