@@ -5,6 +5,7 @@ After a deliberate change: UPDATE_CASES=1 pytest tests/preflight/test_rules.py, 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -108,8 +109,11 @@ def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_p
     assert all(finding.message and finding.id for finding in findings_of(tmp_path / "recipe.yaml"))
 
 
+_COMMAND_LINE = functools.cache(command_line)
+
+
 def explained(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command_line(), ["explain", *arguments])
+    result = CliRunner().invoke(_COMMAND_LINE(), ["explain", *arguments])
     return result.exit_code, result.output
 
 
