@@ -15,8 +15,6 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _TRAININGS = Path(__file__).with_name("training")
-# Lowest first: what takes longest.
-_RANKS = ("training", "ray", "hosts")
 _FIXTURES = {
     "demo": {"demo"},
     "ray": {"real_ray"},
@@ -50,7 +48,10 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
 
 
 def _rank(item: pytest.Item) -> int:
-    return next((i for i, name in enumerate(_RANKS) if item.get_closest_marker(name)), len(_RANKS))
+    """Lowest first: several trainings in a row, one training, what waits most of its time, all others."""
+    if item.get_closest_marker("training"):
+        return 0 if _sets_up_once(item.path) else 1
+    return 2 if item.get_closest_marker("ray") or item.get_closest_marker("hosts") else 3
 
 
 class _OneByOne(LoadScopeScheduling):
