@@ -20,7 +20,7 @@ demo: .venv/.ready tmux
 # Many tests wait, for hosts, time-outs and Ray: there are more of them at once than cores. They run in another order
 # each time; `make test SEED=N` repeats that of the seed N, which is printed.
 WORKERS ?= 6
-PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --dist loadgroup --no-loadscope-reorder --durations=25
+PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --dist loadscope --no-loadscope-reorder --durations=25
 
 # Everything but the trainings, and one training of both arms. The marks: tests/sorting.py.
 test: lint tmux rig

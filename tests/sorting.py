@@ -6,20 +6,22 @@ takes longest starts first, because a worker that begins it last keeps all other
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 _TRAININGS = Path(__file__).with_name("training")
-# Lowest first: what takes longest.
-_RANKS = ("training", "ray", "hosts")
 _FIXTURES = {
     "demo": {"demo"},
     "ray": {"real_ray"},
     "hosts": {"new_rig", "rig_switch", "running_engine", "loopback"},
 }
+# A file with one of these sets something up once for several of its tests.
+_SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
 
@@ -30,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark, group and order the tests before `-m` leaves some out."""
+    """Mark and order the tests before `-m` leaves some out."""
     config.stash[COLLECTED] = len(items)
     for item in items:
         for mark in _marks(item):
@@ -43,21 +45,32 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
     yield from (getattr(pytest.mark, name) for name, fixtures in _FIXTURES.items() if needed & fixtures)
     if _TRAININGS in item.path.parents:
         yield pytest.mark.training
-    if "demo" in needed:
-        yield pytest.mark.xdist_group("demo")
-    elif _shares_with_its_module(item):
-        yield pytest.mark.xdist_group(item.path.stem)
-
-
-def _shares_with_its_module(item: pytest.Item) -> bool:
-    """Tell whether the worker that runs this test should run the module's others too, to set up once."""
-    information: Any = getattr(item, "_fixtureinfo", None)
-    definitions = information.name2fixturedefs.values() if information else ()
-    return any(definition.scope == "module" for found in definitions for definition in found)
 
 
 def _rank(item: pytest.Item) -> int:
-    return next((i for i, name in enumerate(_RANKS) if item.get_closest_marker(name)), len(_RANKS))
+    """Lowest first: several trainings in a row, one training, what waits most of its time, all others."""
+    if item.get_closest_marker("training"):
+        return 0 if _sets_up_once(item.path) else 1
+    return 2 if item.get_closest_marker("ray") or item.get_closest_marker("hosts") else 3
+
+
+class _OneByOne(LoadScopeScheduling):
+    """Hand each worker one test at a time, but all of a file at once where that sets something up for them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return path if _sets_up_once(self.config.rootpath / path) else nodeid
+
+
+@functools.cache
+def _sets_up_once(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return any(words in text for words in _SETS_UP_ONCE)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneByOne | None:
+    return _OneByOne(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
