@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,8 +24,6 @@ VERSIONS = sorted(folder for folder in (CASES / "before").iterdir() if folder.is
 PLANS = [plan for version in VERSIONS for plan in sorted((version / "plans").iterdir())]
 each_version = pytest.mark.parametrize("version", VERSIONS, ids=lambda folder: folder.name)
 each_plan = pytest.mark.parametrize("plan", PLANS, ids=lambda file: file.name.partition(".json")[0])
-    "plan", PLANS, ids=lambda file: f"{file.parts[-3]}-{file.name}".partition(".json")[0]
-)
 
 
 @pytest.fixture
@@ -42,10 +41,24 @@ def unpack(archive: Path, folder: Path) -> None:
         packed.extractall(folder, filter="tar")
 
 
-def start_as_then(version: Path, account: Path) -> None:
-    """Start the third run as its launch did: what was sent is unpacked, and the supervise.sh in it takes over."""
-    incoming = account / "rlx" / "runs" / ".incoming-1"
-    unpack(version / "shipment.tar.gz", incoming)
+def unpack_all(version: Path, account: Path) -> None:
+    """Unpack runs, index and shipment, and give the run that is to start an id of its own.
+
+    What belongs to a run is found by its id on the whole machine, where another test may be running it as well.
+    """
+    unpack(version / "root.tar.gz", account)
+    unpack(version / "home.tar.gz", account)
+    unpack(version / "shipment.tar.gz", account / "rlx/runs/.incoming-1")
+    (recorded,) = (account / "rlx/runs/.incoming-1").glob("endless-*")
+    own = recorded.name[:-4] + os.urandom(2).hex()
+    recorded.rename(recorded.with_name(own))
+    for file in (path for path in account.rglob("*") if path.is_file() and not path.is_symlink()):
+        file.write_bytes(file.read_bytes().replace(recorded.name.encode(), own.encode()))
+
+
+def start_as_then(account: Path) -> None:
+    """Start the third run as its launch did: the supervise.sh that was sent takes over."""
+    incoming = account / "rlx/runs/.incoming-1"
     words = (str(incoming), str(incoming), str(account / "rlx"), os.environ["RLX_LEASES"])
     command = ["sh", str(incoming / "supervise.sh"), "accept", *words, os.environ["RLX_TMUX_SOCKET"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -95,10 +108,10 @@ def test_finished_runs_are_listed_judged_and_compared(version: Path, has_index: 
 @each_version
 @pytest.mark.parametrize("has_index", [True, False], ids=["with-its-index", "without-index"])
 def test_a_running_run_is_seen_followed_and_stopped(version: Path, has_index: bool, account: Path) -> None:
-    unpack(version / "root.tar.gz", account)
-    if has_index:
-        unpack(version / "home.tar.gz", account)
-    start_as_then(version, account)
+    unpack_all(version, account)
+    if not has_index:
+        shutil.rmtree(account / "home")
+    start_as_then(account)
     until(lambda: states().get("endless") == "running", "it is seen running", 60)
     with subprocess.Popen(
         [sys.executable, "-m", "rlx", "logs", "endless", "-f"], stdout=subprocess.PIPE, text=True
