@@ -39,7 +39,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _load(text: str) -> Any:
-    """By libyaml, where PyYAML has it: by itself it takes 0.2 s for the files of one version of verl."""
+    """Parse by libyaml, where PyYAML has it: by itself it takes 0.2 s for the files of one version of verl."""
     import yaml
 
     if not yaml.__with_libyaml__:
