@@ -44,7 +44,7 @@ def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> 
 
 
 def _packed(part: Part, mark: bytes) -> bytes:
-    """In a subshell: a shell of its own would have to be started, and to be told its script."""
+    """Pack it into a subshell: a shell of its own would have to be started, and to be told its script."""
     arguments = Cmd("set", "--", *part.arguments).raw().encode(errors="surrogateescape")
     end = b"code=$?\nprintf '%s %s\\n' MARK $code\nprintf '%s %s\\n' MARK $code >&2\n".replace(b"MARK", mark)
     return b"(\n%s\n%s\n)\n%s" % (arguments, part.script, end)
