@@ -105,7 +105,7 @@ class Facts:
 
     @cached_property
     def memory(self) -> Estimate | None:
-        """None where the model or the memory of a device is not known, or overrides split otherwise than `layout`."""
+        """Estimate; None where model or device memory is not known, or overrides split otherwise than `layout`."""
         layout = self.recipe.layout
         sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
         as_written = (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
@@ -138,7 +138,7 @@ class Facts:
 
     @cached_property
     def data_parallel(self) -> int | None:
-        """None as well where the devices cannot be split like that."""
+        """Compute it; None as well where the devices cannot be split like that."""
         if not self.devices or not self.model_parallel or self.devices % self.model_parallel:
             return None
         return self.devices // self.model_parallel
@@ -161,7 +161,7 @@ class Facts:
 
     @cached_property
     def steps_of_data(self) -> int | None:
-        """Whole batches in all epochs; verl drops what is left of each."""
+        """Count whole batches in all epochs; verl drops what is left of each."""
         steps, epochs = self.steps_of_epoch, self.count(_EPOCHS)
         return steps * epochs if steps is not None and epochs else None
 
