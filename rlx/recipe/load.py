@@ -103,7 +103,7 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:
-    """Of the recipe without arms, then of each arm; stops when there are more than anybody reads."""
+    """Collect problems of the recipe without arms, then of each arm; stop when nobody would read more."""
     problems: list[Problem] = []
     for tree in (base, *arms):
         if len(problems) >= SHOWN_PROBLEMS:
