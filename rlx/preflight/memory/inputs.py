@@ -156,7 +156,7 @@ def _recompute(recipe: Recipe, read: _Read) -> bool:
 
 
 def _offloads_reference(recipe: Recipe, read: _Read) -> bool:
-    """Tell whether it leaves the device: always with FSDP (forward-only engines) and MindSpeed-RL (IntegratedWorker)."""
+    """Tell whether it leaves the device: always with FSDP (forward-only engine) and MindSpeed-RL (IntegratedWorker)."""
     always = recipe.backend.engine != "megatron" or recipe.backend.kind == "mindspeed-rl"
     return always or _offload(recipe, read, REF).weights
 
