@@ -23,11 +23,26 @@ def kinds() -> tuple[str, ...]:
 
 def part(kind: str, name: str) -> ModuleType:
     """Import one module of a back-end, such as `log` or `rules`. Raises UsageError for a kind that has no row."""
-    if kind not in PACKAGES:
-        raise UsageError(f"backend.kind: rlx has no back-end {kind!r}", f"use one of {', '.join(PACKAGES)}")
-    return import_module(f"{PACKAGES[kind]}.{name}")
+    return import_module(f"{_package(kind)}.{name}")
+
+
+def optional_part(kind: str, name: str) -> ModuleType | None:
+    """The module of that name, which may be one of a package such as `rules.facts`; None if the back-end has none."""
+    wanted = f"{_package(kind)}.{name}"
+    try:
+        return import_module(wanted)
+    except ModuleNotFoundError as problem:
+        if problem.name and wanted.startswith(problem.name):
+            return None
+        raise
 
 
 def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
     """The module of that name of every back-end, with its kind."""
     return ((kind, part(kind, name)) for kind in PACKAGES)
+
+
+def _package(kind: str) -> str:
+    if kind not in PACKAGES:
+        raise UsageError(f"backend.kind: rlx has no back-end {kind!r}", f"use one of {', '.join(PACKAGES)}")
+    return PACKAGES[kind]

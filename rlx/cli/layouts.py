@@ -53,7 +53,7 @@ def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) ->
     from rlx.preflight.layouts.candidates import MOST_DEVICES
     from rlx.preflight.memory import device_of, job_of
     from rlx.preflight.models.architecture_config import known_architecture
-    from rlx.preflight.rules.facts import ACTOR, Facts
+    from rlx.preflight.rules.facts import facts_of
 
     recipe = resolved.recipe
     shape, device = known_architecture(recipe), device_of(recipe, memory)
@@ -63,14 +63,14 @@ def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) ->
         raise UsageError(f"model.path: nothing is known of {recipe.model.path}", "name a similar model in model.arch")
     if device is None:
         raise UsageError(f"the memory of a {recipe.layout.device} device is not known", "say it: --memory 80")
-    facts = Facts.of(resolved)
+    facts = facts_of(resolved)
     job = job_of(recipe, facts.settings, shape, device)
     count = devices or job.split.devices
     if count > MOST_DEVICES:
         raise UsageError(f"{count} devices: layouts are listed for {MOST_DEVICES} at most", "use --devices")
     whole = count if job.fsdp_size == job.split.devices else min(job.fsdp_size, count)
     job = replace(job, split=replace(job.split, devices=count), fsdp_size=whole)
-    return job, facts.is_true(f"{ACTOR}.use_dynamic_bsz")
+    return job, not facts.fixed_micro_batches
 
 
 def _answer(job: Job, found: Layouts) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlx.recipe.problems import Place
-from rlx.recipe.scalars import Scalar
+from rlx.yaml_reader.scalars import Scalar
 
 Path = tuple[str | int, ...]
 

@@ -25,7 +25,8 @@ __all__ = ["loopback"]
 
 OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"}
 ALLOWED = {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM"} | OF_A_SHELL
-HOSTS = ["local", "openssh", "paramiko", "docker", "docker-over-ssh"]
+REMOTE = ("openssh", "paramiko", "docker", "docker-over-ssh")
+HOSTS = ["local", *(pytest.param(kind, marks=pytest.mark.hosts) for kind in REMOTE)]
 
 
 @pytest.fixture(params=HOSTS)
@@ -64,7 +65,7 @@ def container_host(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
+from rlx.backends.verl.rules.batch import BATCH, MINI
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Severity
 from rlx.preflight.rehearsal import Places, Rehearsal, rehearsal_of
 from rlx.preflight.rules import check
-from rlx.preflight.rules.batch import BATCH, MINI
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import facts_of
 from rlx.recipe import ResolvedRecipe, load_recipe
 from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY
@@ -101,7 +101,7 @@ def test_what_keeps_the_rules_keeps_them_in_small(
     assume(not errors(recipe))
     made = rehearsal_of(recipe, PLACES)
     assert not errors(made.resolved)
-    whole, small = Facts.of(recipe), Facts.of(made.resolved)
+    whole, small = facts_of(recipe), facts_of(made.resolved)
     for key in (BATCH, MINI):
         assert whole.count(key) == made.factor * (small.count(key) or 0)
     assert small.devices == min(2, whole.data_parallel or 1) or small.devices == 1

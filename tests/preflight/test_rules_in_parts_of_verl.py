@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import facts_of
 from tests.preflight.verl_configuration import configured, resolved
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -106,7 +106,7 @@ def test_a_group_of_one_has_no_baseline_and_equal_scores_no_advantage() -> None:
         shares, _ = compute_grpo_outcome_advantage(rewards, torch.ones_like(rewards), np.array(groups))
         return [round(float(share), 3) for share in shares[:, 0]]
 
-    assert Facts.of(resolved("RLX112-breaks-no-group")).whole("actor_rollout_ref.rollout.n") == 1
+    assert facts_of(resolved("RLX112-breaks-no-group")).whole("actor_rollout_ref.rollout.n") == 1
     assert advantages([1.0, 0.0, 1.0], [0, 1, 2]) == [1.0, 0.0, 1.0]
     assert advantages([1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1]) == [0.0, 0.0, 0.0, 0.0]
     assert advantages([1.0, 0.0], [0, 0]) != [0.0, 0.0]
@@ -116,7 +116,7 @@ def test_a_group_of_one_has_no_baseline_and_equal_scores_no_advantage() -> None:
 def test_verl_patches_a_model_for_sequences_that_fit_its_heads(name: str, refused: bool) -> None:
     apply_monkey_patch = part("verl.models.transformers.monkey_patch.apply_monkey_patch")
     config, model_of = part("transformers.Qwen2Config"), part("transformers.Qwen2ForCausalLM")
-    facts = Facts.of(resolved(name))
+    facts = facts_of(resolved(name))
     assert facts.architecture and facts.cp
     heads, kv_heads = facts.architecture.heads, facts.architecture.kv_heads
     sizes = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "hidden_size": 4 * heads, "vocab_size": 8}
@@ -130,7 +130,7 @@ def test_verl_patches_a_model_for_sequences_that_fit_its_heads(name: str, refuse
 
 @pytest.mark.parametrize(("name", "refused"), [("RLX252-breaks-rank", True), ("RLX252-passes-rank", False)])
 def test_verl_rounds_a_rank_up_to_one_that_vllm_takes(name: str, refused: bool) -> None:
-    rank = Facts.of(resolved(name)).lora_rank
+    rank = facts_of(resolved(name)).lora_rank
     assert rank
     if not refused:
         assert max_lora_rank(rank) >= rank
@@ -158,7 +158,7 @@ def max_lora_rank(rank: int) -> int:
 
 def test_verl_adapts_megatron_with_its_bridge_only() -> None:
     get_peft_cls = part("verl.workers.config.megatron_peft.get_peft_cls")
-    facts = Facts.of(resolved("RLX250-breaks-no-bridge"))
+    facts = facts_of(resolved("RLX250-breaks-no-bridge"))
     model = SimpleNamespace(lora={"rank": facts.lora_rank})
     with pytest.raises(AssertionError, match="LoRA/PEFT only supported via Megatron-Bridge"):
         get_peft_cls(model, bridge=None, provider=None)

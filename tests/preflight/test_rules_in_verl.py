@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hydra.errors import InstantiationException
 
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import facts_of
 from tests.conftest import CASES
 from tests.preflight.verl_configuration import configured, resolved, validate
 
@@ -99,7 +99,7 @@ def test_verls_worker_cuts_the_share_of_a_device(name: str, key: str, refused: b
     from verl.utils import tensordict_utils
     from verl.workers.engine.utils import prepare_micro_batches
 
-    facts = Facts.of(resolved(name))
+    facts = facts_of(resolved(name))
     assert facts.mini_samples and facts.samples and facts.data_parallel
     share = (facts.mini_samples if key == "train" else facts.samples) // facts.data_parallel
     size = facts.whole(SIZES[key])
@@ -122,7 +122,7 @@ def test_verls_mini_batches_must_divide(name: str, refused: bool) -> None:
     from tensordict import TensorDict
     from verl.utils.tensordict_utils import make_iterator
 
-    facts = Facts.of(resolved(name))
+    facts = facts_of(resolved(name))
     assert facts.mini_samples and facts.samples and facts.data_parallel
     share, mini = facts.samples // facts.data_parallel, facts.mini_samples // facts.data_parallel
     data = TensorDict({"input_ids": torch.zeros(share, 4)}, batch_size=[share])

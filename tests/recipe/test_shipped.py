@@ -12,7 +12,7 @@ from rlx.backends.protocol import load_backend
 from rlx.plan import Severity
 from rlx.preflight.memory import Phase, device_of, estimate, job_of
 from rlx.preflight.rules import check
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import facts_of
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.conftest import CASES
@@ -54,7 +54,7 @@ def test_the_page_has_them_all_with_their_memory() -> None:
     for name in SHIPPED.keys() - {"tiny-cpu"}:
         row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
         file = load_recipe(SHIPPED[name].path)
-        facts = Facts.of(file.resolve(file.control or file.arms[0]))
+        facts = facts_of(file.resolve(file.control or file.arms[0]))
         assert facts.architecture
         device = device_of(facts.recipe, None if facts.recipe.layout.device == "npu" else 80)
         assert device

@@ -53,7 +53,7 @@ def start_one(script: str) -> RunRef:
     return ref
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     """The first true value of the condition; fails the test if there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -64,14 +64,14 @@ def phases_answer(result: Estimate) -> dict[str, Any]:
 def _facts(draft: Draft) -> Facts | None:
     """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.errors import UsageError
-    from rlx.preflight.rules.facts import Facts
+    from rlx.preflight.rules.facts import facts_of
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
     plan = draft.plan
     resolved = ResolvedRecipe(Recipe.model_validate(plan.recipe), plan.arm, plan.control, (), {}, Path(), plan.recipe)
     try:
-        return Facts.of(resolved, draft.found)
+        return facts_of(resolved, draft.found)
     except UsageError:
         return None
 

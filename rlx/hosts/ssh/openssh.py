@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.link import Failure
 from rlx.hosts.process import ProcessSession, process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.sockets import control_path
+from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import explain_ssh
 from rlx.plan import Cmd
 
@@ -44,12 +44,6 @@ def check_destination(destination: str) -> str:
             f"{destination!r} is not a destination for ssh", "write host, user@host, ssh://user@host:port or an alias"
         )
     return destination
-
-
-def ssh_config() -> str | None:
-    """Name another ssh config than the user's: `$RLX_SSH_CONFIG`."""
-    chosen = os.environ.get("RLX_SSH_CONFIG")
-    return str(Path(chosen).expanduser().absolute()) if chosen else None
 
 
 def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.ssh.openssh import check_destination, ssh_config
+from rlx.hosts.ssh.openssh import check_destination
+from rlx.hosts.ssh.ssh_config import ssh_config
 
 _HONOURED = {
     "hostname", "port", "user", "identityfile", "identitiesonly", "identityagent",

@@ -14,6 +14,7 @@ from rlx.hosts.host_errors import (
     Unreachable,
 )
 from rlx.hosts.link import Failure
+from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.transport import shown
 
 _SSH_FAILED = 255
@@ -134,8 +135,6 @@ def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
 
 
 def by_hand(destination: str) -> str:
-    from rlx.hosts.ssh.openssh import ssh_config
-
     config = ssh_config()
     return f"ssh -F {config} {destination}" if config else f"ssh {destination}"
 

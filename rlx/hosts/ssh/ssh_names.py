@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
-from rlx.hosts.ssh.openssh import ssh_config
+from rlx.hosts.ssh.ssh_config import ssh_config
 
 _INCLUDE_DEPTH = 16  # what ssh itself allows
 _MATCH_BY_NAME = ("host", "originalhost")

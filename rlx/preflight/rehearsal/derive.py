@@ -19,7 +19,7 @@ from rlx.preflight.rehearsal.scale import Batch, batch_of, scaled
 from rlx.preflight.rehearsal.tiny_shapes import TinyModel, stand_in, tiny_model
 from rlx.preflight.rehearsal.twin import Change, Places, Rehearsal, Untold
 from rlx.preflight.rules import check
-from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.facts import facts_of
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -38,13 +38,13 @@ def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, .
         # verl 0.9.1, utils/model.py, load_valuehead_model: attn_implementation="flash_attention_2", whatever is set.
         message = "algorithm.kind ppo: verl loads a critic with flash attention only, which no CPU has"
         raise UsageError(message, "rehearse the rest of the recipe: --set algorithm.kind=grpo")
-    facts = Facts.of(resolved)
+    facts = facts_of(resolved)
     return _Maker(resolved, places, tiny_model_of(resolved), batch_of(facts), secrets).smallest()
 
 
 def tiny_model_of(resolved: ResolvedRecipe) -> TinyModel:
     """The recipe's model in small. Raises UsageError where the back-end's settings are not known."""
-    facts = Facts.of(resolved)
+    facts = facts_of(resolved)
     path = Path(facts.recipe.model.path).expanduser() / "config.json"
     try:
         kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
@@ -108,7 +108,7 @@ class _Maker:
 
     def _untold(self, reward: Reward, said: Iterable[Change | Untold]) -> Iterator[Untold]:
         yield from topics.untold(self.resolved.recipe)
-        if Facts.of(self.resolved).architecture is None:
+        if facts_of(self.resolved).architecture is None:
             yield Untold(f"the architecture of {self.resolved.recipe.model.path}", "not known here: name model.arch")
         yield from fork_keys_untold(self.resolved)
         yield from reward.untold

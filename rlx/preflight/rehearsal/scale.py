@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rlx.backends.verl.rules.batch import BATCH, LOG_MICRO, MICRO, MINI, SAMPLES
+from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.errors import UsageError
-from rlx.preflight.rules.batch import BATCH, LOG_MICRO, MICRO, MINI, SAMPLES
-from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.number_text import divisors
 
 # Two workers shard the model and talk over gloo, as many would.
@@ -27,7 +27,7 @@ class Batch:
     devices: int
 
 
-def batch_of(facts: Facts) -> Batch:
+def batch_of(facts: VerlFacts) -> Batch:
     """Read the batch that the back-end really gets. Raises UsageError for one that nobody can count."""
     numbers = [facts.count(key) for key in (BATCH, MINI, SAMPLES)]
     if None in numbers:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Rule, all_rules
+from rlx.preflight.rules.facts import facts_of
+from rlx.preflight.rules.registry import Rule, all_rules, rules_of
 from rlx.preflight.rules.waive import waived, waives_nothing
 
 if TYPE_CHECKING:
@@ -37,14 +37,12 @@ def _backend_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iter
 
 def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
     try:
-        facts = Facts.of(resolved, found)
+        facts = facts_of(resolved, found)
     except UsageError:
         return  # The back-end has said so already, and nothing is known of its settings.
-    for rule in all_rules():
-        if resolved.recipe.backend.kind in rule.backends:
-            for flaw in rule.check(facts):
-                where = resolved.origins.get(flaw.key, "")
-                yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, where)
+    for rule in rules_of(resolved.recipe.backend.kind):
+        for flaw in rule.check(facts):
+            yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, resolved.origins.get(flaw.key, ""))
 
 
 __all__ = ["check", "find_rule", "waives_nothing"]

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from rlx.plan import stage_sigmas
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import EVERY, Flaw, error, note, rule, warning
+from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
 
-FORK = "trainer.noise_injection"
 # Of 200,000 bfloat16 weights around 1, as norm weights are, σ 1e-3 changed 2.5 % and 5e-4 none.
 RESOLVED = 1e-3
 PUBLISHED, FACTOR = 0.01, 5
@@ -32,7 +31,6 @@ NAMES = {
     why="norm weights are about 1, and bfloat16 rounds a noise below 0.001 away: those stages are a control",
     fix="a larger `aqn.sigma_end`, or fewer stages in mind when reading the result",
     source="measured with torch 2.13 on 200,000 weights: σ 1e-3 changes 2.5 % of weights around 1, 5e-4 none",
-    backends=EVERY,
 )
 def resolution(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -55,7 +53,6 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
     why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy",
     fix="`aqn.sigma_start: 0.01` to repeat what is published",
     source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed",
-    backends=EVERY,
 )
 def strength(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -66,70 +63,12 @@ def strength(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
-    "RLX622",
-    title="epoch-aware noise of the fork",
-    why="it is always zero: the schedule is asked for step 0 of 1, which is the stage without noise",
-    fix="remove `epoch_aware`",
-    source="zhshgmail/verl 4399ddd0..cfb21db5, vllm_rollout.py:326: get_sigma_by_step(0, 1, [sigma]) is 0 (re-run)",
-)
-def epoch_aware(facts: Facts) -> Iterator[Flaw]:
-    key = f"{FORK}.epoch_aware"
-    if facts.is_true(key):
-        yield error(f"{facts.source(key)}: the fork's epoch-aware noise is always zero", f"remove {facts.source(key)}")
-
-
-@rule(
-    "RLX623",
-    title="a sigma for each layer, which the fork does not forward",
-    why="the trainer never hands layer_sigma_config to the rollout: every layer gets the same noise",
-    fix="remove it, or do not read the result as one of per-layer noise",
-    source="zhshgmail/verl cfb21db5: ray_trainer does not forward it, RolloutConfig has no such field",
-)
-def layer_sigmas(facts: Facts) -> Iterator[Flaw]:
-    prefix = f"{FORK}.layer_sigma_config"
-    if facts.setting(prefix) or any(facts.settings.section(prefix).values()):
-        yield error(f"{prefix} never reaches the rollout: the multipliers are not applied", "remove it")
-
-
-@rule(
-    "RLX624",
-    title="filtered groups with noise",
-    why="noisy answers are rejected again and again, up to the error at max_num_gen_batches; the steps are not known",
-    fix="no `filter_groups` in an experiment about noise",
-    source="zhshgmail/verl: filter_groups max_num_gen_batches + noise = rejection loop",
-)
-def filtered_noise(facts: Facts) -> Iterator[Flaw]:
-    key = "algorithm.filter_groups.enable"
-    if facts.recipe.aqn and facts.is_true(key):
-        yield warning(
-            f"aqn with {facts.source(key)}: noisy groups are rejected in a loop", f"remove {facts.source(key)}"
-        )
-
-
-@rule(
-    "RLX625",
-    title="the fork's noise with LoRA",
-    why="before cfb21db5 a sync of adapters left the noise on the base weights, so that it added up",
-    fix="a fork of cfb21db5 or later; then waive this with the commit",
-    source="zhshgmail/verl cfb21db5: restore before noise",
-)
-def lora_accumulation(facts: Facts) -> Iterator[Flaw]:
-    aqn = facts.recipe.aqn
-    if aqn and aqn.provider == "builtin" and facts.recipe.model.lora:
-        message = (
-            "aqn.provider builtin with model.lora: before the fork's cfb21db5 the noise adds up on the base weights"
-        )
-        yield warning(message, "use cfb21db5 or later, and waive RLX625 with the commit", "aqn.provider")
-
-
-@rule(
     "RLX626",
     title="the noise's targets match no layer",
     why="the arm would train without noise",
     fix="patterns that occur in module names of that kind, or `targets: auto`",
     source="a pattern is searched in the module's name: rlx_aqn.py, and the fork's noise_injection.py; names of "
     "Qwen's modules in vLLM and transformers",
-    backends=EVERY,
 )
 def targets(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -154,7 +93,6 @@ def targets(facts: Facts) -> Iterator[Flaw]:
     why="stages that are shorter than a step never take place",
     fix="at most as many `aqn.stages` as steps",
     source="the schedule divides the steps by the stages: rlx/plan/noise_schedule.py",
-    backends=EVERY,
 )
 def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
@@ -165,19 +103,17 @@ def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule(
-    "RLX628",
-    title="overrides change the fork's noise behind the recipe's back",
-    why="the verdict holds the log against `aqn`, not against the override",
-    fix="say it in `aqn`",
-    source="rlx/backends/verl/noise.py computes what the log must show from aqn",
+    "RLX642",
+    title="the rollout splits weights that are to take noise",
+    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
+    fix="`rollout.tp: 1`, or norms only",
+    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
 )
-def overridden_noise(facts: Facts) -> Iterator[Flaw]:
-    told = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
-    for name in told:
-        key = f"{FORK}.{name}"
-        if facts.source(key).startswith("overrides."):
-            message = f"{facts.source(key)}: the recipe's aqn section says what the noise is"
-            yield error(message, "set it in aqn", facts.source(key))
+def split_weights(facts: Facts) -> Iterator[Flaw]:
+    aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
+    if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
+        message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
+        yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
 def _module_names(facts: Facts, kind: str) -> tuple[str, ...]:

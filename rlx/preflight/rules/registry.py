@@ -6,38 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import Any
 
+from rlx.backends.registry import PACKAGES, kinds, optional_part
 from rlx.plan import Severity
 
-if TYPE_CHECKING:
-    from rlx.preflight.rules.facts import Facts
-
-# One module a subject; the order is that of the findings.
-_MODULES = (
-    "verl_limits",
-    "length",
-    "batch",
-    "batch_limits",
-    "sampling",
-    "layout",
-    "context",
-    "model",
-    "model_in_rollout",
-    "environment",
-    "noise",
-    "evaluation",
-    "post",
-    "records",
-    "reward",
-    "lora",
-    "nla",
-    "mindspeed_rl",
-    "mindspeed_rl_settings",
-    "mindspeed_rl_reward",
-    "mindspeed_rl_limits",
-    "memory",
-)
+# Rules that hold for every back-end, a module for each subject.
+_COMMON = ("noise",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +26,8 @@ class Flaw:
     key: str = ""
 
 
-EVERY = ("verl", "mindspeed-rl")
-Check = Callable[["Facts"], Iterator[Flaw]]
+# A common rule takes Facts, one of a back-end the Facts of that.
+Check = Callable[[Any], Iterator[Flaw]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +39,16 @@ class Rule:
     why: str
     fix: str
     source: str
-    backends: tuple[str, ...]
     check: Check
+
+    @property
+    def module(self) -> str:
+        return self.check.__module__
+
+    @property
+    def backend(self) -> str | None:
+        """The kind in whose folder it stands; None: it holds for every back-end."""
+        return next((kind for kind, package in PACKAGES.items() if self.module.startswith(f"{package}.")), None)
 
     @property
     def row(self) -> str:
@@ -74,26 +58,41 @@ class Rule:
 _RULES: dict[str, Rule] = {}
 
 
-def rule(
-    id: str, *, title: str, why: str, fix: str, source: str, backends: tuple[str, ...] = ("verl",)
-) -> Callable[[Check], Check]:
-    """Registers a rule on recipes of some back-ends. Raises ValueError for an id that is taken."""
+def rule(id: str, *, title: str, why: str, fix: str, source: str) -> Callable[[Check], Check]:
+    """Registers a rule on the recipes of the back-end in whose folder it stands. Raises ValueError for a taken id."""
 
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"{id} is the id of another rule")
-        _RULES[id] = Rule(id, title, why, fix, source, backends, check)
+        _RULES[id] = Rule(id, title, why, fix, source, check)
         return check
 
     return register
 
 
 @cache
+def rules_of(kind: str) -> tuple[Rule, ...]:
+    """The rules on recipes of a kind, in the order of its subjects; those of one subject in the order of their ids."""
+    own = optional_part(kind, "rules")
+    subjects: tuple[str, ...] = own.MODULES if own else ()
+    common = tuple(subject for subject in _COMMON if subject not in subjects)
+    return tuple(rule for subject in (*common, *subjects) for rule in _of_subject(kind, subject))
+
+
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, in the order of the modules and of their text."""
-    for module in _MODULES:
-        import_module(f"rlx.preflight.rules.{module}")
-    return tuple(_RULES.values())
+    """Every rule, once: those of each back-end after another."""
+    return tuple(dict.fromkeys(rule for kind in kinds() for rule in rules_of(kind)))
+
+
+def _of_subject(kind: str, subject: str) -> list[Rule]:
+    common = import_module(f"{__package__}.{subject}") if subject in _COMMON else None
+    modules = [module for module in (common, optional_part(kind, f"rules.{subject}")) if module]
+    found = [rule for module in modules for rule in _in_module(module)]
+    return sorted(found, key=lambda rule: rule.id) if len(modules) > 1 else found
+
+
+def _in_module(module: ModuleType) -> list[Rule]:
+    return [rule for rule in _RULES.values() if rule.module == module.__name__]
 
 
 def error(message: str, fix: str, key: str = "") -> Flaw:

@@ -61,10 +61,10 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 
 
 def _parse(text: bytes) -> Any:
-    # PyYAML takes longer to import than a status takes: only a comparison needs it.
-    import yaml
+    from rlx.yaml_reader.hydra import read_hydra
+    from rlx.yaml_reader.nodes import YamlError
 
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        return read_hydra(text.decode("utf-8"))
+    except (YamlError, UnicodeDecodeError):
         return None

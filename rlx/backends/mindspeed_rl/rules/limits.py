@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl_facts import GENERATE, rule
-from rlx.preflight.rules.registry import Flaw, error, warning
+from rlx.backends.mindspeed_rl.rules.facts import GENERATE, MindSpeedRlFacts
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 _SEED = f"{GENERATE}.sampling_config.seed"
 _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -19,7 +18,7 @@ _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
     fix="leave `sampling_config.seed` to rlx, which writes null",
     source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py:165 and put_prompts_experience of transfer_dock.py",
 )
-def sampling_seed(facts: Facts) -> Iterator[Flaw]:
+def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     n = facts.recipe.rollout.n
     if facts.setting(_SEED) is not None and n > 1:
         message = f"{facts.named(_SEED)}: the {n} answers to a prompt will be alike"
@@ -33,7 +32,7 @@ def sampling_seed(facts: Facts) -> Iterator[Flaw]:
     fix="`algorithm.kl: {place: loss}` with GRPO, and no `algorithm.kl` with DAPO",
     source="MindSpeed-RL 05a90d77: use_kl_in_reward is read by trainer/ppo_trainer_hybrid.py only; cli/train_dapo.py",
 )
-def kl(facts: Facts) -> Iterator[Flaw]:
+def kl(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     algorithm = facts.recipe.algorithm
     if algorithm.kl is None:
         return
@@ -51,7 +50,7 @@ def kl(facts: Facts) -> Iterator[Flaw]:
     fix="`backend.engine: megatron`",
     source="MindSpeed-RL 05a90d77, README",
 )
-def engine(facts: Facts) -> Iterator[Flaw]:
+def engine(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     name = facts.recipe.backend.engine
     if name != "megatron":
         message = f"backend.engine {name}: MindSpeed-RL has Megatron only"
@@ -65,7 +64,7 @@ def engine(facts: Facts) -> Iterator[Flaw]:
     fix="linear_qkv, linear_proj, linear_fc1, linear_fc2, or all-linear",
     source="MindSpeed-RL 05a90d77, configs/grpo_lora_qwen25_32b_A2.yaml",
 )
-def targets(facts: Facts) -> Iterator[Flaw]:
+def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     lora = facts.recipe.model.lora
     if lora and lora.targets != "all-linear" and (others := [one for one in lora.targets if one not in _TARGETS]):
         fix = f"of {', '.join(_TARGETS)}"

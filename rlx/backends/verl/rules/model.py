@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.models.architectures import Architecture
-from rlx.preflight.rules.facts import ACTOR, Facts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
@@ -20,7 +20,7 @@ TABLE = "heads, layers and experts: rlx/preflight/models/architectures.json"
     fix="a `layout.tp` that divides the heads and, with grouped queries, the key-value heads",
     source=f"Megatron core: num_attention_heads % tensor_model_parallel_size; {TABLE}",
 )
-def training_heads(facts: Facts) -> Iterator[Flaw]:
+def training_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if shape.kv_heads % size == 0]
@@ -35,7 +35,7 @@ def training_heads(facts: Facts) -> Iterator[Flaw]:
     fix="a `layout.tp` that divides the key-value heads",
     source=f"Megatron core: num_query_groups % tensor_model_parallel_size; {TABLE}",
 )
-def training_kv_heads(facts: Facts) -> Iterator[Flaw]:
+def training_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and not shape.latent and tp and shape.heads % tp == 0 and shape.kv_heads % tp:
         message = f"layout.tp {tp} does not divide the {shape.kv_heads} key-value heads of {shape.name}"
@@ -49,7 +49,7 @@ def training_kv_heads(facts: Facts) -> Iterator[Flaw]:
     fix="a `layout.pp` that divides the layers, or an override that says how many the first or last stage has",
     source=f"Megatron core: num_layers should be divisible by pipeline_model_parallel_size; {TABLE}",
 )
-def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
+def pipeline_layers(facts: VerlFacts) -> Iterator[Flaw]:
     shape, pp = facts.architecture, facts.pp
     if not (facts.is_megatron and shape and pp and shape.layers % pp) or _uneven(facts):
         return
@@ -65,7 +65,7 @@ def pipeline_layers(facts: Facts) -> Iterator[Flaw]:
     fix="a `layout.ep` that divides the experts",
     source=f"Megatron core: num_moe_experts % expert_model_parallel_size; {TABLE}",
 )
-def training_experts(facts: Facts) -> Iterator[Flaw]:
+def training_experts(facts: VerlFacts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.count(f"{MEGATRON}.expert_model_parallel_size")
     if facts.is_megatron and shape and shape.experts and ep and shape.experts.count % ep:
         message = f"layout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
@@ -79,7 +79,7 @@ def training_experts(facts: Facts) -> Iterator[Flaw]:
     fix="leave `layout.ep` and `rollout.ep` at 1",
     source=TABLE,
 )
-def no_experts(facts: Facts) -> Iterator[Flaw]:
+def no_experts(facts: VerlFacts) -> Iterator[Flaw]:
     shape, recipe = facts.architecture, facts.recipe
     if shape and shape.experts is None:
         for key, ep in (("layout.ep", recipe.layout.ep), ("rollout.ep", recipe.rollout.ep)):
@@ -95,7 +95,7 @@ def no_experts(facts: Facts) -> Iterator[Flaw]:
     source="verl models/transformers/monkey_patch.py, 0.6.1 :274, 0.9.1 :343: num_attention_heads % ulysses_sp_size; "
     "num_key_value_heads % ulysses_sp_size == 0 or ulysses_sp_size % num_key_value_heads == 0",
 )
-def sequence_heads(facts: Facts) -> Iterator[Flaw]:
+def sequence_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, cp = facts.architecture, facts.cp
     if facts.is_megatron or not shape or not cp or (shape.heads % cp == 0 and whole_heads(shape.kv_heads, cp)):
         return
@@ -111,7 +111,7 @@ def sequence_heads(facts: Facts) -> Iterator[Flaw]:
     fix="a size for which pp × virtual stages divides the layers",
     source=f"Megatron core: virtual pipeline needs num_layers % (pp × vpp) == 0 and pp > 1; {TABLE}",
 )
-def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
+def virtual_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{MEGATRON}.virtual_pipeline_model_parallel_size"
     shape, pp, virtual = facts.architecture, facts.pp, facts.count(key)
     if not (facts.is_megatron and virtual and virtual > 1 and pp):
@@ -134,7 +134,7 @@ def virtual_pipeline(facts: Facts) -> Iterator[Flaw]:
     source="Megatron core, tensor_parallel/utils.py, vocab_range_from_global_vocab_size: divide; verl "
     "models/mcore/model_initializer.py passes vocab_size unpadded",
 )
-def training_vocabulary(facts: Facts) -> Iterator[Flaw]:
+def training_vocabulary(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and tp and shape.heads % tp == 0 and shape.vocab % tp:
         fits = [size for size in divisors(shape.heads) if shape.vocab % size == 0]
@@ -154,7 +154,7 @@ def whole_heads(kv_heads: int, size: int) -> bool:
     return kv_heads % size == 0 or size % kv_heads == 0
 
 
-def _uneven(facts: Facts) -> bool:
+def _uneven(facts: VerlFacts) -> bool:
     """Tell whether somebody has said how many layers each stage has."""
     section = facts.settings.section(f"{MEGATRON}.override_transformer_config")
     words = ("pipeline_stage", "pipeline_model_parallel_layout", "account_for_")

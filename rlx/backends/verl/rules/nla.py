@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 _SOURCE = "kitft/verl 05101093"
@@ -18,7 +18,7 @@ _POOLS = "ray_kwargs.resource_pool"
     fix="`layout.pp: 1`, or `critic.output_layer_index: -1`",
     source=f"{_SOURCE}, nla_megatron_critic.py:118-165",
 )
-def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
+def critic_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
     key = "critic.megatron.pipeline_model_parallel_size"
     stages = facts.count(key)
     in_the_middle = facts.whole("critic.output_layer_index") != -1
@@ -33,7 +33,7 @@ def critic_pipeline(facts: Facts) -> Iterator[Flaw]:
     fix="`+ray_kwargs.resource_pool.actor_rollout.num_gpus` and `….critic.num_gpus`",
     source=f"{_SOURCE}, nla_main.py:295; its README shows the other place",
 )
-def pool_place(facts: Facts) -> Iterator[Flaw]:
+def pool_place(facts: VerlFacts) -> Iterator[Flaw]:
     misplaced = [key for key in facts.settings.written if key.split(".")[0] == "resource_pool"]
     if facts.is_nla and misplaced:
         source = facts.source(misplaced[0])
@@ -47,7 +47,7 @@ def pool_place(facts: Facts) -> Iterator[Flaw]:
     fix="give actor_rollout and critic a pool each",
     source=f"{_SOURCE}, nla_main.py",
 )
-def both_pools(facts: Facts) -> Iterator[Flaw]:
+def both_pools(facts: VerlFacts) -> Iterator[Flaw]:
     pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
     if facts.is_nla and len(pools) == 1:
         other = "critic" if pools == ["actor_rollout"] else "actor_rollout"
@@ -61,7 +61,7 @@ def both_pools(facts: Facts) -> Iterator[Flaw]:
     fix="patch nla_main.py:295 to accept DictConfig, and waive this with the commit",
     source=f"{_SOURCE}, nla_main.py:295 (re-run)",
 )
-def ignored_pools(facts: Facts) -> Iterator[Flaw]:
+def ignored_pools(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_nla and any(facts.count(key) for key in facts.settings.section(_POOLS) if key.endswith(".num_gpus")):
         message = f"{_POOLS}: the fork takes Hydra's maps for no pools, and puts all roles on all devices"
         yield warning(message, "patch nla_main.py:295 and waive RLX263 with the commit")
@@ -74,7 +74,7 @@ def ignored_pools(facts: Facts) -> Iterator[Flaw]:
     fix="`train.mini_batch_size` of batch_size × n in the fork's counting",
     source=f"{_SOURCE}: ppo_mini_batch_size = train_batch_size*rollout.n",
 )
-def whole_step(facts: Facts) -> Iterator[Flaw]:
+def whole_step(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_mini_batch_size"
     mini, samples = facts.whole(key), facts.samples
     if facts.is_nla and mini and samples and mini != samples:
@@ -88,7 +88,7 @@ def whole_step(facts: Facts) -> Iterator[Flaw]:
     fix="a `trainer.log_val_generations` that the critic's devices divide",
     source=f"{_SOURCE}",
 )
-def logged_answers(facts: Facts) -> Iterator[Flaw]:
+def logged_answers(facts: VerlFacts) -> Iterator[Flaw]:
     key = "trainer.log_val_generations"
     logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
     if facts.is_nla and logged and workers and logged % workers:
@@ -103,7 +103,7 @@ def logged_answers(facts: Facts) -> Iterator[Flaw]:
     fix="an `output_layer_index` below the number of layers",
     source=f"{_SOURCE}: output_layer_index < num_layers; class default 20",
 )
-def critic_layer(facts: Facts) -> Iterator[Flaw]:
+def critic_layer(facts: VerlFacts) -> Iterator[Flaw]:
     key, shape = "critic.output_layer_index", facts.architecture
     layer = facts.whole(key)
     if facts.is_nla and shape and layer is not None and layer >= shape.layers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
+from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
@@ -18,7 +18,7 @@ _SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
     fix="lower `train.batch_size`",
     source=f"{_SOURCE}: Train dataloader is empty!; 0.9.1 divides by its steps_per_epoch of 0",
 )
-def fills_a_batch(facts: Facts) -> Iterator[Flaw]:
+def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.steps_of_data == 0:
         rows, key = facts.train_rows, "data.train_batch_size"
         few = rows != facts.recipe.data.train_rows
@@ -34,7 +34,7 @@ def fills_a_batch(facts: Facts) -> Iterator[Flaw]:
     fix="more epochs or fewer steps, or an `eval.every` that ends there",
     source=f"{_SOURCE}: is_last_step validates, the end of the dataloader does not",
 )
-def data_lasts(facts: Facts) -> Iterator[Flaw]:
+def data_lasts(facts: VerlFacts) -> Iterator[Flaw]:
     asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
     last = facts.steps_of_data
     if not asked or not last or last >= asked:

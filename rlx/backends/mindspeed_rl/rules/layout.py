@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl_facts import (
+from rlx.backends.mindspeed_rl.rules.facts import (
     BATCH,
     CHECKS,
     CP,
@@ -19,11 +18,11 @@ from rlx.preflight.rules.mindspeed_rl_facts import (
     REFUSED,
     SAMPLES,
     TP,
+    MindSpeedRlFacts,
     Sizes,
-    rule,
 )
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error
+from rlx.preflight.rules.registry import Flaw, error, rule
 
 # Somebody has said how many layers each stage has.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
@@ -36,7 +35,7 @@ _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
     fix="sizes whose product divides the NPUs",
     source=f"{CHECKS}:80-105",
 )
-def split(facts: Facts) -> Iterator[Flaw]:
+def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     npus, size = sizes[NPUS], sizes.model_parallel
     if npus and size and npus % size:
@@ -51,7 +50,7 @@ def split(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.batch_size` that the data-parallel size divides",
     source=f"{CHECKS}:133, :197",
 )
-def batch_over_groups(facts: Facts) -> Iterator[Flaw]:
+def batch_over_groups(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield from _dealt_out(facts, Sizes(facts).groups, "data-parallel groups")
 
 
@@ -62,7 +61,7 @@ def batch_over_groups(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.micro_batch_size` that divides batch_size / groups × n",
     source=f"{CHECKS}:108, :139",
 )
-def micro_batch(facts: Facts) -> Iterator[Flaw]:
+def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     batch, groups, n, micro = sizes[BATCH], sizes.groups, sizes[SAMPLES], sizes[MICRO]
     if not (batch and groups and n and micro) or batch % groups:
@@ -80,11 +79,11 @@ def micro_batch(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.batch_size` that NPUs / rollout.tp divides",
     source=f"{CHECKS}:158, :190",
 )
-def batch_over_rollouts(facts: Facts) -> Iterator[Flaw]:
+def batch_over_rollouts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield from _dealt_out(facts, Sizes(facts).replicas, "rollout replicas")
 
 
-def _dealt_out(facts: Facts, parts: int | None, what: str) -> Iterator[Flaw]:
+def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterator[Flaw]:
     batch = facts.count(BATCH)
     if parts and batch and batch % parts:
         fits = sorted({max(parts, batch // parts * parts), -(-batch // parts) * parts})
@@ -99,7 +98,7 @@ def _dealt_out(facts: Facts, parts: int | None, what: str) -> Iterator[Flaw]:
     fix="a `layout.ep` that divides rollout.ep × rollout.tp, and no `moe_tp_extend_ep: false`",
     source=f"{LATE}:140-177: (infer_ep*infer_tp) % train_ep == 0; training EP needs moe_tp_extend_ep",
 )
-def resharded_experts(facts: Facts) -> Iterator[Flaw]:
+def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
     if not (infer_ep and infer_tp and ep):
@@ -118,7 +117,7 @@ def resharded_experts(facts: Facts) -> Iterator[Flaw]:
     fix="one a multiple of the other, and NPUs / pp a multiple of rollout.tp",
     source=f"{LATE}:140-177: train_tp % infer_tp; (world // pp) >= infer_tp and divisible",
 )
-def resharded_tensors(facts: Facts) -> Iterator[Flaw]:
+def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     train, infer, npus, pp = sizes[TP], sizes[INFER_TP], sizes[NPUS], sizes[PP]
     if not (train and infer and npus and pp):
@@ -139,7 +138,7 @@ def resharded_tensors(facts: Facts) -> Iterator[Flaw]:
     fix="sizes that divide heads, key-value heads, layers and experts; `actor_config.num_layer_list` for uneven layers",
     source=f"{LATE}:275 for layers; not checked early: heads, query groups, experts",
 )
-def shape(facts: Facts) -> Iterator[Flaw]:
+def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes, model = Sizes(facts), facts.architecture
     if model is None:
         return
@@ -162,7 +161,7 @@ def shape(facts: Facts) -> Iterator[Flaw]:
     fix="remove `layout.pools`",
     source=f"{CHECKS}:33-40: reference_resource and reward_resource must be None",
 )
-def pools(facts: Facts) -> Iterator[Flaw]:
+def pools(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     for name in facts.recipe.layout.pools or ():
         yield error(f"layout.pools.{name}: the integrated worker has no pools", "remove it", "layout.pools")
 
@@ -174,7 +173,7 @@ def pools(facts: Facts) -> Iterator[Flaw]:
     fix="`layout.nodes` and `layout.devices_per_node`, and no `rl_config.actor_resource.num_npus` in overrides",
     source="MindSpeed-RL 05a90d77, workers/scheduler/launcher.py: construct_placement_groups",
 )
-def enough_npus(facts: Facts) -> Iterator[Flaw]:
+def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes, layout = Sizes(facts), facts.recipe.layout
     there = layout.nodes * layout.devices_per_node
     if (sizes[NPUS] or 0) > there:
@@ -189,7 +188,7 @@ def enough_npus(facts: Facts) -> Iterator[Flaw]:
     fix="Qwen2, Qwen2.5, Qwen3, Qwen3-MoE, DeepSeek V2 or V3, or Llama; or verl",
     source="MindSpeed-RL 05a90d77, workers/resharding/weight_adaptor.py, about :705-730",
 )
-def known_weights(facts: Facts) -> Iterator[Flaw]:
+def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     model = facts.architecture
     # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
     if model and model.experts and model.experts.shared_gate:

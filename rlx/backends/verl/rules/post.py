@@ -1,11 +1,10 @@
-"""`eval: post`: whether the checkpoint will be there that it evaluates, and something that grades."""
+"""`eval: post`: whether the checkpoint will be there that it evaluates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules import mindspeed_rl_facts
-from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
+from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule
 
@@ -20,7 +19,7 @@ _SAVE = "trainer.save_freq"
     source="verl fit(): saves where save_freq > 0 and the step is the last one or a multiple of it; not where the data "
     "ends before total_training_steps",
 )
-def last_checkpoint(facts: Facts) -> Iterator[Flaw]:
+def last_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is None:
         return
     every, ends, asked = facts.whole(_SAVE), facts.steps_of_data, facts.count("trainer.total_training_steps")
@@ -41,7 +40,7 @@ def last_checkpoint(facts: Facts) -> Iterator[Flaw]:
     source="verl's model_merger wants every shard in one folder, and knows no adapters of Megatron; async_save writes "
     "no latest_checkpointed_iteration.txt (trainer_base.py, _save_checkpoint)",
 )
-def readable_checkpoint(facts: Facts) -> Iterator[Flaw]:
+def readable_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is None:
         return
     contents = facts.setting(f"{ACTOR}.checkpoint.save_contents")
@@ -58,49 +57,3 @@ def readable_checkpoint(facts: Facts) -> Iterator[Flaw]:
     if facts.recipe.layout.nodes > 1:
         message = f"layout.nodes {facts.recipe.layout.nodes}: each machine would keep its part of the checkpoint"
         yield error(message, "eval.post null, or layout.nodes 1", "layout.nodes")
-
-
-@mindspeed_rl_facts.rule(
-    "RLX164",
-    title="MindSpeed-RL: `eval.post` without a converter",
-    why="its checkpoints are Megatron's, it has no way back to Hugging Face's form, and rlx knows none for it",
-    fix="`eval.post.convert`: a program on the host, called with the checkpoint and the folder to fill",
-    source="MindSpeed-RL 05a90d77 describes Hugging Face to Megatron only; MindSpeed-LLM's convert_ckpt.py has both",
-)
-def converter(facts: Facts) -> Iterator[Flaw]:
-    post = facts.recipe.eval.post
-    if post is not None and post.convert is None:
-        fix = "eval.post.convert: /data/mcore2hf.sh, which calls MindSpeed-LLM's convert_ckpt.py for this model"
-        yield error("eval.post: MindSpeed-RL's checkpoints are Megatron's, and nothing converts them", fix, "eval.post")
-
-
-@mindspeed_rl_facts.rule(
-    "RLX165",
-    title="MindSpeed-RL: `eval.post` that nothing can grade",
-    why="its verifiers are a part of its workers and grade nothing outside it; verl's rewards are not there",
-    fix="`eval.post.reward: gsm8k`, or a function",
-    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
-)
-def grading(facts: Facts) -> Iterator[Flaw]:
-    post = facts.recipe.eval.post
-    if post is None or not (post.reward is None or (isinstance(post.reward, str) and post.reward != "gsm8k")):
-        return
-    said = "the recipe's verifiers" if post.reward is None else f"{post.reward}"
-    fix = "eval.post.reward: gsm8k, or {path: FILE.py, function: compute_score}"
-    yield error(f"eval.post: {said} cannot grade outside MindSpeed-RL", fix, "eval.post.reward")
-
-
-@mindspeed_rl_facts.rule(
-    "RLX166",
-    title="MindSpeed-RL: `eval.post` without a checkpoint of the last iteration",
-    why="what is evaluated after the training is its last checkpoint; PPO saves at multiples of save_interval only",
-    fix="a `train.save_every` that divides the iterations",
-    source="MindSpeed-RL 05a90d77, trainer/ppo_trainer_hybrid.py:260; grpo_ and dapo_trainer_hybrid.py save the last",
-)
-def last_iteration(facts: Facts) -> Iterator[Flaw]:
-    every, steps = facts.count("megatron_training.save_interval"), facts.count("megatron_training.train_iters")
-    is_ppo = facts.recipe.eval.post is not None and facts.recipe.algorithm.kind == "ppo"
-    if is_ppo and every and steps and steps % every:
-        named = facts.named("megatron_training.save_interval")
-        message = f"{named} does not divide the {steps} iterations, and PPO does not save the last one by itself"
-        yield error(message, f"train.save_every {one_of(near(divisors(steps), every))}", "train.save_every")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, MODEL, ROLLOUT, Facts
+from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 MBRIDGE, VANILLA = f"{ACTOR}.megatron.use_mbridge", f"{ACTOR}.megatron.vanilla_mbridge"
@@ -18,7 +18,7 @@ MOST_RANKS = 512
     fix="`use_mbridge: true` and `vanilla_mbridge: false` in `overrides`",
     source="verl 0.7.1 to 0.9.1 workers/config/megatron_peft.py",
 )
-def bridge(facts: Facts) -> Iterator[Flaw]:
+def bridge(facts: VerlFacts) -> Iterator[Flaw]:
     if not facts.is_megatron or facts.lora_rank is None:
         return
     if facts.release < (0, 7):
@@ -39,7 +39,7 @@ def bridge(facts: Facts) -> Iterator[Flaw]:
     fix="verl 0.8 with its core_r0.16.0, or train without the bridge",
     source="reported for this pair, text not captured; verl's version table",
 )
-def bridge_and_mindspeed(facts: Facts) -> Iterator[Flaw]:
+def bridge_and_mindspeed(facts: VerlFacts) -> Iterator[Flaw]:
     bridged = facts.is_true(MBRIDGE) and facts.setting(VANILLA) is False
     if facts.is_megatron and facts.recipe.layout.device == "npu" and facts.release == (0, 7) and bridged:
         message = f"Megatron-Bridge with verl {facts.settings.version} on NPUs, whose MindSpeed is 0.12.1"
@@ -53,7 +53,7 @@ def bridge_and_mindspeed(facts: Facts) -> Iterator[Flaw]:
     fix="a rank of at most 512, or merge the adapter",
     source="verl 0.9.1 get_vllm_max_lora_rank: 1, 8, 16, 32, 64, 128, 256, 320, 512; 0.6.1 validate_config",
 )
-def lora_rank(facts: Facts) -> Iterator[Flaw]:
+def lora_rank(facts: VerlFacts) -> Iterator[Flaw]:
     rank, merged = facts.lora_rank, facts.is_true(f"{MODEL}.lora.merge")
     if rank and rank > MOST_RANKS and facts.setting(f"{ROLLOUT}.name") == "vllm" and not merged:
         yield error(f"model.lora.rank {rank} is above {MOST_RANKS}", "rank 256, 320 or 512", "model.lora.rank")
@@ -66,7 +66,7 @@ def lora_rank(facts: Facts) -> Iterator[Flaw]:
     fix="leave `rollout.load_format` at safetensors with LoRA",
     source="verl LoRA guide: load_format=safetensors is required",
 )
-def load_format(facts: Facts) -> Iterator[Flaw]:
+def load_format(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.load_format"
     is_dummy = key in facts.settings.written and str(facts.setting(key)).startswith("dummy")
     if facts.lora_rank and is_dummy and not facts.is_true(f"{MODEL}.lora.merge"):

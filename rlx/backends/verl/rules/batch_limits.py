@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.batch import LOG_MICRO, MICRO, MINI, SAMPLES
-from rlx.preflight.rules.facts import ACTOR, MODEL, Facts
+from rlx.backends.verl.rules.batch import LOG_MICRO, MICRO, MINI, SAMPLES
+from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 
@@ -17,7 +17,7 @@ from rlx.preflight.rules.registry import Flaw, error, rule, warning
     source="verl/utils/seqlen_balancing.py, rearrange_micro_batches: max_token_len must be greater than the sequence "
     "length",
 )
-def dynamic_batch_holds_a_sample(facts: Facts) -> Iterator[Flaw]:
+def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
     limit, longest, cp = facts.count(key), facts.longest, facts.cp
     if not facts.fixed_micro_batches and limit and longest and cp and limit * cp < longest:
@@ -35,7 +35,7 @@ def dynamic_batch_holds_a_sample(facts: Facts) -> Iterator[Flaw]:
     fix="`rollout.n` of 2 or more, or another algorithm",
     source="verl/trainer/ppo/core_algos.py, compute_grpo_outcome_advantage: a group of one has mean 0 and deviation 1",
 )
-def groups_to_compare(facts: Facts) -> Iterator[Flaw]:
+def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
     kind = facts.setting("algorithm.adv_estimator")
     if kind in ("grpo", "rloo") and facts.whole(SAMPLES) == 1:
         message = f"algorithm.kind {kind} with {facts.named(SAMPLES)}: advantages have no baseline"
@@ -49,7 +49,7 @@ def groups_to_compare(facts: Facts) -> Iterator[Flaw]:
     fix="one of its modes",
     source="verl/workers/config/actor.py, valid_loss_agg_modes",
 )
-def loss_aggregation(facts: Facts) -> Iterator[Flaw]:
+def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.loss_agg_mode"
     modes = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
     modes += ["token-sum"] if facts.release >= (0, 9) else []
@@ -66,7 +66,7 @@ def loss_aggregation(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.6.1 to 0.8.0, _create_dataloader: batch_size should be a positive integer value, but got "
     "batch_size=0; 0.9.1: val_batch_size or len(val_dataset), run with 0",
 )
-def validation_batch(facts: Facts) -> Iterator[Flaw]:
+def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
     key = "data.val_batch_size"
     size = facts.whole(key)
     if size is not None and (size < 0 or (size == 0 and facts.release < (0, 9))):
@@ -80,7 +80,7 @@ def validation_batch(facts: Facts) -> Iterator[Flaw]:
     fix="leave `use_remove_padding` on, or `layout.cp` 1",
     source="verl/workers/config/actor.py: When using sequence parallelism …, you must enable `use_remove_padding`",
 )
-def padding_and_sequence_parallelism(facts: Facts) -> Iterator[Flaw]:
+def padding_and_sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{MODEL}.use_remove_padding"
     if not facts.is_megatron and (facts.cp or 1) > 1 and not facts.is_true(key):
         yield error(f"layout.cp {facts.cp} with {facts.named(key)}", f"remove {facts.source(key)}")
@@ -94,7 +94,7 @@ def padding_and_sequence_parallelism(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.8.0 :577 and 0.9.1 :639, workers/engine_workers.py: micro_batch_size_per_gpu is not None; "
     "all: workers/config/actor.py, validate: ppo_mini_batch_size % ppo_micro_batch_size",
 )
-def deprecated_micro_batch(facts: Facts) -> Iterator[Flaw]:
+def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     if not facts.fixed_micro_batches:
         return
     for key in (MICRO, LOG_MICRO):
@@ -115,7 +115,7 @@ def deprecated_micro_batch(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.9.1 trainer/ppo/v1/trainer_separate_async.py: train_batch_size must equal parameter_sync_step * "
     "ppo_mini_batch_size in separate async training",
 )
-def asynchronous_batch(facts: Facts) -> Iterator[Flaw]:
+def asynchronous_batch(facts: VerlFacts) -> Iterator[Flaw]:
     mode, key = "trainer.v1.trainer_mode", "trainer.v1.separate_async.parameter_sync_step"
     batch, mini, updates = facts.count("data.train_batch_size"), facts.count(MINI), facts.count(key)
     if facts.setting(mode) != "separate_async" or not facts.uses_v1 or not (batch and mini and updates):

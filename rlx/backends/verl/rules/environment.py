@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
+from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 _NZ = "VLLM_ASCEND_ENABLE_NZ"
 
 
-def _on_npu_with_vllm(facts: Facts) -> bool:
+def _on_npu_with_vllm(facts: VerlFacts) -> bool:
     return facts.recipe.layout.device == "npu" and facts.recipe.rollout.engine == "vllm"
 
 
@@ -22,7 +22,7 @@ def _on_npu_with_vllm(facts: Facts) -> bool:
     fix='`env: {VLLM_ASCEND_ENABLE_NZ: "0"}`',
     source="vllm-ascend worker.py: FRACTAL_NZ mode is enabled; verl's NPU scripts set 0",
 )
-def fractal_nz(facts: Facts) -> Iterator[Flaw]:
+def fractal_nz(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get(_NZ)
     if not _on_npu_with_vllm(facts) or value == "0":
         return
@@ -42,7 +42,7 @@ def fractal_nz(facts: Facts) -> Iterator[Flaw]:
     fix="remove `expandable_segments:True`",
     source="vllm-ascend PR#9242",
 )
-def expandable_segments(facts: Facts) -> Iterator[Flaw]:
+def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
     pooled = facts.setting(f"{ROLLOUT}.free_cache_engine") is not False
     for name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         value = facts.recipe.env.get(name, "")
@@ -57,7 +57,7 @@ def expandable_segments(facts: Facts) -> Iterator[Flaw]:
     fix="two ranges apart, such as 60000-60050 and 61000-61050, or `auto`",
     source="verl Ascend multi-node guide",
 )
-def hccl_ports(facts: Facts) -> Iterator[Flaw]:
+def hccl_ports(facts: VerlFacts) -> Iterator[Flaw]:
     names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
     ranges = []
     for name in names:
@@ -79,7 +79,7 @@ def hccl_ports(facts: Facts) -> Iterator[Flaw]:
     fix="`HCCL_HOST_SOCKET_PORT_RANGE: auto` and `HCCL_NPU_SOCKET_PORT_RANGE: auto`",
     source="vllm-ascend#4725, #1955",
 )
-def hccl_base_port(facts: Facts) -> Iterator[Flaw]:
+def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
     name = "HCCL_IF_BASE_PORT"
     if name in facts.recipe.env:
         message = f"env.{name} {facts.recipe.env[name]}: only one run on the host can have it"
@@ -93,7 +93,7 @@ def hccl_base_port(facts: Facts) -> Iterator[Flaw]:
     fix="`no_proxy: localhost,127.0.0.1` beside it",
     source="vLLM and Ray clients read http_proxy",
 )
-def proxies(facts: Facts) -> Iterator[Flaw]:
+def proxies(facts: VerlFacts) -> Iterator[Flaw]:
     env = {name.lower(): value for name, value in facts.recipe.env.items()}
     named = [name for name in ("http_proxy", "https_proxy", "all_proxy") if env.get(name)]
     spared = env.get("no_proxy", "").replace(" ", "").split(",")
@@ -109,7 +109,7 @@ def proxies(facts: Facts) -> Iterator[Flaw]:
     fix="add `ascend` to the list, or remove the variable",
     source="vLLM entry points vllm.platform_plugins",
 )
-def vllm_plugins(facts: Facts) -> Iterator[Flaw]:
+def vllm_plugins(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get("VLLM_PLUGINS")
     if _on_npu_with_vllm(facts) and value is not None and "ascend" not in value.split(","):
         message = f"env.VLLM_PLUGINS {value}: vLLM would not find the NPUs"
@@ -123,7 +123,7 @@ def vllm_plugins(facts: Facts) -> Iterator[Flaw]:
     fix="remove it; `rlx launch --devices` names devices",
     source="templates/verl.sh.j2",
 )
-def visible_devices(facts: Facts) -> Iterator[Flaw]:
+def visible_devices(facts: VerlFacts) -> Iterator[Flaw]:
     for name in ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         if name in facts.recipe.env:
             message = f"env.{name} {facts.recipe.env[name]}: the devices of a run are those that it leases"
@@ -137,7 +137,7 @@ def visible_devices(facts: Facts) -> Iterator[Flaw]:
     fix="remove it and use `backend.workdir`, or the host's `setup`",
     source="torch_npu documentation",
 )
-def python_path(facts: Facts) -> Iterator[Flaw]:
+def python_path(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get("PYTHONPATH")
     if facts.recipe.layout.device == "npu" and value is not None and "ascend" not in value.lower():
         message = f"env.PYTHONPATH {value} replaces the entries that CANN's set_env.sh has made"
@@ -151,7 +151,7 @@ def python_path(facts: Facts) -> Iterator[Flaw]:
     fix='`TASK_QUEUE_ENABLE: "1"`, or `rollout.enforce_eager: true`',
     source="verl Ascend guide: TASK_QUEUE_ENABLE (1 graph / 2 eager)",
 )
-def task_queue(facts: Facts) -> Iterator[Flaw]:
+def task_queue(facts: VerlFacts) -> Iterator[Flaw]:
     eager = facts.setting(f"{ROLLOUT}.enforce_eager") is not False
     if _on_npu_with_vllm(facts) and not eager and facts.recipe.env.get("TASK_QUEUE_ENABLE") == "2":
         message = "env.TASK_QUEUE_ENABLE 2 with rollout.enforce_eager false"
@@ -165,7 +165,7 @@ def task_queue(facts: Facts) -> Iterator[Flaw]:
     fix="leave `use_torch_compile` off",
     source="verl's NPU scripts; vllm-ascend#5043, #2349",
 )
-def torch_compile(facts: Facts) -> Iterator[Flaw]:
+def torch_compile(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.use_torch_compile"
     if facts.recipe.layout.device == "npu" and facts.is_true(key):
         yield warning(f"{facts.named(key)}: unstable on NPUs", f"remove {facts.source(key)}", facts.source(key))
@@ -178,7 +178,7 @@ def torch_compile(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override; `layout.device` says it",
     source="verl 0.6.1: trainer.device, default cuda; 0.7 and later: auto_set_device",
 )
-def told_device(facts: Facts) -> Iterator[Flaw]:
+def told_device(facts: VerlFacts) -> Iterator[Flaw]:
     key, device = "trainer.device", facts.recipe.layout.device
     told = facts.setting(key)
     if told is not None and told != device and facts.release < (0, 7):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
-from rlx.preflight.rules import registry
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.number_text import product
 
-rule = partial(registry.rule, backends=("mindspeed-rl",))
 CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"
 LATE = "MindSpeed-RL 05a90d77, workers/resharding/vllm_weight_container.py"
 REFUSED = "it refuses the configuration after Ray has started"
@@ -21,6 +19,27 @@ BATCH, MICRO = f"{ACTOR}.global_batch_size", f"{ACTOR}.micro_batch_size"
 INFER_TP, INFER_EP = f"{GENERATE}.infer_tensor_parallel_size", f"{GENERATE}.infer_expert_parallel_size"
 NPUS, SAMPLES = f"{RL}.actor_resource.num_npus", f"{RL}.n_samples_per_prompt"
 MAX_TOKENS = f"{GENERATE}.sampling_config.max_tokens"
+
+
+@dataclass(frozen=True)
+class MindSpeedRlFacts(Facts):
+    """Iterations are what it is told, and its data is repeated as often as they need."""
+
+    @property
+    def steps_of_epoch(self) -> int | None:
+        rows, batch = self.train_rows, self.count(f"{SHARED}.global_batch_size")
+        return rows // batch if rows and batch else None
+
+    @property
+    def steps_of_data(self) -> int | None:
+        return None
+
+    @property
+    def steps(self) -> int | None:
+        return self.count(f"{SHARED}.train_iters")
+
+
+BackendFacts = MindSpeedRlFacts
 
 
 @dataclass(frozen=True)

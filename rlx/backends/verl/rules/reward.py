@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from rlx.preflight.rules.facts import Facts
+from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -24,7 +24,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
     fix="a path relative to the recipe file that names it",
     source="ast.parse of the file",
 )
-def reward_file(facts: Facts) -> Iterator[Flaw]:
+def reward_file(facts: VerlFacts) -> Iterator[Flaw]:
     if (path := _path(facts)) and isinstance(problem := _parsed(path, _stamp(path)), str):
         yield error(f"reward.path {path.name}: {problem}", "correct the file, or the path", "reward.path")
 
@@ -36,7 +36,7 @@ def reward_file(facts: Facts) -> Iterator[Flaw]:
     fix="name a function that the file defines at its top level",
     source="verl get_custom_reward_fn: getattr(module, function_name)",
 )
-def reward_function(facts: Facts) -> Iterator[Flaw]:
+def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
     tree, name = _tree(facts), _name(facts)
     if tree is None or _function(tree, name) or _assigned(tree, name):
         return
@@ -52,7 +52,7 @@ def reward_function(facts: Facts) -> Iterator[Flaw]:
     fix="`def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs)`",
     source=_SOURCE,
 )
-def reward_signature(facts: Facts) -> Iterator[Flaw]:
+def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
     # What a decorator makes of the signature nobody can read here.
@@ -76,7 +76,7 @@ def reward_signature(facts: Facts) -> Iterator[Flaw]:
     fix="return a number, or a dict with `score`",
     source="verl reward managers: float(score) or score['score']; run with 0.9.1: key \"rm_scores\" not found",
 )
-def reward_returns(facts: Facts) -> Iterator[Flaw]:
+def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
     if function is None or function.decorator_list:
@@ -93,35 +93,35 @@ def reward_returns(facts: Facts) -> Iterator[Flaw]:
     fix="naive, or another of verl's; a manager of your own needs source importlib",
     source="verl 0.6.1 to 0.9.1, workers/reward_manager and experimental/reward_loop/reward_manager, registry.py",
 )
-def reward_manager(facts: Facts) -> Iterator[Flaw]:
+def reward_manager(facts: VerlFacts) -> Iterator[Flaw]:
     key = "reward_model.reward_manager" if facts.release < (0, 7) else "reward.reward_manager.name"
     name, source = facts.setting(key), facts.setting("reward.reward_manager.source")
     if isinstance(name, str) and name not in _MANAGERS and source in (None, "register"):
         yield error(f"{facts.named(key)}: verl has no such reward manager", f"one of {', '.join(_MANAGERS)}", key)
 
 
-def _path(facts: Facts) -> Path | None:
+def _path(facts: VerlFacts) -> Path | None:
     from rlx.recipe.schema import FunctionReward
 
     reward = facts.recipe.reward
     return Path(reward.path) if isinstance(reward, FunctionReward) else None
 
 
-def _name(facts: Facts) -> str:
+def _name(facts: VerlFacts) -> str:
     from rlx.recipe.schema import FunctionReward
 
     reward = facts.recipe.reward
     return reward.function if isinstance(reward, FunctionReward) else ""
 
 
-def _kwargs(facts: Facts) -> list[str]:
+def _kwargs(facts: VerlFacts) -> list[str]:
     from rlx.recipe.schema import FunctionReward
 
     reward = facts.recipe.reward
     return list(reward.kwargs) if isinstance(reward, FunctionReward) else []
 
 
-def _tree(facts: Facts) -> ast.Module | None:
+def _tree(facts: VerlFacts) -> ast.Module | None:
     path = _path(facts)
     parsed = _parsed(path, _stamp(path)) if path else None
     return parsed if isinstance(parsed, ast.Module) else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.batch import SAMPLES
-from rlx.preflight.rules.facts import ROLLOUT, Facts
+from rlx.backends.verl.rules.batch import SAMPLES
+from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 COLD = 0.2
@@ -21,7 +21,7 @@ _FILTER = "algorithm.filter_groups"
     source="verl/utils/config.py, validate_config: validation gen temperature should be greater than 0 when enabling "
     "do_sample, asserted on rollout.temperature",
 )
-def greedy_training(facts: Facts) -> Iterator[Flaw]:
+def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.setting(_TEMPERATURE)
     if isinstance(value, int | float) and value <= 0:
         message = f"{facts.named(_TEMPERATURE)}: the samples of a prompt are all the same"
@@ -35,7 +35,7 @@ def greedy_training(facts: Facts) -> Iterator[Flaw]:
     fix="`rollout.temperature: 1.0`, `rollout.top_k: -1`",
     source="verl/trainer/ppo/core_algos.py, compute_grpo_outcome_advantage: equal scores have no advantage",
 )
-def cold_sampling(facts: Facts) -> Iterator[Flaw]:
+def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
     value, top_k = facts.setting(_TEMPERATURE), facts.whole(f"{ROLLOUT}.top_k")
     grouped = facts.setting("algorithm.adv_estimator") in ("grpo", "rloo") and (facts.count(SAMPLES) or 1) > 1
     if grouped and isinstance(value, int | float) and 0 < value <= COLD:
@@ -54,7 +54,7 @@ def cold_sampling(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.9.1 trainer/ppo/v1/trainer_base.py, _resolve_filter_groups_metric: "
     "algorithm.filter_groups.metric must be set when group filtering is enabled",
 )
-def filter_metric(facts: Facts) -> Iterator[Flaw]:
+def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{_FILTER}.metric"
     # A sampler of one's own, such as the CPU rollout's, is not asked.
     asked = facts.uses_v1 and not facts.setting("trainer.v1.sampler.custom_sampler.path")
@@ -69,7 +69,7 @@ def filter_metric(facts: Facts) -> Iterator[Flaw]:
     fix="verl 0.9 or later, or the entry point of the DAPO recipe",
     source="verl 0.6.1 to 0.8.0, trainer/ppo: no word of filter_groups; 0.9.1: trainer/ppo/v1 only",
 )
-def ignored_filter(facts: Facts) -> Iterator[Flaw]:
+def ignored_filter(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.filters_groups and not facts.uses_v1 and facts.recipe.backend.entrypoint is None:
         key = facts.source(f"{_FILTER}.enable")
         message = f"{key}: the trainer of verl {facts.settings.version} does not filter"

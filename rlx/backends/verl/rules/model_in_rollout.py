@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ROLLOUT, Facts
-from rlx.preflight.rules.layout import ROLLOUT_TP
-from rlx.preflight.rules.model import TABLE, misfit, whole_heads
+from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
+from rlx.backends.verl.rules.layout import ROLLOUT_TP
+from rlx.backends.verl.rules.model import TABLE, misfit, whole_heads
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, rule
 
@@ -18,7 +18,7 @@ from rlx.preflight.rules.registry import Flaw, rule
     fix="a `rollout.tp` that divides the heads",
     source=f"vLLM: Total number of attention heads (H) must be divisible by tensor parallel size (T); {TABLE}",
 )
-def rollout_heads(facts: Facts) -> Iterator[Flaw]:
+def rollout_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
@@ -33,7 +33,7 @@ def rollout_heads(facts: Facts) -> Iterator[Flaw]:
     fix="a `rollout.tp` that divides the key-value heads, or is a multiple of them",
     source=f"vLLM attention layers: total_num_kv_heads % tp_size == 0, or tp_size % total_num_kv_heads == 0; {TABLE}",
 )
-def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
+def rollout_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and not shape.latent and tp and shape.heads % tp == 0 and not whole_heads(shape.kv_heads, tp):
         fits = [size for size in divisors(shape.heads) if whole_heads(shape.kv_heads, size)]
@@ -48,7 +48,7 @@ def rollout_kv_heads(facts: Facts) -> Iterator[Flaw]:
     fix="a `rollout.ep` that divides the experts",
     source=f"{TABLE}",
 )
-def rollout_experts(facts: Facts) -> Iterator[Flaw]:
+def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
     if shape and shape.experts and ep and shape.experts.count % ep:
         message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"

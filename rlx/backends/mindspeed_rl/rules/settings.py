@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl_facts import (
+from rlx.backends.mindspeed_rl.rules.facts import (
     ACTOR,
     CHECKS,
     CP,
@@ -16,10 +15,10 @@ from rlx.preflight.rules.mindspeed_rl_facts import (
     RL,
     SAMPLES,
     SHARED,
+    MindSpeedRlFacts,
     Sizes,
-    rule,
 )
-from rlx.preflight.rules.registry import Flaw, error
+from rlx.preflight.rules.registry import Flaw, error, rule
 
 LENGTH, MOST = f"{ACTOR}.seq_length", f"{GENERATE}.max_model_len"
 # Refused beside the integrated worker, which is all roles at once.
@@ -35,7 +34,7 @@ _DISPATCHED = ("actor_rollout", "actor_logprob", "ref", "adv", "actor_update")
     fix="leave `generate_config.max_model_len` to rlx",
     source=f"{CHECKS}:49; the second part is checked by nobody",
 )
-def lengths(facts: Facts) -> Iterator[Flaw]:
+def lengths(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     most, data = facts.count(MOST), facts.recipe.data
     wanted = {LENGTH: facts.count(LENGTH), "prompt and response": data.max_prompt_tokens + data.max_response_tokens}
     for name, length in wanted.items():
@@ -50,7 +49,7 @@ def lengths(facts: Facts) -> Iterator[Flaw]:
     fix="leave reference and reward to the integrated worker, or turn it off with its configuration",
     source=f"{CHECKS}:33-43; cli/train_grpo.py:257-268",
 )
-def roles(facts: Facts) -> Iterator[Flaw]:
+def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     written = facts.settings.written
     if not facts.is_true(f"{RL}.use_integrated_worker"):
         if facts.setting(key := f"{RL}.integrated_mode_config") is not None:
@@ -69,7 +68,7 @@ def roles(facts: Facts) -> Iterator[Flaw]:
     fix="`reset_attention_mask` and, with a pipeline, `no_pad_to_seq_lengths` beside `use_remove_padding`",
     source=f"{CHECKS}:55-77",
 )
-def padding(facts: Facts) -> Iterator[Flaw]:
+def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     algorithm, sizes = facts.setting(f"{ACTOR}.context_parallel_algo"), Sizes(facts)
     if (sizes[CP] or 1) > 1 and algorithm not in (None, "ulysses_cp_algo", "megatron_cp_algo"):
         key = f"{ACTOR}.context_parallel_algo"
@@ -91,7 +90,7 @@ def padding(facts: Facts) -> Iterator[Flaw]:
     fix="remove the dispatch sizes: the defaults fit",
     source=f"{CHECKS}:312-447",
 )
-def dispatched(facts: Facts) -> Iterator[Flaw]:
+def dispatched(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     for name in _DISPATCHED:
         key = f"{RL}.{name}_dispatch_size"
@@ -118,7 +117,7 @@ def _mini(sizes: Sizes) -> int:
     fix="`model.lora`, or no `share_backbone`; DAPO has no reference that could share it",
     source=f"{CHECKS}:287-295",
 )
-def backbone(facts: Facts) -> Iterator[Flaw]:
+def backbone(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if not facts.is_true(f"{RL}.share_backbone"):
         return
     if not any(facts.setting(f"{section}.lora_target_modules") for section in (SHARED, ACTOR)):
@@ -134,7 +133,7 @@ def backbone(facts: Facts) -> Iterator[Flaw]:
     fix="leave them to `algorithm.kind: dapo`",
     source=f"{CHECKS}:481-502",
 )
-def dapo(facts: Facts) -> Iterator[Flaw]:
+def dapo(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     tokens, buffer = facts.count(MAX_TOKENS), facts.whole(f"{RL}.overlong_buffer")
     if facts.is_true(f"{RL}.overlong_buffer_enable") and tokens and buffer is not None:
         if buffer >= tokens:
@@ -149,7 +148,7 @@ def dapo(facts: Facts) -> Iterator[Flaw]:
     yield from _filtered(facts)
 
 
-def _filtered(facts: Facts) -> Iterator[Flaw]:
+def _filtered(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if not facts.is_true(f"{RL}.filter_groups_enable"):
         return
     metric, verifiers = facts.setting(f"{RL}.filter_groups_metric"), facts.setting(f"{RL}.verifier_function")
@@ -169,7 +168,7 @@ def _filtered(facts: Facts) -> Iterator[Flaw]:
     fix="`async_engine: true` and room for all turns; no `guarantee_order` with split answers",
     source=f"{CHECKS}:507-518",
 )
-def turns(facts: Facts) -> Iterator[Flaw]:
+def turns(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if (facts.count(f"{RL}.partial_rollout_max_split") or 1) > 1 and facts.is_true(f"{RL}.guarantee_order"):
         yield error("partial_rollout_max_split with guarantee_order", "guarantee_order false", f"{RL}.guarantee_order")
     if not facts.is_true(f"{RL}.multi_turn_enable"):
@@ -189,7 +188,7 @@ def turns(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override",
     source=f"{CHECKS}:23, :26, :169, :473",
 )
-def refused(facts: Facts) -> Iterator[Flaw]:
+def refused(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     framework, pipeline = f"{ACTOR}.ai_framework", f"{GENERATE}.infer_pipeline_parallel_size"
     if facts.setting(framework) not in (None, "mindspore"):
         yield error(f"{facts.named(framework)}: only mindspore, or none", "remove it", facts.source(framework))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.preflight.memory import GIB, Estimate, Phase
 from rlx.preflight.memory.cache import Cache
 from rlx.preflight.memory.levers import enough_for_cache, what_fits
-from rlx.preflight.rules.facts import ROLLOUT, Facts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 _SOURCE = "docs/memory.md: arXiv:2205.05198, arXiv:1910.02054, Megatron-Core's distributed optimizer, vLLM's documents"
@@ -24,7 +24,7 @@ _WORK_MARGIN = 0.5
     "(`rlx layouts`)",
     source=_SOURCE,
 )
-def too_large(facts: Facts) -> Iterator[Flaw]:
+def too_large(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and result.cannot_fit:
         worst = max(result.phases, key=lambda phase: phase.least)
@@ -38,7 +38,7 @@ def too_large(facts: Facts) -> Iterator[Flaw]:
     fix="as for RLX300, or try it: the estimate takes every sample to be as long as it may be",
     source=_SOURCE,
 )
-def too_close(facts: Facts) -> Iterator[Flaw]:
+def too_close(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and not result.fits and not result.cannot_fit:
         worst = max(result.phases, key=lambda phase: phase.total + phase.margin)
@@ -52,7 +52,7 @@ def too_close(facts: Facts) -> Iterator[Flaw]:
     fix="a larger `rollout.memory_fraction` or `rollout.tp`",
     source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
 )
-def no_cache(facts: Facts) -> Iterator[Flaw]:
+def no_cache(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, _WORK_MARGIN) < 1:
         yield error(_said(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
 
@@ -64,7 +64,7 @@ def no_cache(facts: Facts) -> Iterator[Flaw]:
     fix="a larger `rollout.memory_fraction` or `rollout.tp`",
     source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
 )
-def little_cache(facts: Facts) -> Iterator[Flaw]:
+def little_cache(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, -_WORK_MARGIN) < 1 <= _room(facts.memory.cache, _WORK_MARGIN):
         words = f"{_said(facts.memory)}: it may not start"
         yield warning(words, _cache_fix(facts.memory), "rollout.memory_fraction")
@@ -78,7 +78,7 @@ def little_cache(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.7.1 to 0.9.1 vllm_async_server.py: max_model_len is max_position_embeddings unless set; vLLM: "
     "To serve at least one request with the model's max seq len",
 )
-def whole_context(facts: Facts) -> Iterator[Flaw]:
+def whole_context(facts: VerlFacts) -> Iterator[Flaw]:
     key, most = f"{ROLLOUT}.max_model_len", facts.architecture.max_positions if facts.architecture else None
     asked = facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None
     if not (asked and most and facts.memory and facts.longest):

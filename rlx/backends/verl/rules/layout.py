@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
+from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of, product
 from rlx.preflight.rules.registry import Flaw, error, rule
 
@@ -18,7 +18,7 @@ ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
     fix="sizes whose product divides `devices_per_node` × `nodes`",
     source="verl/utils/config.py, validate_config: n_gpus % (model_parallel_size * context_parallel_size)",
 )
-def training_split(facts: Facts) -> Iterator[Flaw]:
+def training_split(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_megatron and facts.devices and facts.model_parallel and facts.devices % facts.model_parallel:
         message = f"layout: tp {facts.tp} × pp {facts.pp} × cp {facts.cp} = {facts.model_parallel} does not divide"
         fits = one_of(near(divisors(facts.devices), facts.model_parallel))
@@ -32,7 +32,7 @@ def training_split(facts: Facts) -> Iterator[Flaw]:
     fix="a `layout.cp` that divides the devices",
     source="verl fsdp_workers.py/engine: dp = world_size // ulysses_sequence_parallel_size, mesh of dp × sp",
 )
-def sequence_split(facts: Facts) -> Iterator[Flaw]:
+def sequence_split(facts: VerlFacts) -> Iterator[Flaw]:
     if not facts.is_megatron and facts.devices and facts.cp and facts.devices % facts.cp:
         message = f"layout.cp {facts.cp} does not divide the {facts.devices} devices"
         yield error(message, f"use {one_of(near(divisors(facts.devices), facts.cp))}", "layout.cp")
@@ -46,7 +46,7 @@ def sequence_split(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.6.1 fsdp_workers.py:592, 0.9.1 engine_workers.py:658: rollout world_size is not divisible by "
     "infer_world_size",
 )
-def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
+def rollout_replicas(facts: VerlFacts) -> Iterator[Flaw]:
     replicas = facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
     tp = facts.count(ROLLOUT_TP)
@@ -67,7 +67,7 @@ def rollout_replicas(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override; use `rollout.tp`",
     source="verl/workers/config/rollout.py: pipeline_model_parallel_size > 1",
 )
-def rollout_pipeline(facts: Facts) -> Iterator[Flaw]:
+def rollout_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.pipeline_model_parallel_size"
     if (facts.count(key) or 1) > 1:
         yield error(f"{facts.named(key)}: the rollout has no pipelines", f"remove {facts.source(key)}")
@@ -80,7 +80,7 @@ def rollout_pipeline(facts: Facts) -> Iterator[Flaw]:
     fix="a `layout.ep` for which expert tensor × ep × pp divides the devices",
     source="Megatron core parallel_state: world_size % (expert_tensor × expert_model × pipeline_model parallel size)",
 )
-def expert_groups(facts: Facts) -> Iterator[Flaw]:
+def expert_groups(facts: VerlFacts) -> Iterator[Flaw]:
     expert_tp = facts.count(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
     ep = facts.count(f"{ACTOR}.megatron.expert_model_parallel_size")
     size = product(expert_tp, ep, facts.pp)
@@ -99,7 +99,7 @@ def expert_groups(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override; use `rollout.ep`",
     source="verl 0.9.1 workers/config/rollout.py: moe_tensor_parallel_size is only supported for trtllm",
 )
-def rollout_expert_tensors(facts: Facts) -> Iterator[Flaw]:
+def rollout_expert_tensors(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.moe_tensor_parallel_size"
     if (facts.count(key) or 1) > 1 and facts.setting(f"{ROLLOUT}.name") != "trtllm":
         yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")
@@ -112,7 +112,7 @@ def rollout_expert_tensors(facts: Facts) -> Iterator[Flaw]:
     fix="`layout.nodes: 1`, or verl 0.7 or later",
     source="rlx_verl_hook_061.py",
 )
-def noise_of_several_nodes(facts: Facts) -> Iterator[Flaw]:
+def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
     if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
         message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"

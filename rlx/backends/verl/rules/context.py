@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ROLLOUT, Facts
+from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule
 
 LENGTH, TOKENS, CHUNKED = (
@@ -20,7 +20,7 @@ LENGTH, TOKENS, CHUNKED = (
     source="verl 0.7.1 to 0.9.1 vllm_async_server.py, generate: max_tokens = min(…, max_model_len - prompt); "
     "0.6.1 hands it to vLLM, which ends an answer there",
 )
-def rollout_context(facts: Facts) -> Iterator[Flaw]:
+def rollout_context(facts: VerlFacts) -> Iterator[Flaw]:
     limit, longest = facts.count(LENGTH), facts.longest
     if limit and longest and limit < longest:
         message = f"{facts.named(LENGTH)} is less than the {longest} tokens of prompt and response"
@@ -36,7 +36,7 @@ def rollout_context(facts: Facts) -> Iterator[Flaw]:
     "max_model_len; vLLM SchedulerConfig; verl 0.9.1 vllm_async_server.py, _validate_configs: raising "
     "max_num_batched_tokens",
 )
-def prefill(facts: Facts) -> Iterator[Flaw]:
+def prefill(facts: VerlFacts) -> Iterator[Flaw]:
     tokens, context = facts.count(TOKENS), facts.count(LENGTH) or facts.longest
     if facts.setting(f"{ROLLOUT}.name") != "vllm" or not tokens or not context or tokens >= context:
         return
@@ -58,7 +58,7 @@ def prefill(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.6.1 vllm_rollout_spmd.py:177: model context length should be greater than total sequence length; "
     "0.9.1 vllm_async_server.py, _validate_configs: max_model_len is max_position_embeddings, or refused above it",
 )
-def model_context(facts: Facts) -> Iterator[Flaw]:
+def model_context(facts: VerlFacts) -> Iterator[Flaw]:
     shape, limit = facts.architecture, facts.count(LENGTH)
     most = shape.max_positions if shape else None
     # rlx's own rollout goes on behind the last position, as transformers does.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, Facts
+from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 LOGGER = "trainer.logger"
@@ -26,7 +26,7 @@ _KNOWN = ("console", "file", "tensorboard", "mlflow", "trackio", "rl_insight", "
     fix="leave the loggers to rlx, or give the key in `secrets`, or switch it to offline",
     source="verl/utils/tracking.py",
 )
-def online_logger(facts: Facts) -> Iterator[Flaw]:
+def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
     recipe = facts.recipe
     for name in _loggers(facts):
         keys, (mode, offline) = _ONLINE.get(str(name), ((), ("", ())))
@@ -43,7 +43,7 @@ def online_logger(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override",
     source="verl/utils/tracking.py:53",
 )
-def no_logger(facts: Facts) -> Iterator[Flaw]:
+def no_logger(facts: VerlFacts) -> Iterator[Flaw]:
     if LOGGER in facts.settings.written and not isinstance(facts.setting(LOGGER), str | list | tuple):
         yield error(f"{facts.named(LOGGER)}: verl wants a list", f"remove {facts.source(LOGGER)}")
 
@@ -55,7 +55,7 @@ def no_logger(facts: Facts) -> Iterator[Flaw]:
     fix="leave `save_contents` to verl, or `save_every: null`",
     source="verl 0.6.1 to 0.9.1, actor.yaml: save_contents [model, optimizer, extra]; load_contents is the same",
 )
-def resumable(facts: Facts) -> Iterator[Flaw]:
+def resumable(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.checkpoint.save_contents"
     contents, freq = facts.setting(key), facts.whole("trainer.save_freq")
     if freq and freq > 0 and isinstance(contents, list | tuple):
@@ -72,7 +72,7 @@ def resumable(facts: Facts) -> Iterator[Flaw]:
     fix="leave `trainer.resume_mode` at auto, or `save_every: null`",
     source="verl trainer _load_checkpoint: resume_mode disable returns 0",
 )
-def resume_disabled(facts: Facts) -> Iterator[Flaw]:
+def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
     key, freq = "trainer.resume_mode", facts.whole("trainer.save_freq")
     if freq and freq > 0 and facts.setting(key) == "disable":
         message = f"{facts.named(key)} with train.save_every {freq}: the checkpoints are never used"
@@ -86,7 +86,7 @@ def resume_disabled(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override: rlx gives each run its own",
     source="verl resume_mode auto takes the latest in default_local_dir",
 )
-def shared_checkpoints(facts: Facts) -> Iterator[Flaw]:
+def shared_checkpoints(facts: VerlFacts) -> Iterator[Flaw]:
     key = "trainer.default_local_dir"
     if facts.source(key).startswith("overrides.") and facts.whole("trainer.save_freq") != -1:
         message = f"{facts.source(key)}: every run of this recipe would save there and resume from there"
@@ -100,13 +100,13 @@ def shared_checkpoints(facts: Facts) -> Iterator[Flaw]:
     fix="leave the loggers to rlx, or take one of verl's",
     source="verl 0.6.1 to 0.9.1, utils/tracking.py, supported_backend: … is not supported",
 )
-def known_logger(facts: Facts) -> Iterator[Flaw]:
+def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
     for name in _loggers(facts):
         if name not in _KNOWN:
             message = f"{facts.source(LOGGER)}: verl has no logger {name}"
             yield error(message, f"one of {', '.join(sorted(_KNOWN))}", facts.source(LOGGER))
 
 
-def _loggers(facts: Facts) -> list[object]:
+def _loggers(facts: VerlFacts) -> list[object]:
     value = facts.setting(LOGGER)
     return list(value) if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []

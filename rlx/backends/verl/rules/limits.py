@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
-from rlx.preflight.rules.batch import BYPASS
-from rlx.preflight.rules.facts import ACTOR, ROLLOUT, Facts
+from rlx.backends.verl.rules.batch import BYPASS
+from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.number_text import one_of, product
-from rlx.preflight.rules.registry import EVERY, Flaw, error, rule, warning
+from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
 
 @rule(
@@ -18,7 +18,7 @@ from rlx.preflight.rules.registry import EVERY, Flaw, error, rule, warning
     fix="leave tp, pp, ep at 1, or use megatron",
     source="verl's FSDP engines have no such settings",
 )
-def fsdp_splits(facts: Facts) -> Iterator[Flaw]:
+def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
     layout = facts.recipe.layout
     if not facts.is_megatron and (layout.tp, layout.pp, layout.ep) != (1, 1, 1):
         message = f"layout: {facts.recipe.backend.engine} splits no tensors, pipelines or experts"
@@ -32,7 +32,7 @@ def fsdp_splits(facts: Facts) -> Iterator[Flaw]:
     fix="remove `layout.pools`",
     source="verl main_ppo: one global resource pool",
 )
-def pools(facts: Facts) -> Iterator[Flaw]:
+def pools(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.layout.pools is not None:
         yield error("layout.pools: verl places all roles on all devices", "remove it", "layout.pools")
 
@@ -44,7 +44,7 @@ def pools(facts: Facts) -> Iterator[Flaw]:
     fix="`layout.nodes`, and no `trainer.nnodes` in overrides",
     source="rlx: a run starts as many nodes as layout.nodes says",
 )
-def nodes(facts: Facts) -> Iterator[Flaw]:
+def nodes(facts: VerlFacts) -> Iterator[Flaw]:
     started, counted = facts.recipe.layout.nodes, facts.count("trainer.nnodes")
     if counted and counted != started:
         message = f"{facts.named('trainer.nnodes')}: rlx starts {started} (layout.nodes)"
@@ -58,7 +58,7 @@ def nodes(facts: Facts) -> Iterator[Flaw]:
     fix="make it one",
     source="verl/workers/config/rollout.py: expert_parallel_size == tensor_model_parallel_size * data_parallel_size",
 )
-def expert_groups_of_rollout(facts: Facts) -> Iterator[Flaw]:
+def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
     key, tp_key = f"{ROLLOUT}.expert_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"
     ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     if not ep or ep == 1 or not tp or ep == product(tp, replicas) or facts.setting(f"{ROLLOUT}.name") == "trtllm":
@@ -76,7 +76,7 @@ def expert_groups_of_rollout(facts: Facts) -> Iterator[Flaw]:
     fix="`model.dtype: bfloat16`, or fsdp",
     source="verl 0.6.1 to 0.9.1, workers/config/engine.py, McoreEngineConfig: dtype not supported",
 )
-def megatron_precision(facts: Facts) -> Iterator[Flaw]:
+def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.megatron.dtype"
     value = facts.setting(key)
     if facts.is_megatron and isinstance(value, str) and value not in ("bfloat16", "float16"):
@@ -93,7 +93,7 @@ def megatron_precision(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.7.1 to 0.9.1, workers/config/actor.py, RouterReplayConfig; 0.9.1 utils/config.py, "
     "_validate_router_replay_config",
 )
-def router_replay(facts: Facts) -> Iterator[Flaw]:
+def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
     for section in ("", ".megatron", ".fsdp_config"):
         key = f"{ACTOR}{section}.router_replay.mode"
         mode = facts.setting(key)
@@ -111,7 +111,7 @@ def router_replay(facts: Facts) -> Iterator[Flaw]:
     fix="use verl 0.9",
     source="verl 0.9.1: trainer.v1.sampler.custom_sampler",
 )
-def cpu_rollout(facts: Facts) -> Iterator[Flaw]:
+def cpu_rollout(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.rollout.engine == "cpu" and NEEDED_KEY not in facts.settings.defaults:
         message = f"rollout.engine cpu: verl {facts.settings.version} cannot be steered from outside"
         yield error(message, "use verl 0.9", "rollout.engine")
@@ -124,26 +124,11 @@ def cpu_rollout(facts: Facts) -> Iterator[Flaw]:
     fix="`aqn.provider: builtin` with a fork that has it",
     source="rlx/payload/rlx_aqn.py is called by rlx's own rollout, and hooked into verl's for vLLM (rlx_verl_hook.py)",
 )
-def noise_provider(facts: Facts) -> Iterator[Flaw]:
+def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
     if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
         message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
         yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
-
-
-@rule(
-    "RLX642",
-    title="the rollout splits weights that are to take noise",
-    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
-    fix="`rollout.tp: 1`, or norms only",
-    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
-    backends=EVERY,
-)
-def split_weights(facts: Facts) -> Iterator[Flaw]:
-    aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
-    if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
-        message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
-        yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
 @rule(
@@ -153,7 +138,7 @@ def split_weights(facts: Facts) -> Iterator[Flaw]:
     fix="give `data.train_rows`",
     source="rlx/backends/verl/noise.py; the fork: total_steps = epochs * len(dataloader)",
 )
-def noise_length(facts: Facts) -> Iterator[Flaw]:
+def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
     recipe, aqn = facts.recipe, facts.recipe.aqn
     if aqn and recipe.data.train_rows is None and (aqn.provider == "builtin" or recipe.train.steps is None):
         message = "aqn: the noise is spread over the whole run, whose length is not known"
@@ -167,7 +152,7 @@ def noise_length(facts: Facts) -> Iterator[Flaw]:
     fix="declare it in all arms: `eval.noise: true`",
     source="zhshgmail/verl cfb21db5: the trainer never passes is_validation",
 )
-def noise_in_validation(facts: Facts) -> Iterator[Flaw]:
+def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn and aqn.provider == "builtin" and not facts.recipe.eval.noise:
         message = "aqn.provider builtin: the fork injects its noise into validations too"
@@ -181,7 +166,7 @@ def noise_in_validation(facts: Facts) -> Iterator[Flaw]:
     fix="`trainer.v1.trainer_mode: sync`",
     source="rlx_verl_hook_sync.py puts the noise in after a sync returns; 0.9.1 has colocate_async, separate_async",
 )
-def asynchronous_noise(facts: Facts) -> Iterator[Flaw]:
+def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
     if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
         message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import ACTOR, REF, ROLLOUT, Facts
+from rlx.backends.verl.rules.facts import ACTOR, REF, ROLLOUT, VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, rule, warning
 
@@ -22,7 +22,7 @@ LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in 
     fix="a `train.batch_size` for which batch_size × n is a multiple of the devices",
     source="verl 0.6.1 to 0.9.1, verl/utils/config.py, validate_config: real_train_batch_size % minimal_bsz",
 )
-def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
+def samples_over_devices(facts: VerlFacts) -> Iterator[Flaw]:
     micro = facts.count(MICRO) if facts.is_megatron else 1
     workers = facts.data_parallel if facts.is_megatron else facts.devices
     batch, n = facts.count(BATCH), facts.count(SAMPLES)
@@ -45,7 +45,7 @@ def samples_over_devices(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.6.1/0.7.1 fsdp_workers.py: ppo_mini_batch_size % ppo_micro_batch_size_per_gpu; "
     "0.8.0/0.9.1 workers/engine/utils.py: data size must be divisible by … micro_batch_size_per_gpu",
 )
-def micro_batch(facts: Facts) -> Iterator[Flaw]:
+def micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(MICRO), _share(facts, _dealt_samples(facts))
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
     asserts = facts.release >= (0, 8) or not facts.is_megatron
@@ -60,7 +60,7 @@ def micro_batch(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.mini_batch_size` for which mini_batch_size × n is a multiple of the data-parallel size",
     source="verl 0.9.1 workers/engine_workers.py, train_mini_batch; 0.6.1 fsdp_workers.py: ppo_mini_batch_size //=",
 )
-def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
+def mini_batch_over_groups(facts: VerlFacts) -> Iterator[Flaw]:
     groups, mini, n = facts.data_parallel, facts.count(MINI), facts.count(SAMPLES)
     if not (groups and mini and n and facts.mini_samples) or facts.mini_samples % groups == 0:
         return
@@ -82,7 +82,7 @@ def mini_batch_over_groups(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.mini_batch_size` of at most `train.batch_size`",
     source="verl/workers/config/actor.py, validate: train_batch_size must be >= actor.ppo_mini_batch_size",
 )
-def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
+def mini_batch_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if facts.fixed_micro_batches and not facts.is_nla and batch and mini and mini > batch:
         message = f"{facts.named(MINI)} is larger than {facts.named(BATCH)}"
@@ -96,7 +96,7 @@ def mini_batch_in_batch(facts: Facts) -> Iterator[Flaw]:
     fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
     source="verl 0.8.0/0.9.1 workers/engine/utils.py, prepare_micro_batches; seen in 0.9.1 on a CPU",
 )
-def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
+def log_prob_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
     # In bypass mode the rollout's own log-probabilities are taken, and there is no such pass.
     left_out = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz") or facts.is_true(BYPASS)
@@ -111,7 +111,7 @@ def log_prob_micro_batch(facts: Facts) -> Iterator[Flaw]:
     fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
     source="as RLX107",
 )
-def reference_micro_batch(facts: Facts) -> Iterator[Flaw]:
+def reference_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
     # Where one recipe key feeds both passes, RLX107 has said it.
@@ -127,7 +127,7 @@ def reference_micro_batch(facts: Facts) -> Iterator[Flaw]:
     fix="remove the override of the deprecated key without `_per_gpu`",
     source="verl/utils/config.py, check_mutually_exclusive; verl/workers/config/actor.py, __post_init__",
 )
-def one_micro_batch_key(facts: Facts) -> Iterator[Flaw]:
+def one_micro_batch_key(facts: VerlFacts) -> Iterator[Flaw]:
     keys = [(MICRO, facts.fixed_micro_batches), (LOG_MICRO, facts.fixed_micro_batches)]
     keys.append((REF_MICRO, facts.fixed_micro_batches and _has_reference(facts)))
     for key, counts in keys:
@@ -147,7 +147,7 @@ def one_micro_batch_key(facts: Facts) -> Iterator[Flaw]:
     source="verl 0.8.0 utils/tensordict_utils.py, make_iterator; 0.9.1 trainer/ppo/v1/trainer_base.py, "
     "_get_required_batch_multiple; 0.6.1 workers/actor/dp_actor.py: data.split(ppo_mini_batch_size)",
 )
-def mini_batches_in_batch(facts: Facts) -> Iterator[Flaw]:
+def mini_batches_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if not batch or not mini or mini > batch or batch % mini == 0:
         return
@@ -162,19 +162,19 @@ def mini_batches_in_batch(facts: Facts) -> Iterator[Flaw]:
         yield warning(f"{message}: the last update of a step has {batch % mini} prompts", fix, facts.source(MINI))
 
 
-def _share(facts: Facts, samples: int | None) -> int | None:
+def _share(facts: VerlFacts, samples: int | None) -> int | None:
     """Samples of one data-parallel group; None where they do not divide, which is another rule's."""
     groups = facts.data_parallel
     return samples // groups if samples and groups and samples % groups == 0 else None
 
 
-def _dealt_samples(facts: Facts) -> int | None:
+def _dealt_samples(facts: VerlFacts) -> int | None:
     """Samples of a mini batch that reach the groups: before 0.8 verl drops what does not divide (RLX105)."""
     samples, groups = facts.mini_samples, facts.data_parallel
     return samples // groups * groups if samples and groups and facts.release < (0, 8) else samples
 
 
-def _padded_samples(facts: Facts) -> int | None:
+def _padded_samples(facts: VerlFacts) -> int | None:
     """verl 0.9 fills a step up to whole mini batches."""
     if facts.release < (0, 9) or not facts.samples or not facts.mini_samples or not facts.data_parallel:
         return facts.samples
@@ -182,11 +182,11 @@ def _padded_samples(facts: Facts) -> int | None:
     return -(-facts.samples // multiple) * multiple
 
 
-def _has_reference(facts: Facts) -> bool:
+def _has_reference(facts: VerlFacts) -> bool:
     return facts.is_true(f"{ACTOR}.use_kl_loss") or facts.is_true("algorithm.use_kl_in_reward")
 
 
-def _indivisible(facts: Facts, key: str, micro: int, share: int, of_what: str) -> Flaw:
+def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: str) -> Flaw:
     fits = near(divisors(share), micro)
     message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
     return error(message, f"use {one_of(fits)}", facts.source(key))

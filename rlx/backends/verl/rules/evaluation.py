@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
+from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
 
@@ -19,7 +19,7 @@ EVERY = "trainer.test_freq"
     source="fit() of the DAPO recipe: is_last_step validates, the end of the dataloader does not; 28 of 29 steps in a "
     "public log. verl 0.9 begins its data anew instead (trainer_base.py, _fetch_one_gen_batch)",
 )
-def filtered_end(facts: Facts) -> Iterator[Flaw]:
+def filtered_end(facts: VerlFacts) -> Iterator[Flaw]:
     key, every, steps = "algorithm.filter_groups.enable", facts.count(EVERY), facts.steps
     recipe_of_dapo = facts.recipe.backend.entrypoint is not None
     if not facts.filters_groups or not recipe_of_dapo or not every or not steps:
@@ -35,7 +35,7 @@ def filtered_end(facts: Facts) -> Iterator[Flaw]:
     fix="`eval.every`",
     source="verl trainer.test_freq -1 validates neither during nor after training",
 )
-def never_validated(facts: Facts) -> Iterator[Flaw]:
+def never_validated(facts: VerlFacts) -> Iterator[Flaw]:
     every = facts.whole(EVERY)
     if every is not None and every < 1 and facts.recipe.eval.post is None:
         fits = f"eval.every {one_of(near(divisors(facts.steps), 10))}" if facts.steps else "set eval.every"
@@ -50,7 +50,7 @@ def never_validated(facts: Facts) -> Iterator[Flaw]:
     fix="an `eval.every` that divides the steps",
     source="verl fit(): global_steps % test_freq",
 )
-def rare_validation(facts: Facts) -> Iterator[Flaw]:
+def rare_validation(facts: VerlFacts) -> Iterator[Flaw]:
     every, steps = facts.whole(EVERY), facts.steps
     if every and steps and every > steps > 1:
         message = f"{facts.named(EVERY)} is more than the {steps} steps: only the last one is validated"
@@ -65,7 +65,7 @@ def rare_validation(facts: Facts) -> Iterator[Flaw]:
     source="verl fit(): val_only returns after _validate; update_actor only when critic_warmup <= global_steps; "
     "both run with 0.9.1",
 )
-def nothing_trained(facts: Facts) -> Iterator[Flaw]:
+def nothing_trained(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_true("trainer.val_only") and facts.is_true("trainer.val_before_train"):
         source = facts.source("trainer.val_only")
         yield warning(f"{source}: the run ends after the first validation", f"remove {source}", source)
@@ -82,7 +82,7 @@ def nothing_trained(facts: Facts) -> Iterator[Flaw]:
     fix="an `eval.every` that divides the steps",
     source="zhshgmail/verl 9ef1cbd8: final validation skipped",
 )
-def last_validation_of_fork(facts: Facts) -> Iterator[Flaw]:
+def last_validation_of_fork(facts: VerlFacts) -> Iterator[Flaw]:
     every, steps = facts.count(EVERY), facts.steps
     is_fork = facts.recipe.aqn is not None and facts.recipe.aqn.provider == "builtin"
     if is_fork and every and steps and every <= steps and steps % every:
@@ -97,7 +97,7 @@ def last_validation_of_fork(facts: Facts) -> Iterator[Flaw]:
     fix="`eval.n: 1`, or an `eval.temperature` above 0",
     source="verl rollout val_kwargs: do_sample false is greedy",
 )
-def greedy_repeats(facts: Facts) -> Iterator[Flaw]:
+def greedy_repeats(facts: VerlFacts) -> Iterator[Flaw]:
     evaluation = facts.recipe.eval
     for key, asked in (("eval", evaluation), ("eval.post", evaluation.post)):
         if asked is not None and asked.n > 1 and asked.temperature == 0:

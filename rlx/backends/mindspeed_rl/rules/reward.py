@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.mindspeed_rl_facts import ACTOR, CHECKS, rule
+from rlx.backends.mindspeed_rl.rules.facts import ACTOR, CHECKS, MindSpeedRlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, note, warning
+from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
 
 VERIFIERS = (
     *("acc", "format", "step", "strict_format", "base_acc", "math_17k_acc", "acc_for_dapo", "acc_for_ppo"),
@@ -22,7 +21,7 @@ VERIFIERS = (
     fix="one of its own names",
     source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
 )
-def verifiers(facts: Facts) -> Iterator[Flaw]:
+def verifiers(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     for name in _verifiers(facts):
         if name not in VERIFIERS:
             yield error(f"reward: MindSpeed-RL has no verifier {name}", f"one of {', '.join(VERIFIERS)}", "reward")
@@ -35,7 +34,7 @@ def verifiers(facts: Facts) -> Iterator[Flaw]:
     fix="`reward: {verifiers: [math_17k_acc]}`",
     source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
 )
-def reward_file(facts: Facts) -> Iterator[Flaw]:
+def reward_file(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     from rlx.recipe.schema import FunctionReward
 
     if isinstance(facts.recipe.reward, FunctionReward):
@@ -50,7 +49,7 @@ def reward_file(facts: Facts) -> Iterator[Flaw]:
     fix="`rollout.temperature: 1.0` and `top_k: -1`",
     source="its defaults temperature 0.2 and top_k 50 against its own GRPO samples with 1.0 and -1",
 )
-def sampling(facts: Facts) -> Iterator[Flaw]:
+def sampling(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     rollout = facts.recipe.rollout
     if rollout.temperature <= 0.2:
         message = f"rollout.temperature {rollout.temperature:g}: the answers to a prompt hardly differ"
@@ -67,7 +66,7 @@ def sampling(facts: Facts) -> Iterator[Flaw]:
     fix="`model.dtype: bfloat16`",
     source=f"{CHECKS}:26",
 )
-def precision(facts: Facts) -> Iterator[Flaw]:
+def precision(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     dtype = facts.recipe.model.dtype
     if dtype != "bfloat16":
         yield error(f"model.dtype {dtype}: MindSpeed-RL takes bfloat16 only", "model.dtype bfloat16", "model.dtype")
@@ -80,7 +79,7 @@ def precision(facts: Facts) -> Iterator[Flaw]:
     fix="a `train.mini_batch_size` that divides `train.batch_size`",
     source=f"{CHECKS}:368, :378-447; mini_batch_size is multiplied by n inside",
 )
-def mini_batch(facts: Facts) -> Iterator[Flaw]:
+def mini_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     train = facts.recipe.train
     if train.batch_size % train.mini_batch_size:
         message = f"train.mini_batch_size {train.mini_batch_size} does not divide train.batch_size {train.batch_size}"
@@ -95,7 +94,7 @@ def mini_batch(facts: Facts) -> Iterator[Flaw]:
     fix="`eval.every: null`, and `eval.post` for the last checkpoint",
     source="MindSpeed-RL 05a90d77: train_valid_test_num_samples [..., 0, 0]",
 )
-def no_validation(facts: Facts) -> Iterator[Flaw]:
+def no_validation(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     every = facts.recipe.eval.every
     if every:
         fix = "eval.every null; eval.post evaluates the last checkpoint"
@@ -109,7 +108,7 @@ def no_validation(facts: Facts) -> Iterator[Flaw]:
     fix="say the form in the prompt, or take `math_17k_acc`",
     source="MindSpeed-RL 05a90d77, models/rule_verifier.py: base_acc reads <think>…</think>…<answer>…\\boxed{}…",
 )
-def tags(facts: Facts) -> Iterator[Flaw]:
+def tags(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if "base_acc" in _verifiers(facts):
         form = "<think>…</think><answer>…\\boxed{…}…</answer>"
         yield note(f"reward base_acc counts answers of the form {form} only", "ask for it in the prompt", "reward")
@@ -122,7 +121,7 @@ def tags(facts: Facts) -> Iterator[Flaw]:
     fix="`algorithm.kind: grpo`, `dapo` or `ppo`, or verl",
     source="MindSpeed-RL 05a90d77: cli/train_{grpo,dapo,ppo,dpo}.py; stage ray_grpo, ray_dapo, ray_ppo",
 )
-def algorithm(facts: Facts) -> Iterator[Flaw]:
+def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     kind = facts.recipe.algorithm.kind
     if kind not in ("grpo", "dapo", "ppo"):
         yield error(
@@ -137,7 +136,7 @@ def algorithm(facts: Facts) -> Iterator[Flaw]:
     fix="`aqn.provider: payload`, and no `ai_framework`",
     source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33; rlx/payload/rlx_mindspeed_rl_hook.py",
 )
-def noise(facts: Facts) -> Iterator[Flaw]:
+def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, f"{ACTOR}.ai_framework"
     if aqn and aqn.provider == "builtin":
         message = "aqn.provider builtin: MindSpeed-RL has no noise of its own"
@@ -153,7 +152,7 @@ def noise(facts: Facts) -> Iterator[Flaw]:
     fix="`layout.device: npu` and `rollout.engine: vllm`, or verl",
     source="MindSpeed-RL 05a90d77, README and config_cls/generate_config.py",
 )
-def platform(facts: Facts) -> Iterator[Flaw]:
+def platform(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "npu":
         yield error(f"layout.device {device}: MindSpeed-RL runs on NPUs", "layout.device npu", "layout.device")
@@ -161,7 +160,7 @@ def platform(facts: Facts) -> Iterator[Flaw]:
         yield error(f"rollout.engine {engine}: MindSpeed-RL has vllm only", "rollout.engine vllm", "rollout.engine")
 
 
-def _verifiers(facts: Facts) -> tuple[str, ...]:
+def _verifiers(facts: MindSpeedRlFacts) -> tuple[str, ...]:
     from rlx.recipe.schema import VerifierReward
 
     reward = facts.recipe.reward

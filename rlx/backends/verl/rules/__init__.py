@@ -1,0 +1,23 @@
+"""The rules on recipes for verl, a module for each subject. Imports none: what asks for them imports them in order."""
+
+MODULES = (
+    "batch",
+    "limits",
+    "length",
+    "batch_limits",
+    "sampling",
+    "layout",
+    "context",
+    "model",
+    "model_in_rollout",
+    "environment",
+    "noise",
+    "evaluation",
+    "post",
+    "records",
+    "reward",
+    "lora",
+    "nla",
+    "memory",
+)
+"""In the order of their findings."""
