@@ -103,7 +103,7 @@ def _own_overrides(file: RecipeFile, arm: str) -> dict[str, object]:
 
 def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
     """Read `--set`. Unlike those of other commands they become text of the file, so relative paths start from there."""
-    from rlx.recipe.problems import Place
+    from rlx.recipe.problems import SourceLocation
     from rlx.recipe.sets import split_key
     from rlx.recipe.tree import plain
     from rlx.recipe.yaml_tree import parse_value
@@ -113,7 +113,7 @@ def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
         key, equals, text = option.partition("=")
         if not equals or not all(key.split(".")) or not text:
             raise UsageError(f"--set {option}: is not KEY=VALUE", "write for example --set layout.ep=2")
-        values[split_key(key, arms)] = plain(parse_value(text, Place("--set"), key))
+        values[split_key(key, arms)] = plain(parse_value(text, SourceLocation("--set"), key))
     return values
 
 
