@@ -85,7 +85,7 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
 
 
 def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
-    """Of the recipe itself, and of the overrides that arms add."""
+    """Collect the changes of the recipe itself, and of the overrides that arms add."""
     by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}
     added = {key for own in by_arm.values() for key in own}
     shared = {key: value for key, value in document["overrides"].items() if key not in added}
@@ -102,8 +102,8 @@ def _own_overrides(file: RecipeFile, arm: str) -> dict[str, object]:
 
 
 def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
-    """Unlike those of other commands these become text of the file, so a relative path starts from there."""
-    from rlx.recipe.problems import Place
+    """Read `--set`. Unlike those of other commands they become text of the file, so relative paths start from there."""
+    from rlx.recipe.problems import SourceLocation
     from rlx.recipe.sets import split_key
     from rlx.recipe.tree import plain
     from rlx.recipe.yaml_tree import parse_value
@@ -113,7 +113,7 @@ def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
         key, equals, text = option.partition("=")
         if not equals or not all(key.split(".")) or not text:
             raise UsageError(f"--set {option}: is not KEY=VALUE", "write for example --set layout.ep=2")
-        values[split_key(key, arms)] = plain(parse_value(text, Place("--set"), key))
+        values[split_key(key, arms)] = plain(parse_value(text, SourceLocation("--set"), key))
     return values
 
 
@@ -130,7 +130,7 @@ def _changed(text: str, keys: Keys, value: object) -> str:
 
 
 def _moved(text: str, folder: Path, target: Path) -> str:
-    """Under its own name, as `rlx init` names a recipe, with the files that it names reached from its new folder."""
+    """Give the recipe its own name, as `rlx init` does, and reach the files that it names from its new folder."""
     from rlx.recipe.edit import value_at, with_value
     from rlx.recipe.fields import NAME_PATTERN
     from rlx.recipe.local_paths import LOCAL_PATHS

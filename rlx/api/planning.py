@@ -68,7 +68,7 @@ def draft_plans(
 
 
 def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
-    """Of several nodes all, each as it is on its own host; the findings of all of them are the head's."""
+    """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
     from rlx.hosts.node_plans import as_nodes
     from rlx.preflight.rules import check
 

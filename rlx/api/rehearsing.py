@@ -40,7 +40,7 @@ class Done:
     folder: Path | None
 
     def answer(self) -> dict[str, Any]:
-        """For --json."""
+        """Write the answer for --json."""
         made = self.rehearsal
         return {
             "recipe": made.resolved.recipe.name,

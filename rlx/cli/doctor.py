@@ -57,7 +57,7 @@ def _examine(site: Site, recipe: str | None) -> Examined:
 
 
 def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:
-    """As `--json` shows it: the facts by probe, of the host and of the container; sizes have their unit in the key."""
+    """Write `--json`: the facts by probe, of the host and of the container; sizes have their unit in the key."""
     inside = examined.inside
     return {
         "host": examined.site.host,

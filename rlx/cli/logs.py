@@ -65,7 +65,7 @@ def logs(
 
 
 def _copy_adopted(refs: Sequence[RunRef]) -> None:
-    """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
+    """Copy the logs of adopted runs, which are read here; a follow repeats it whenever it is quiet."""
     from rlx.cli.frame.output import narrate
     from rlx.runs.adopted.log_copy import refresh_all
 

@@ -67,7 +67,7 @@ def _found(index: Index, names: Sequence[str], seeds: Collection[int], metric: s
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> list[tuple[RunRef, ...]]:
-    """Several names are an arm each; one name or none may mean all arms of a launch. Raises NoSuchRun."""
+    """Make each of several names an arm; one name or none may mean all arms of a launch. Raises NoSuchRun."""
     from rlx.api.arm_names import select_arms, selection_notes
     from rlx.api.selection import runs_or_latest
     from rlx.cli.frame.output import narrate

@@ -51,7 +51,7 @@ def match_items(pair: Pair, items: Items, data_sources: int) -> tuple[MatchedIte
 
 
 def not_by_item(pair: Pair, items: Items, data_sources: int) -> Iterator[Finding]:
-    """Of two checkpoints that could have been compared item by item. `items`: the ids of runs whose scores are here."""
+    """Warn of checkpoints that could have been compared by item. `items`: the ids of runs whose scores are here."""
     if wanted_scores(pair.metric) is None:
         return
     without = [run.label for run in pair.checkpoints if run.run_id not in items]

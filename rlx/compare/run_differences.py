@@ -40,7 +40,7 @@ _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
 def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """Everything known that differs, what can move the result most first; within an area the recipe comes first."""
+    """List everything known that differs, what moves the result most first; in an area the recipe comes first."""
     declared = {*control.plan.treatment, *treatment.plan.treatment}
     recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
     found = (

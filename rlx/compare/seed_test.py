@@ -131,7 +131,7 @@ def _student(control: Any, treatment: Any) -> TTest:
 
 
 def _wider(one: TTest, other: TTest) -> TTest:
-    """Of two tests of the same values, element by element the one with the wider interval."""
+    """Take of two tests of the same values, element by element, the one with the wider interval."""
     import numpy as np
 
     wider = other.half > one.half

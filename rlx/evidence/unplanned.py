@@ -38,7 +38,7 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
 
 
 def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    """No schedule says when it was to be validated, so the last validation that the log has is the one that counts."""
+    """Take the last validation that the log has, because no schedule says when it was to be validated."""
     metric = core_metric(evidence, expectations)
     step, value = max(series(evidence, metric).items()) if metric else (0, 0.0)
     if not math.isfinite(value):

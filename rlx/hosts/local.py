@@ -85,7 +85,7 @@ def _as_shells_say(returncode: int) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what is left of the command: all of it after a time-out or Ctrl-C, nothing after an ordinary end."""
+    """End what is left of the command: all of it after a time-out or Ctrl-C, nothing after an ordinary end."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

@@ -119,7 +119,7 @@ _ahead: defaultdict[tuple[str, ...], list[ProcessSession]] = defaultdict(list)
 
 @atexit.register
 def _close_all() -> None:
-    """Those that nobody came to use, and those whose threads are not waited for."""
+    """Close sessions that nobody came to use, and those whose threads are not waited for."""
     for session in tuple(_open):
         session.close()
 
@@ -172,7 +172,7 @@ def _start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessSessio
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends this process only. Its group may hold the ProxyCommand of the shared connection that it once opened."""
+    """End this process only. Its group may hold the ProxyCommand of the shared connection that it once opened."""
     if process.poll() is None:
         process.terminate()
         try:

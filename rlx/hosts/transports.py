@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def transport_for(place: Place) -> Transport:
-    """No network yet. Raises UsageError for a destination that ssh cannot take, ToolMissing without paramiko."""
+    """Make the transport, without network. Raises UsageError for a wrong destination, ToolMissing without paramiko."""
     host = LocalTransport() if place.destination is None else RemoteTransport(_link(place, place.destination))
     return ContainerTransport(host, place.inside) if place.inside else host
 

@@ -59,7 +59,7 @@ def _beyond(deviations: float) -> float:
 
 
 def _moved(gap: float, sigma: float) -> float:
-    """Mean square of the move to one side, in whole gaps."""
+    """Compute the mean square of the move to one side, in whole gaps."""
     if gap < _FINE * sigma:
         return (sigma**2 + gap**2 / 12) / 2
     most = int(_REACH * sigma / gap) + 1

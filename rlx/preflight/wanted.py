@@ -44,7 +44,7 @@ class Wanted:
 
 
 def wanted_by(recipe: RecipeFile) -> Wanted:
-    """Of all arms: they run on the same machine, and differ in their files at most."""
+    """Collect what all arms want: they run on the same machine, and differ in their files at most."""
     arms = [recipe.resolve(arm) for arm in recipe.arms]
     resolved = [arm.recipe for arm in arms]
     first = resolved[0]

@@ -40,7 +40,7 @@ def without_key(text: str, keys: Keys) -> str:
 
 
 def inline(value: object) -> str:
-    """As one would write it in a recipe: `{tp: 4}`, `megatron`, `"0.7.1"`."""
+    """Write it as a person would in a recipe: `{tp: 4}`, `megatron`, `"0.7.1"`."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{inline(key)}: {inline(item)}" for key, item in value.items()) + "}"
     if isinstance(value, str):
@@ -118,7 +118,7 @@ def _is_block(value: yaml.Node) -> bool:
 
 
 def _line_end(text: str, index: int) -> int:
-    """Behind the end of the line; a block of text ends there already."""
+    """Find the place behind the end of the line; a block of text ends there already."""
     if text[index - 1 : index] == "\n":
         return index
     found = text.find("\n", index)

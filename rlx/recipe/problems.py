@@ -13,7 +13,7 @@ SHOWN_PROBLEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """The place of a value: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
 
     file: str
@@ -28,7 +28,7 @@ class Place:
 class Problem:
     """One thing that is wrong. `key` is dotted, or empty where no key is concerned; `text` names the fix too."""
 
-    place: Place
+    place: SourceLocation
     key: str
     text: str
     id: str = SCHEMA
@@ -49,6 +49,6 @@ class RecipeError(UsageError):
         super().__init__("\n".join(lines), hint)
 
 
-def refusal(place: Place, text: str, key: str = "", id: str = YAML) -> RecipeError:
+def refusal(place: SourceLocation, text: str, key: str = "", id: str = YAML) -> RecipeError:
     """The error for something that stops the reading."""
     return RecipeError([Problem(place, key, text, id)])

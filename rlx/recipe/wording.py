@@ -90,7 +90,7 @@ def explain_all(error: ValidationError, root: Node) -> list[Problem]:
 
 
 def _without_consequences(problems: list[Problem]) -> list[Problem]:
-    """Without the keys that are only missing because they are misspelt beside."""
+    """Leave out keys that are only missing because they are misspelt beside."""
     meant = {
         f"{problem.key.rpartition('.')[0]}.{problem.text.removeprefix(_MISSPELT).rstrip('?')}"
         for problem in problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.recipe.problems import YAML, Place, Problem, RecipeError, refusal
+from rlx.recipe.problems import YAML, Problem, RecipeError, SourceLocation, refusal
 from rlx.recipe.source import Source
 from rlx.recipe.tree import Node
 from rlx.recipe.yaml_errors import explain
@@ -23,7 +23,7 @@ FORM = YamlForm(
     syntax=explain,
 )
 
-PlaceOf = Callable[[int], Place]
+PlaceOf = Callable[[int], SourceLocation]
 
 
 def parse(source: Source) -> tuple[Node, list[Problem]]:
@@ -31,7 +31,7 @@ def parse(source: Source) -> tuple[Node, list[Problem]]:
 
     Raises RecipeError for what does: text that is no YAML, tags, aliases, limits, several documents, no map on top.
     """
-    node, problems = _read(source.text, lambda line: Place(source.name, line))
+    node, problems = _read(source.text, lambda line: SourceLocation(source.name, line))
     if node.value is None:
         raise refusal(node.place, "is empty; `rlx init` writes a recipe to start from")
     if not isinstance(node.value, dict):
@@ -40,7 +40,7 @@ def parse(source: Source) -> tuple[Node, list[Problem]]:
     return node, problems
 
 
-def parse_value(text: str, place: Place, key: str) -> Node:
+def parse_value(text: str, place: SourceLocation, key: str) -> Node:
     """One value as `--set` takes it: the same YAML, the same limits. Raises RecipeError that names the key."""
     try:
         node, problems = _read(text, lambda _line: place)

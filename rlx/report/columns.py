@@ -24,7 +24,7 @@ def columns(drawn: Picture, curves: Panel, noise: Panel | None) -> Iterator[Colu
 
 
 def columns_of_noise(drawn: Picture, panel: Panel) -> Iterator[Column]:
-    """Those of the lower panel, a column for each stretch of one planned sigma."""
+    """Make those of the lower panel, a column for each stretch of one planned sigma."""
     stages = _stages([track for track in drawn.noise if track])
     yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], panel)
 

@@ -61,7 +61,7 @@ def html(report: Report) -> str:
 
 
 def _content(report: Report) -> dict[str, Any]:
-    """Everything that the template names."""
+    """Collect everything that the template names."""
     drawn = picture(report.comparison, report.runs) if report.comparison else None
     labels = _labels(report)
     return {

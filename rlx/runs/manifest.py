@@ -85,7 +85,7 @@ def _user() -> str:
 
 
 def parse_manifest(text: str) -> Manifest | None:
-    """As much of it as can be read; None for what does not even name its run."""
+    """Read as much of it as can be; None for what does not even name its run."""
     try:
         document = json.loads(text)
         digests, files = _split_files(document["plan"].get("files"))
@@ -136,7 +136,7 @@ def _unread_of_head(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_sound(manifest: Manifest) -> bool:
-    """It may come from anybody's host, and its words become names of files, rows of the index and cells of a table."""
+    """Check its words: they may come from anybody's host, and become names of files, rows and cells of a table."""
     plan = manifest.plan
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm)
     numbers = (manifest.position, plan.seed, plan.node)

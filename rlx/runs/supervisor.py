@@ -6,7 +6,7 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.script_parts import Part, run_part, slim
+from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Place
 from rlx.resources import payload_folder
 
@@ -26,8 +26,8 @@ def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: t
     return answer(place, arguments[0], completed, accept_codes)
 
 
-def part(*arguments: str) -> Part:
-    return Part(script().encode(), arguments)
+def part(*arguments: str) -> ScriptPart:
+    return ScriptPart(script().encode(), arguments)
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:

@@ -61,7 +61,7 @@ def _unnamed(rendering: Rendering) -> Iterator[Finding]:
 
 
 def _own_keys(rendering: Rendering) -> Iterator[Finding]:
-    """About the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
+    """Check the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
     written = {setting.key: setting.source for setting in leaves(rendered(rendering))}
     for setting in leaves(own_overrides(rendering)):
         if not is_known(setting.key, rendering.table):
@@ -74,7 +74,7 @@ def _own_keys(rendering: Rendering) -> Iterator[Finding]:
 
 
 def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
-    """About the keys that rlx writes: a release may lack a feature."""
+    """Check the keys that rlx writes, because a release may lack a feature."""
     known = {setting.key for setting in own_overrides(rendering)}
     for setting in leaves(rendered(rendering)):
         if setting.key not in known and not is_known(setting.key, rendering.table):

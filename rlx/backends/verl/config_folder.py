@@ -121,7 +121,7 @@ def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """As OmegaConf merges: sections join, anything else is replaced."""
+    """Merge as OmegaConf does: sections join, anything else is replaced."""
     both = {
         key: _merged(below[key], above[key])
         for key in below.keys() & above.keys()

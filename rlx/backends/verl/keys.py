@@ -95,7 +95,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Up to three: of `v0.7.1+aqn`, 0, 7 and 1."""
+    """Read up to three numbers: of `v0.7.1+aqn`, 0, 7 and 1."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

@@ -9,5 +9,5 @@ from rlx.backends.verl.overrides import Rendering
 
 
 def merge_arguments(rendering: Rendering) -> tuple[str, ...]:
-    """For `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
+    """Write arguments for `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
     return ("--backend", "megatron" if rendering.is_megatron else "fsdp")

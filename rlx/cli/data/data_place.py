@@ -18,7 +18,7 @@ def data_site(host: str | None, container: str | None) -> Site:
 
 
 def refuse_relative(site: Site, option: str, path: str) -> None:
-    """Elsewhere nobody knows what a relative path starts from."""
+    """Refuse a relative path elsewhere, because nobody knows what it starts from there."""
     from rlx.hosts.sent_python import is_here
 
     if not is_here(site) and not path.startswith(("/", "~/")):

@@ -22,7 +22,7 @@ _quiet = False
 
 
 def be_quiet() -> None:
-    """No narration from now on (`rlx --quiet`). Answers and errors are no narration."""
+    """Stop narration from now on (`rlx --quiet`). Answers and errors are no narration."""
     global _quiet
     _quiet = True
 

@@ -47,6 +47,6 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """Without one pair of quotes around it, as in files that a shell reads; everything else is taken as it is."""
+    """Remove one pair of quotes, as in files that a shell reads; everything else is taken as it is."""
     quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value

@@ -24,7 +24,7 @@ def open_missing_streams() -> None:
 
 
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
-    """Ends with this code, once all is written, at last `last_words`.
+    """End with this code, once all is written, at last `last_words`.
 
     Where the reader is gone and nothing else was wrong, the code is OUTPUT_CLOSED.
     """
@@ -46,7 +46,7 @@ def not_written(error: OSError) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """No space for the output, which is no bug of rlx."""
+    """Recognise a lack of space for the output, which is no bug of rlx."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -126,7 +126,7 @@ def around(weights: Weights) -> float:
 
 
 def percent(share: float) -> str:
-    """Never rounded to all or nothing, but where nobody would ever see the difference."""
+    """Round, but never to all or nothing where anybody would see the difference."""
     if share < 1e-6:
         return "0 %"
     text = f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"

@@ -32,7 +32,7 @@ _WIDTH_OF_A_PIPE = 80
 
 
 def check_files(plot: str | None, page: Path | None) -> None:
-    """Before any host is asked: can these be written? Raises UsageError or RlxError."""
+    """Check that these can be written, before any host is asked. Raises UsageError or RlxError."""
     if page is not None:
         check_target(page)
     if plot is None or plot == IN_TERMINAL:
@@ -97,7 +97,7 @@ def write_scene(plot: str, drawing: Scene) -> None:
 
 
 def _print_plot(drawn: Picture) -> None:
-    """As wide as the terminal; without colours where NO_COLOR is set or nothing shows them."""
+    """Print as wide as the terminal, without colours where NO_COLOR is set or nothing shows them."""
     from rich.text import Text
 
     from rlx.cli.frame.output import console

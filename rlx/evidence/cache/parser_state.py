@@ -85,7 +85,7 @@ def _resumed(stream: BinaryIO, new: Callable[[], P], kept: memoryview | None) ->
 
 
 def _name_of(stream: BinaryIO, rules: str) -> str:
-    """By its inode: a log that is taken in is read first, and gets its path later."""
+    """Name it by its inode: a log that is taken in is read first, and gets its path later."""
     seen = os.fstat(stream.fileno())
     return hashlib.sha256(f"{seen.st_dev} {seen.st_ino} {rules}".encode()).hexdigest()[:32]
 

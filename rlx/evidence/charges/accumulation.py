@@ -34,7 +34,7 @@ def charges(evidence: Evidence, found: Application, control: Mapping[int, float]
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:
-    """Only for a log that speaks of clean weights at all; older versions and the payload do not."""
+    """Charge only a log that speaks of clean weights at all; older versions and the payload do not."""
     states = {step: _weights_before(found.at(step)) for step in found.noisy}
     if not any(states.values()):
         return
@@ -57,7 +57,7 @@ def _not_restored(found: Application) -> Iterator[Charge]:
 
 
 def _weights_before(events: Sequence[NoiseEvent]) -> str:
-    """Several workers tell of one sync, and Ray may fold their lines: one that speaks is enough."""
+    """Read what workers tell of one sync. Ray may fold their lines: one that speaks is enough."""
     said = {event.found for event in events}
     return NOISY if NOISY in said else CLEAN if CLEAN in said else ""
 

@@ -25,7 +25,7 @@ def charges(evidence: Evidence, found: Application) -> Iterator[Charge]:
 
 
 def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[Charge]:
-    """It takes the sigma of the step and hands it on as a schedule of one stage, of which it wants stage 0: sigma 0."""
+    """Charge the fork's epoch-aware noise: it hands the step's sigma on as a schedule whose stage 0 is sigma 0."""
     # What was synced after the last step generates nothing.
     steps = range(1, evidence.last_step + 1)
     promised = [said for said in evidence.announced if said.epoch_aware and said.sigma > 0 and said.step in steps]

@@ -59,7 +59,7 @@ def _answers(evidence: Evidence, expectations: Expectations, rows: int) -> Itera
 
 
 def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Iterator[Charge]:
-    """With several data sources the rows are split among them, and the log does not say how."""
+    """Find fitting numbers of rows. Of several data sources the log does not say how rows are split among them."""
     metric = core_metric(evidence, expectations)
     if len(data_sources(evidence, metric)) > 1:
         yield from _of_several_sources(evidence, rows)
@@ -102,7 +102,7 @@ def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
 
 
 def _fewest(evidence: Evidence, key: str, rows: int) -> int:
-    """More than `rows` where no number of rows up to that fits. Three printed decimals fit any, so they say nothing."""
+    """Find the fewest rows that fit; more than `rows` where none up to that does. Three printed decimals fit any."""
     values = [value for value in finite(series(evidence, key)).values() if value != round(value, 3)]
     k = samples(key)
     shares = [Fraction(value).limit_denominator(rows * k) for value in values]

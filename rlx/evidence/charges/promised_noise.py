@@ -36,7 +36,7 @@ def sigma_at(sigmas: Sequence[float], step: int) -> float:
 
 
 def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
-    """Equal up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
+    """Compare up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
     return math.isclose(seen, planned, rel_tol=_RELATIVE, abs_tol=_PRINTED if printed else 0.0)
 
 

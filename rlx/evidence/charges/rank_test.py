@@ -35,7 +35,7 @@ def best_p(sample_size: int, reference_size: int) -> float:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value, ties averaged: whole numbers, so that sums are exact."""
+    """Double the rank of each value, ties averaged, so that sums are exact in whole numbers."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0] * len(values)
     start = 1

@@ -101,7 +101,7 @@ def _below_resolution(stage: Stage) -> Charge:
 
 
 def sentence(found: Application) -> Iterator[str]:
-    """For the verdict in one line: what arrived over all, then every stage that lost most of it."""
+    """Say in one line for the verdict what arrived over all, then every stage that lost most of it."""
     seen = stages(found)
     if not seen:
         yield "what survived rounding is not counted"
@@ -127,6 +127,6 @@ def _left(stage: Stage) -> str:
 
 
 def _percent(share: float) -> str:
-    """Never rounded to all or nothing."""
+    """Round, but never to all or nothing."""
     text = f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
     return f"{'<100' if text == '100' and share < 1 else text} %"

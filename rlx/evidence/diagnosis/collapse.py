@@ -74,7 +74,7 @@ def _kl_keys(evidence: Evidence) -> list[str]:
 
 
 def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
-    """Some trainers sum over tokens: such a KL may be large, but not many times what it is at other steps."""
+    """Compare with other steps, because some trainers sum over tokens: such a KL is large, but evenly so."""
     values = finite(series(evidence, key))
     large = [(step, value) for step, value in values.items() if abs(value) >= _KL_LARGE]
     sizes = sorted(map(abs, values.values())) if large else []
@@ -84,7 +84,7 @@ def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
 
 
 def _median_of_others(sizes: Sequence[float], size: float) -> float:
-    """Of ascending sizes without this one; without a copy of them, since there is one for each step."""
+    """Take the median of ascending sizes without this one, copying nothing, since it is asked for each step."""
     place, count = bisect_left(sizes, size), len(sizes) - 1
     low, high = (sizes[at + (at >= place)] for at in ((count - 1) // 2, count // 2))
     return (low + high) / 2
@@ -121,7 +121,7 @@ def _validation(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_collapse(best: float, final: float, rows: int | None) -> bool:
-    """Far below the best, by ten points at least, and beyond what so few rows explain (z > 4)."""
+    """Require a value far below the best: ten points at least, and beyond what so few rows explain (z > 4)."""
     if best - final < 0.1 or final > (0.6 if rows else 0.5) * best:
         return False
     variance = sum(max(share * (1 - share), 0.0) for share in (best, final)) / (rows or math.inf)

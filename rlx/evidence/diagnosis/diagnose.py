@@ -176,7 +176,7 @@ def _id(error: Raised) -> tuple[str, str]:
 
 
 def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:
-    """No signature knows a line of it."""
+    """Tell whether no signature knows a line of it."""
     return not any(line.number == error.line and any(row.knows(line.text) for row in signatures()) for line in lines)
 
 

@@ -36,7 +36,7 @@ class Quiet:
 
 
 def is_stalled(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> bool:
-    """Start-up is exempt, and so is a validation of unknown length."""
+    """Tell whether it stands still. Start-up is exempt, and so is a validation of unknown length."""
     patience = _patience_s(evidence, expectations)
     return patience is not None and quiet.without_step_s is not None and quiet.without_step_s > patience
 

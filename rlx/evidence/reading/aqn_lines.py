@@ -155,7 +155,7 @@ def read_aqn_line(line: str) -> Said:
 
 
 def _unknown(line: str) -> Announcement | None:
-    """Whoever puts noise in by code of their own words it as they like. That is no evidence, but no silence either."""
+    """Notice noise in words of one's own, which is no evidence, but no silence either."""
     match = None if _KNOWN.search(line) else _ANY_SIGMA.search(line)
     return Announcement(None, sigma) if match and (sigma := _sigma(match[1])) else None
 

@@ -108,7 +108,7 @@ class ConsoleParser:
         return Totals(self._total_steps, train, validation)
 
     def _dataset_lengths(self) -> tuple[int | None, int | None]:
-        """Older trainers print one length a data set, the training set first."""
+        """Read lengths of data sets. Older trainers print one line each, the training set first."""
         return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
 
     def _read(self, raw: bytes, needles: tuple[bytes, ...]) -> None:

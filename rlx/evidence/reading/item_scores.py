@@ -141,7 +141,7 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
 
 
 def _excerpt(prompt: str) -> str:
-    """Its two ends: what is asked stands after what all prompts begin with, and before what all end with."""
+    """Cut its middle out: what is asked stands after what all prompts begin with, and before what all end with."""
     text = " ".join(prompt.split())
     return text if len(text) <= 2 * _EXCERPT else f"{text[:_EXCERPT]} … {text[-_EXCERPT:]}"
 

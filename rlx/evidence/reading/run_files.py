@@ -100,7 +100,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _document(line: bytes) -> dict[str, Any]:
-    """Empty where the line is no object of JSON."""
+    """Parse a line; empty where it is no object of JSON."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

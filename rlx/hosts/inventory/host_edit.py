@@ -122,7 +122,7 @@ def _indented(entry: Mapping[str, Any], columns: int) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Two commands at once take turns; neither forgets what the other wrote."""
+    """Let two commands take turns, so that neither forgets what the other wrote."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(path.parent, os.O_RDONLY)

@@ -57,7 +57,7 @@ def default_host() -> Defaults:
 
 
 def local_site() -> Site:
-    """This machine, with the programs next to the Python that runs rlx. `$RLX_ROOT` and `$RLX_LEASES` override."""
+    """Find this machine, with the programs next to rlx's Python. `$RLX_ROOT` and `$RLX_LEASES` override."""
     return site_of(LOCAL.host)
 
 

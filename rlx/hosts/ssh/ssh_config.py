@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def ssh_config() -> str | None:
-    """Another ssh config than the user's: `$RLX_SSH_CONFIG`."""
+    """Name another ssh config than the user's: `$RLX_SSH_CONFIG`."""
     chosen = os.environ.get("RLX_SSH_CONFIG")
     return str(Path(chosen).expanduser().absolute()) if chosen else None

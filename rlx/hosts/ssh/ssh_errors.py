@@ -91,7 +91,7 @@ _WORDINGS = (
 
 
 def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | None:
-    """None if only the shared connection was gone, so that a new one is worth a try."""
+    """Explain it; None if only the shared connection was gone, so that a new one is worth a try."""
     if failure.began:
         return _lost(host, failure)
     if failure.code != _SSH_FAILED:
@@ -129,7 +129,7 @@ def _unknown(host: str, destination: str, failure: Failure) -> HostError:
 
 
 def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
-    """With the first line of what was said."""
+    """Add the first line of what was said."""
     words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
     return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"
 

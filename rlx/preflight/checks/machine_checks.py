@@ -61,7 +61,7 @@ def _missing_tools(where: str, found: Facts, needed: tuple[str, ...]) -> Iterato
 
 
 def disk(examined: Examined) -> Iterator[Finding]:
-    """Space and inodes of every folder that was asked for; rights and kind of the one that holds the runs."""
+    """Judge space and inodes of every folder asked for; rights and kind of the one that holds the runs."""
     for where, side in examined.sides():
         root = examined.site.container_root if side is examined.inside else examined.site.root
         for folder in folders(side):

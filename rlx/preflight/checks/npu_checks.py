@@ -57,7 +57,7 @@ def _unanswered(where: str, found: Facts, examined: Examined, inside: bool) -> F
 
 
 def devices(examined: Examined) -> Iterator[Finding]:
-    """As many device nodes, within reach, as the recipe wants."""
+    """Check that as many device nodes are within reach as the recipe wants."""
     side = examined.environment
     found = side.of("devices") if side else {}
     if not found:

@@ -77,7 +77,7 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _likeliest(found: Mapping[str, str]) -> Mapping[str, Any]:
-    """Of MindSpeed-RL's combinations the one that has most in common with this one."""
+    """Choose of MindSpeed-RL's combinations the one that has most in common with this one."""
 
     def unlike(row: Mapping[str, Any]) -> tuple[int, int]:
         compared = [_differs(row, found, name) for name in _HELD if name in row and name in found]
@@ -96,7 +96,7 @@ def _differs(row: Mapping[str, Any], found: Mapping[str, str], name: str) -> boo
 
 
 def _documented(row: Mapping[str, Any], name: str) -> list[object]:
-    """Several where the sources contradict each other."""
+    """Look it up; several where the sources contradict each other."""
     said = row[name] if isinstance(row[name], list) else [row[name]]
     return [_comparable(name, version) for version in said]
 

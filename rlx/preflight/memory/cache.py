@@ -25,7 +25,7 @@ class Cache:
 
     @property
     def room(self) -> float:
-        """For the KV cache; negative where not even the weights fit."""
+        """The bytes for the KV cache; negative where not even the weights fit."""
         return self.pool - self.weights - self.work
 
     @property

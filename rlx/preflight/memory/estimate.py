@@ -67,7 +67,7 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Even at the upper end of the margin."""
+        """True if the phase fits even at the upper end of the margin."""
         return all(phase.total + phase.margin <= self.capacity for phase in self.phases)
 
     @property
@@ -162,5 +162,5 @@ def _idle_critic(job: Job, states: States) -> float:
 
 
 def _reference(job: Job) -> float:
-    """With LoRA the reference is the base of the actor itself."""
+    """Sum the reference. With LoRA it is the base of the actor itself."""
     return 0.0 if job.lora_rank is not None else frozen_weights(job)

@@ -40,7 +40,7 @@ def device_of(recipe: Recipe, size: float | None = None) -> Device | None:
 
 
 def estimate_of(recipe: Recipe, settings: Settings, shape: Architecture) -> Estimate | None:
-    """None where there is no device whose memory is known, or the devices cannot be split like that."""
+    """Estimate; None where no device's memory is known, or the devices cannot be split like that."""
     device = device_of(recipe)
     if device is None:
         return None
@@ -132,7 +132,7 @@ def _rollout(recipe: Recipe, read: _Read, longest: int) -> Rollout:
 
 
 def _update_tokens(recipe: Recipe, read: _Read, longest: int) -> int:
-    """With dynamic batches, what they are filled up to; a single longest sample may be more."""
+    """Read what dynamic batches are filled up to; a single longest sample may be more."""
     if read.flag(f"{ACTOR}.use_dynamic_bsz", False):
         return max(longest, read.whole(f"{ACTOR}.ppo_max_token_len_per_gpu", longest) * recipe.layout.cp)
     samples = read.whole(f"{ACTOR}.ppo_micro_batch_size_per_gpu", recipe.train.micro_batch_size)
@@ -156,7 +156,7 @@ def _recompute(recipe: Recipe, read: _Read) -> bool:
 
 
 def _offloads_reference(recipe: Recipe, read: _Read) -> bool:
-    """Always: the shards of FSDP (verl: `cpu_offload` of forward-only engines), and MindSpeed-RL (IntegratedWorker)."""
+    """Tell whether it leaves the device: always with FSDP (forward-only engine) and MindSpeed-RL (IntegratedWorker)."""
     always = recipe.backend.engine != "megatron" or recipe.backend.kind == "mindspeed-rl"
     return always or _offload(recipe, read, REF).weights
 

@@ -79,7 +79,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    """None as well for positions that are scaled (`rope_scaling`): engines count those each in its own way."""
+    """Read it; None as well for scaled positions (`rope_scaling`): engines count those each in its own way."""
     return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
 
 

@@ -33,7 +33,7 @@ def parse_tools(text: str) -> dict[str, Any]:
 
 
 def parse_disk(text: str) -> dict[str, Any]:
-    """By path: space in KiB, inodes, file system, whether this user may write."""
+    """Parse by path: space in KiB, inodes, file system, whether this user may write."""
     records = re.split(r"^(?=path=)", text, flags=re.MULTILINE)
     return {"paths": [_folder(key_values(record)) for record in records if record.startswith("path=")]}
 

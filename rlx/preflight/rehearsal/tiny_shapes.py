@@ -69,7 +69,7 @@ def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:
 
 
 def stand_in() -> TinyModel:
-    """For a model of which nothing is known: Qwen2, with grouped heads."""
+    """Stand in for a model of which nothing is known: Qwen2, with grouped heads."""
     return tiny_model(Architecture("qwen2", 64, 2, 4, 2, 16, 128, 512, True, "", True, qkv_bias=True))
 
 

@@ -89,12 +89,12 @@ class Facts:
 
     @property
     def is_split_as_written(self) -> bool:
-        """Whether the devices are split as the recipe's `layout` says, and by no override otherwise."""
+        """Tell whether the devices are split as the recipe's `layout` says, and by no override otherwise."""
         return True
 
     @property
     def fixed_micro_batches(self) -> bool:
-        """Whether a micro batch is a number of samples, and not filled up by tokens."""
+        """Tell whether a micro batch is a number of samples, and not filled up by tokens."""
         return True
 
     @property

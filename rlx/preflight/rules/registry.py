@@ -101,7 +101,7 @@ def error(message: str, fix: str, key: str = "") -> Flaw:
 
 
 def warning(message: str, fix: str, key: str = "") -> Flaw:
-    """It runs, and somebody should know first."""
+    """Warn: it runs, and somebody should know first."""
     return Flaw(Severity.WARNING, message, fix, key)
 
 

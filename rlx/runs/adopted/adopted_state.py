@@ -26,7 +26,7 @@ def observe_adopted(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
 
 
 def _imported(ref: RunRef) -> Observation:
-    """Nobody knows what became of its processes: only its logs can say that it came to its end."""
+    """Conclude from the logs alone, because nobody knows what became of the run's processes."""
     attempts, shows_end = RunPaths(ref.run_dir).attempts, _shows_its_end(ref)
     end = "shows its last step" if shows_end else "does not show its end"
     return Observation(

@@ -75,7 +75,7 @@ def _belongs_to(known: Manifest, plan: LaunchPlan) -> bool:
 
 
 def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None]) -> None:
-    """Aside first: a run directory that is there has its logs."""
+    """Build it aside first: a run directory that is there has its logs."""
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=runs, prefix=".incoming-") as scratch:
         folder = Path(scratch, "run")
@@ -98,7 +98,7 @@ def _root(home: Path) -> Path:
 
 
 def _manifests(home: Path) -> list[Manifest]:
-    """In the order in which they were taken in."""
+    """Read them in the order in which they were taken in."""
     found = [manifest for run_dir in run_dirs(home) if (manifest := read_manifest(run_dir)) is not None]
     return sorted(found, key=lambda manifest: manifest.created_epoch)
 

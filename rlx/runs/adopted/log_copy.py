@@ -62,7 +62,7 @@ class Copy:
 
     @property
     def is_written(self) -> bool:
-        """Somebody had it open for writing when it was last looked at, or may have had."""
+        """True if somebody had it open for writing when it was last looked at, or may have had."""
         return not self.gone and (self.quiet_s < _QUIET_S if self.writers is None else self.writers > 0)
 
 
@@ -128,7 +128,7 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
 
 @contextmanager
 def _locked(run_dir: Path) -> Iterator[None]:
-    """Several rlx may look at once; each adds where the one before it ended."""
+    """Let several rlx take turns; each adds where the one before it ended."""
     descriptor = os.open(run_dir, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

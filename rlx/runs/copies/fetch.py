@@ -68,7 +68,7 @@ def _chain(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(data: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Never more than a piece at once, and not endlessly more than `size`, whatever comes."""
+    """Unpack never more than a piece at once, and not endlessly more than `size`, whatever comes."""
     unpacking, done = zlib.decompressobj(wbits=31), 0
     for chunk in data:
         while chunk and done <= size:

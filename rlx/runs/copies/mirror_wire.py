@@ -13,7 +13,7 @@ from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, NEEDLES
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
-from rlx.hosts.script_parts import Part, run_part, slim
+from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -57,7 +57,7 @@ class Request:
     """The question to a place; `mark` is how the frames of its answer begin."""
 
     mark: str
-    part: Part
+    part: ScriptPart
 
 
 def ask(
@@ -75,7 +75,7 @@ def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]],
     mark = secrets.token_hex(16)
     needles = "\n".join(needle.decode() for needle in NEEDLES)
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    return Request(mark, Part(_asking(ids, known), (root, mark, needles, *limits)))
+    return Request(mark, ScriptPart(_asking(ids, known), (root, mark, needles, *limits)))
 
 
 def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:

@@ -32,7 +32,7 @@ def candidates(index: Index) -> tuple[RunRef, ...]:
 
 
 def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
-    """Those of `candidates` that are current as they were seen."""
+    """Choose those of `candidates` that are current as they were seen."""
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
 
 

@@ -138,7 +138,7 @@ class Index:
             return work(db)
 
     def _set_aside(self, broken: int | None) -> None:
-        """Another rlx may have been faster, and have a launch in the new file already."""
+        """Move it aside. Another rlx may have been faster, and have a launch in the new file already."""
         kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
         with _locked(self.path.parent):
             if self._inode() == broken:
@@ -158,7 +158,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _make_folder(home: Path) -> None:
-    """For its user alone: it gets copies of logs, which lie in private folders where they come from."""
+    """Make it for its user alone: it gets copies of logs, which lie in private folders where they come from."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

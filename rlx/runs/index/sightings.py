@@ -42,7 +42,7 @@ def read(db: sqlite3.Connection, run_ids: Iterable[str]) -> dict[str, Sighting]:
 
 
 def _parse(text: str, seen: float | None, silent_since: float | None) -> Sighting | None:
-    """None for what another version of rlx wrote."""
+    """Parse it; None for what another version of rlx wrote."""
     try:
         return Sighting(from_jsonable(Observation, json.loads(text)), seen, silent_since)
     except (ValueError, UsageError):

@@ -42,7 +42,7 @@ def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: Pars
 
 
 def _as_json(tree: Tree) -> Tree | None:
-    """None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
+    """Convert; None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
     try:
         return tree if json.loads(json.dumps(tree)) == tree else None
     except (TypeError, ValueError):

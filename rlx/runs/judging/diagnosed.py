@@ -92,7 +92,7 @@ def _explains(found: Diagnosis) -> bool:
 
 
 def _refuse_packed(path: Path) -> None:
-    """In what is not text no line says anything, and that reads like a clean log."""
+    """Refuse what is not text, because no line of it says anything, and that reads like a clean log."""
     with path.open("rb") as log:
         if log.read(len(_GZIP)) == _GZIP:
             raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")

@@ -47,7 +47,7 @@ class ParsedFiles:
         return view[_HEAD_BYTES:]
 
     def peek(self, name: str) -> memoryview | None:
-        """As `load`, without a look at the checksum: for a file that has its own for each part."""
+        """Load without a look at the checksum: for a file that has its own for each part."""
         path = self._folder / name
         try:
             with path.open("rb") as file:

@@ -31,7 +31,7 @@ class Workers:
 
 
 def workers_of(index: Index, refs: Sequence[RunRef], copies: Mapping[str, Mirrored]) -> Mapping[str, Workers]:
-    """By the ids of the heads. `copies` are of the last look; what it did not bring is taken as it is here.
+    """Find them by the ids of the heads. `copies` are of the last look; what it did not bring is taken as it is here.
 
     A node writes nothing that counts after its head has ended, so that a copy of that time is whole.
     """

@@ -43,7 +43,7 @@ def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:
 
 
 def _key(path: Path) -> bytes:
-    """For its user alone; made once, by whichever rlx is first."""
+    """Read or make the key, for its user alone; made once, by whichever rlx is first."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if not path.exists():

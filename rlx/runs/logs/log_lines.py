@@ -31,7 +31,7 @@ class LogQuery:
 
     @property
     def kind(self) -> str:
-        """As logs.sh calls it."""
+        """The name that logs.sh gives it."""
         if self.pattern is None:
             return "all"
         return "fixed" if self.fixed else "regex"

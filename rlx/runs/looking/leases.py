@@ -92,7 +92,7 @@ def _device(text: str) -> tuple[str, int]:
 
 
 def _current(lines: list[list[str]], devices: dict[tuple[str, int], str]) -> list[list[str]]:
-    """Of each device the claim that holds. Of a locked one whose owner cannot be looked at, the newest that may."""
+    """Choose the claim that holds a device; of a locked one whose owner cannot be looked at, the newest that may."""
     claims = [words for words in lines if words[0] == "claim" and words[2] != "dead"]
     current: dict[tuple[str, int], list[str]] = {}
     for words in sorted(claims, key=lambda words: (words[2] == "live", epoch_of(words[4]))):

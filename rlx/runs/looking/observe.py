@@ -88,7 +88,7 @@ def unasked(index: Index, refs: Sequence[RunRef], failure: RlxError) -> Mapping[
 
 
 def own_runs(refs: Iterable[RunRef]) -> list[RunRef]:
-    """Those that rlx started itself."""
+    """Choose those that rlx started itself."""
     return [ref for ref in refs if not is_adopted(ref)]
 
 
@@ -140,7 +140,7 @@ def _observed(index: Index, refs: Sequence[RunRef], looked: Looked) -> Mapping[s
 
 
 def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: float) -> Observation:
-    """Never lost: a missing answer says nothing. An end that was seen is a fact, whatever became of the host."""
+    """Conclude from no answer, never `lost`. An end that was seen is a fact, whatever became of the host."""
     if known is None:
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
     # Lost is no end that anybody recorded: its folder may have been away, or its container.
@@ -168,7 +168,7 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
 
 
 def _ago(seconds: float) -> str:
-    """Between two moments of this machine's clock, which may have been set in between."""
+    """Measure between two moments of this machine's clock, which may have been set in between."""
     return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 
@@ -207,7 +207,7 @@ def _since(facts: Facts, then: float | None) -> float | None:
 
 
 def _without_folder(run_id: str, known: Sighting | None) -> Observation:
-    """Removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
+    """Conclude for one removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
     if known is not None and known.observation.state.is_terminal:
         return replace(known.observation, detail="its run directory is gone")
     return Observation(run_id, RunState.LOST, detail="its run directory is gone")

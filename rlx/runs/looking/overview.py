@@ -110,7 +110,7 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
 
 
 def _with_stall(seen: Observation, judged: JudgedRun) -> Observation:
-    """Only what a run logged says how long a step of it takes, so its host cannot tell."""
+    """Judge the pace here, because only what a run logged says how long a step of it takes."""
     if seen.state is not RunState.RUNNING or not is_stalled(judged.evidence, judged.plan.expectations, quiet(seen)):
         return seen
     words = f"no step for {duration(quiet(seen).without_step_s or 0)}: rlx diagnose {seen.run_id}"

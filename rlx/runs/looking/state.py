@@ -157,7 +157,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
 
 
 def _parse_exit(text: str) -> Exit | None:
-    """None for a record that is missing, or that a full disk or a crash left torn."""
+    """Parse the record; None for one that is missing, or that a full disk or a crash left torn."""
     try:
         code, by, epoch = text.split(",")
         return Exit(int(code), by, epoch_of(epoch))

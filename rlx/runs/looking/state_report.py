@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
-from rlx.hosts.script_parts import Part, run_part
+from rlx.hosts.script_parts import ScriptPart, run_part
 from rlx.plan import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
@@ -28,7 +28,7 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
     return ask(refs, report, deadline_s)
 
 
-def report_part(root: str, ids: Sequence[str]) -> Part:
+def report_part(root: str, ids: Sequence[str]) -> ScriptPart:
     # Beyond this, naming them costs more than hearing about all.
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
 

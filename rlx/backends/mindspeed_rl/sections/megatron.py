@@ -78,7 +78,7 @@ def _shared(rendering: Rendering) -> Iterator[Override]:
 
 
 def _lora(rendering: Rendering) -> Iterator[Override]:
-    """Here, not in a section of its own: docs/zh/features/grpo_lora.md names one that nothing reads."""
+    """Set LoRA here, because nothing reads the section that docs/zh/features/grpo_lora.md names."""
     lora = rendering.recipe.model.lora
     if lora is None:
         return
