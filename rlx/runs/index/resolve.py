@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from rlx.errors import NoSuchRun
 from rlx.runs.index.run_index import Index
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
 _MOST_CANDIDATES = 8
@@ -22,7 +23,7 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 def current_runs(index: Index) -> tuple[RunRef, ...]:
     """What a person cares for now: the newest launch, and every run that has not ended. Empty if there is no run."""
     refs = candidates(index)
-    return still_current(refs, observe(index, refs))
+    return still_current(refs, {run_id: sight.observation for run_id, sight in look(index, refs).items()})
 
 
 def candidates(index: Index) -> tuple[RunRef, ...]:
