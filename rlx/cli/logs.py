@@ -174,10 +174,10 @@ def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery) -> None:
 
 def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
     """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
-    from rlx.runs import observe
+    from rlx.runs import look
     from rlx.runs.adopted.log_source import is_adopted
 
-    seen = observe(index, refs)
+    seen = look(index, refs)
     for ref in refs:
         state = seen[ref.run_id].state
         if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):

@@ -11,7 +11,7 @@ import typer
 from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs import Index, Observation, RunRef, Stopped
+    from rlx.runs import Index, RunRef, Sight, Stopped
 
 
 def stop(
@@ -28,7 +28,7 @@ def stop(
     """
     from rlx.api.selection import open_index
     from rlx.cli.frame.output import narrate, print_text
-    from rlx.runs import observe, stop_runs
+    from rlx.runs import look, stop_runs
     from rlx.runs.adopted.log_source import is_adopted
 
     index = open_index()
@@ -38,7 +38,7 @@ def stop(
         return
     if everything and not yes:
         _confirm(refs)
-    before = observe(index, refs)
+    before = look(index, refs)
     if own := [ref for ref in refs if not is_adopted(ref)]:
         narrate(f"stopping {len(own)} run{'s' * (len(own) != 1)}; SIGKILL after {grace:g} s")
     result = stop_runs(refs, before, grace)
@@ -61,7 +61,7 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
 
 
 def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
-    from rlx.runs import observe, resolve
+    from rlx.runs import look, resolve
     from rlx.runs.adopted.log_source import is_adopted
 
     if bool(names) == everything:
@@ -70,7 +70,7 @@ def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[Ru
         refs = resolve(index, names)
         return tuple(dict.fromkeys((*refs, *index.workers(refs))))
     refs = index.nodes()
-    seen = observe(index, refs)
+    seen = look(index, refs)
     # --all means what rlx started; of an adopted run it knows the log, not the processes.
     return [ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)]
 
@@ -81,7 +81,7 @@ def _confirm(refs: Sequence[RunRef]) -> None:
     typer.confirm(f"Stop {', '.join(ref.run_id for ref in refs)}?", abort=True, err=True)
 
 
-def _outcome(before: Observation, result: Stopped) -> str:
+def _outcome(before: Sight, result: Stopped) -> str:
     was = f"had {before.state}" if before.state.is_terminal else "stopped"
     ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
     left = f"STILL THERE: {' '.join(map(str, result.left))}" if result.left else "nothing left"

@@ -59,11 +59,12 @@ def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None) ->
     """
     from rlx.cli.frame.output import narrate
     from rlx.cli.text.outages import Outages, state_text
+    from rlx.runs import look
     from rlx.runs.looking.revisit import Revisit
 
     told, visits, outages = "", Revisit(index), Outages()
     while True:
-        seen = visits.look(refs)
+        seen = {run_id: sight.observation for run_id, sight in look(index, refs, visits=visits).items()}
         outages.tell([(ref, seen[ref.run_id]) for ref in refs])
         if all(found.state.is_terminal for found in seen.values()):
             return

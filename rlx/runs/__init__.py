@@ -5,7 +5,8 @@ from rlx.runs.index.run_index import Index
 from rlx.runs.judging.kept_outputs import items_of
 from rlx.runs.launching.launch import Launched, launch
 from rlx.runs.looking.leases import Leases, look_at_leases
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import Files, Sight, look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state import Facts, derive_state
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
@@ -13,6 +14,7 @@ from rlx.runs.stop import Stopped, StopResult, stop, stop_runs
 
 __all__ = [
     "Facts",
+    "Files",
     "Index",
     "Launched",
     "Leases",
@@ -20,6 +22,7 @@ __all__ = [
     "Observation",
     "RunPaths",
     "RunRef",
+    "Sight",
     "StopResult",
     "Stopped",
     "current_runs",
@@ -27,8 +30,8 @@ __all__ = [
     "items_of",
     "latest_launch",
     "launch",
+    "look",
     "look_at_leases",
-    "observe",
     "read_manifest",
     "resolve",
     "stop",

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rlx.hosts import local_site
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
-from rlx.runs import Index, Observation, RunPaths, RunRef, launch, observe
+from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look
 
 T = TypeVar("T")
 
@@ -63,18 +63,18 @@ def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
 
 
 def see(ref: RunRef) -> Observation:
-    return observe(Index(home()), [ref])[ref.run_id]
+    return look(Index(home()), [ref])[ref.run_id].observation
 
 
 def ended(ref: RunRef) -> Observation:
     """The run once it has ended and nothing of it is left."""
 
-    def look() -> Observation | None:
+    def end() -> Observation | None:
         seen = see(ref)
         over = seen.state.is_terminal and not seen.members and not seen.supervisor_live
         return seen if over else None
 
-    return until(look, f"{ref.run_id} ends")
+    return until(end, f"{ref.run_id} ends")
 
 
 def reaches(ref: RunRef, state: RunState) -> Observation:

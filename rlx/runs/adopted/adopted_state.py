@@ -12,7 +12,7 @@ from rlx.runs.adopted.log_copy import Copy, read_copy, refresh_all
 from rlx.runs.adopted.log_source import read_source
 from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.runs.looking.observe import Observation, unreachable
+from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.manifest import read_manifest
 from rlx.runs.run import RunPaths, RunRef
 

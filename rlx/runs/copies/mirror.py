@@ -27,7 +27,7 @@ from rlx.runs.run import RunPaths, RunRef
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
-_WHOLE_DEADLINE_S = 24 * 3600.0
+WHOLE_DEADLINE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Cop
         return mirrored(home, copy_runs(home, place, root, ids, whole=whole))
 
     distant = [ref for ref in refs if not ref.place.is_local]
-    return gathered(index, refs, ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S))
+    return gathered(index, refs, ask(distant, copy, WHOLE_DEADLINE_S if whole else DEADLINE_S))
 
 
 def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copies:

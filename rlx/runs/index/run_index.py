@@ -18,11 +18,12 @@ from typing import TypeVar
 from rlx.errors import RlxError
 from rlx.hosts import local_site
 from rlx.plan import Site
+from rlx.runs.adopted.adopted_dirs import adopted_refs
 from rlx.runs.index import sightings, tables
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import PendingLaunch
-from rlx.runs.looking.observe import Observation
-from rlx.runs.looking.state_report import look
+from rlx.runs.looking.observation import Observation
+from rlx.runs.looking.state_report import request_reports
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
 from rlx.runs.run import RunRef
 
@@ -89,9 +90,10 @@ class Index:
         """Read what was last seen of these runs, as far as anything was."""
         return self._guarded(lambda db: sightings.read(db, run_ids))
 
-    def remember(self, seen: Sequence[Observation], now: float) -> None:
-        """Keep these observations for the time when the hosts do not answer."""
-        self._guarded(lambda db: tables.note(db, seen, now))
+    def remember(self, seen: Sequence[Observation]) -> None:
+        """Keep these observations of now for the time when the hosts do not answer."""
+        if seen:
+            self._guarded(lambda db: tables.note(db, seen, time.time()))
 
     def ended(self) -> frozenset[str]:
         """The ids of the runs on other machines that are known to have ended."""
@@ -101,15 +103,13 @@ class Index:
         """Look which runs of interrupted launches did arrive. Of a host that does not answer, nobody knows yet."""
         waiting = self._guarded(tables.read_waiting)
         if waiting:
-            looked = look(waiting, _SETTLE_S)
-            there = {run_id for answer in looked.answers for run_id in answer}
-            answered = [ref for ref in waiting if ref.run_id in there or ref.place not in looked.failures]
+            reports = request_reports(waiting, _SETTLE_S)
+            there = {run_id for answer in reports.answers for run_id in answer}
+            answered = [ref for ref in waiting if ref.run_id in there or ref.place not in reports.failures]
             self._guarded(lambda db: tables.settle(db, answered, there))
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        from rlx.runs.adopted.adopted_store import adopted_refs
-
         refs = [*_find_runs(local_site()), *adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlx.plan import Place
 from rlx.runs.index import sightings
-from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
 _VERSION = 4

@@ -29,7 +29,8 @@ from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
 from rlx.resources import payload_folder
 from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.logs.line_stream import split_lines
-from rlx.runs.looking.overview import overview, quiet
+from rlx.runs.looking.conclusion import quiet
+from rlx.runs.looking.overview import overview
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index

@@ -25,7 +25,8 @@ from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
 from rlx.runs.launching.delivery import Part, deliver
 from rlx.runs.launching.shipment import check_plan, pack, pick_secrets
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
 from rlx.runs.stop import stop
 
@@ -120,11 +121,15 @@ def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
     plan_digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
     pending = index.pending(plan_digest)
     now = time.time()
-    if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
+    if pending is not None and _is_history(_seen(index, pending.runs), now - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
         index.resolve_launch(pending.launch_id)
     launch_id = new_launch_id(now)
     return index.begin(plan_digest, launch_id, [ref for plan in plans for ref in _new_refs(plan, launch_id, now)])
+
+
+def _seen(index: Index, refs: Sequence[RunRef]) -> list[Observation]:
+    return [sight.observation for sight in look(index, refs).values()]
 
 
 def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:

@@ -15,12 +15,12 @@ from rlx.runs.run import RunRef
 
 _MOST_IDS_A_CALL = 500
 
-Looked = Asked[dict[str, Facts]]
+Reports = Asked[dict[str, Facts]]
 """The facts by run id, one answer a root."""
 
 
-def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
-    """The facts of those runs that exist on their hosts, one answer a root."""
+def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Reports:
+    """Ask for the facts of those runs that exist on their hosts, one answer a root."""
 
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
         return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
