@@ -12,6 +12,7 @@ from rlx.errors import RlxError
 from rlx.evidence import (
     JudgedRun,
     VerdictStatus,
+    backend_of,
     read_evidence,
     settings_of,
     settings_of_config,
@@ -154,7 +155,9 @@ def _judge(
     evidence = with_nodes(read_evidence(paths.attempts, parsed), workers.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or workers.lacks(state)
     conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
-    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
+    evidence = replace(
+        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend_of(plan.recipe)
+    )
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
