@@ -8,13 +8,9 @@ from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
-from rlx.compare.paired import PairedItems
-from rlx.compare.proportions import TwoProportions
-from rlx.compare.seed_test import WelchSeeds
+from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
-
-Test = TwoProportions | PairedItems | WelchSeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment, which has a WelchSeeds. `reportable`: all runs finished, none invalid or incomplete, comparable.
+    treatment. `reportable`: all runs finished, none invalid or incomplete, comparable.
     """
 
     treatment: str
@@ -95,7 +91,7 @@ class Contrast:
     control_value: float | None
     treatment_value: float | None
     difference: float | None
-    test: Test | None
+    test: Statistic | None
     no_test: str
     p_value: float | None
     checkpoints: tuple[str, ...]

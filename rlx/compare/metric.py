@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
-from rlx.evidence.metrics import metric_names
+from rlx.evidence.metrics import is_validation, metric_names
 from rlx.plan.post_metric import is_post
 
 
@@ -53,5 +53,5 @@ def _named(keys: Sequence[str], wanted: str) -> str:
         )
     from difflib import get_close_matches
 
-    near = get_close_matches(wanted, keys, n=3, cutoff=0.4) or [key for key in keys if key.startswith("val-")][:8]
+    near = get_close_matches(wanted, keys, n=3, cutoff=0.4) or [key for key in keys if is_validation(key)][:8]
     raise UsageError(f"--metric {wanted}: no log has it", f"the nearest are: {', '.join(near)}" if near else "")

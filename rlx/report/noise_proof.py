@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from rlx.evidence import PROBABILITY_GAP, Evidence, JudgedRun, NoiseEvent, series
+from rlx.evidence import Evidence, JudgedRun, NoiseEvent, gap_metric, series
 from rlx.evidence.charges.promised_noise import planned_sigmas, sigma_at
 from rlx.evidence.run_evidence import VALIDATION
 from rlx.evidence.verdict import counted, ranges
@@ -53,7 +53,7 @@ class _Step:
 
 def record_rows(run: JudgedRun) -> tuple[list[Records], int]:
     """The rows, at most some dozens, and how many more there are. No rows for a run without noise or records."""
-    gaps = series(run.evidence, PROBABILITY_GAP)
+    gaps = series(run.evidence, gap_metric(run.evidence))
     groups = (list(group) for _, group in groupby(_steps(run), key=lambda step: step.says))
     rows = [_row(group, gaps) for group in groups]
     return rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.compare import Comparison, PairedItems
+from rlx.compare import Comparison
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
@@ -154,7 +154,7 @@ def _items(report: Report) -> list[tables.Table]:
     return [
         tables.items_table(found[control], found[treatment], (labels[control], labels[treatment]))
         for contrast in report.comparison.contrasts
-        if isinstance(contrast.test, PairedItems) and contrast.step is not None
+        if contrast.test is not None and contrast.test.is_by_item and contrast.step is not None
         for found in [report.items[contrast.step]]
         for control, treatment in [contrast.checkpoints]
     ]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 1.0
 _QUIET_SECONDS = 15.0
-_SCORE = "critic/score/mean"
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
@@ -122,14 +121,17 @@ def _new_steps(before: Overview | None, row: Overview) -> list[str]:
 
 
 def _step_text(row: Overview, step: int) -> str:
+    from rlx.evidence.log_grammar import Role
+    from rlx.evidence.metrics import metric_of
+
     values = row.evidence.metrics[step]
     parts = [f"step {step}/{row.steps_total if row.steps_total is not None else '?'}"]
-    if _SCORE in values:
-        parts.append(f"training score {values[_SCORE]:.3f}")
+    if (score := values.get(metric_of(row.evidence, Role.SCORE))) is not None:
+        parts.append(f"training score {score:.3f}")
     if row.metric and row.metric in values:
         parts.append(f"{row.metric} {values[row.metric]:.4f}")
-    if "timing_s/step" in values:
-        parts.append(f"{values['timing_s/step']:.1f} s")
+    if (seconds := values.get(metric_of(row.evidence, Role.STEP_SECONDS))) is not None:
+        parts.append(f"{seconds:.1f} s")
     return "  ".join(parts)
 
 

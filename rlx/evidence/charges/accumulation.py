@@ -19,7 +19,7 @@ from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.probability_gap import ALPHA, gaps_of
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.charges.rank_test import p_larger
-from rlx.evidence.reading.aqn_lines import CLEAN, NOISY
+from rlx.evidence.log_grammar import CLEAN, NOISY
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
 

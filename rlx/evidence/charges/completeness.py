@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges import item_fractions as shares
 from rlx.evidence.charges import record_form
 from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
     core_keys,
     core_metric,
@@ -108,8 +109,9 @@ def _metric(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
     # That eval.post has not come yet, or failed, is said of the last step.
     named = core_metric(evidence, expectations) or is_post(expectations.metric)
     if not named and due and evidence.metrics:
-        shown = ", ".join(core_keys(evidence)) or "no val-core metric"
-        wanted = "val-core/…" if expectations.metric == "auto" else expectations.metric
+        core = core_prefixes(evidence.backend)[0]
+        shown = ", ".join(core_keys(evidence)) or f"no {core.rstrip('/')} metric"
+        wanted = f"{core}…" if expectations.metric == "auto" else expectations.metric
         yield incomplete(
             "RLX707",
             f"the metric {wanted} is not in the log, which shows {shown}",

@@ -23,7 +23,7 @@ from rlx.evidence.metrics import (
     validated_steps,
     variable,
 )
-from rlx.evidence.reading.settings import OWN_REWARD
+from rlx.evidence.reading.settings import has_own_reward
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
 from rlx.plan import Expectations, Severity
@@ -41,7 +41,7 @@ def charges(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
 
 
 def _answers(evidence: Evidence, expectations: Expectations, rows: int) -> Iterator[Charge]:
-    """A reward function that raises costs answers, not the run: verl goes on and averages what is left."""
+    """A reward function that raises costs answers, not the run: the trainer goes on and averages what is left."""
     due = rows * expectations.validation_samples
     short = {
         step: kept
@@ -82,7 +82,7 @@ def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Ite
 
 def _all_kept(evidence: Evidence, steps: Sequence[int], due: int) -> bool:
     """Tell whether the values are of all answers, and of a reward that need not be right or wrong."""
-    return OWN_REWARD in evidence.settings and all(evidence.answers.get(step) == due for step in steps)
+    return has_own_reward(evidence.settings) and all(evidence.answers.get(step) == due for step in steps)
 
 
 def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:

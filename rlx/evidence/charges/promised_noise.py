@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, steps_with
+from rlx.evidence.grammars import validation_prefixes
+from rlx.evidence.metrics import metric_names, steps_with
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import NoiseSchedule
 
@@ -42,5 +43,6 @@ def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
 
 def training_steps(evidence: Evidence) -> list[int]:
     """The steps that the log reports a rollout for. A resumed run also logs a line with nothing but a validation."""
-    keys = (key for key in metric_names(evidence) if not key.startswith(VALIDATION_PREFIXES))
+    prefixes = validation_prefixes()
+    keys = (key for key in metric_names(evidence) if not key.startswith(prefixes))
     return [step for step in steps_with(evidence, keys) if step > 0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from rlx.errors import RlxError
-from rlx.evidence import MAX_LINE_BYTES, NEEDLES
+from rlx.evidence import MAX_LINE_BYTES, needles
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
@@ -73,9 +73,9 @@ def ask(
 
 def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> Request:
     mark = secrets.token_hex(16)
-    needles = "\n".join(needle.decode() for needle in NEEDLES)
+    sought = "\n".join(needle.decode() for needle in needles())
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    return Request(mark, ScriptPart(_asking(ids, known), (root, mark, needles, *limits)))
+    return Request(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
 
 
 def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:

@@ -1,7 +1,7 @@
 """The configuration that the training program composed in the container: its own files and every override together.
 
-Hydra writes it to `hydra/.hydra/config.yaml` of the attempt before anything else runs. Interpolations are left as they
-are written, so it holds no value of the environment.
+A back-end whose program writes it down says where (`composed_configuration` of its log grammar), such as Hydra before
+anything else runs. Interpolations are left as they are written, so it holds no value of the environment.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
+from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.printed_config import read_printed_config
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
 
-COMPOSED = "hydra/.hydra/config.yaml"
 _MOST_BYTES = 4 << 20
 
 
@@ -27,10 +27,16 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     The files of a fork may set what no recipe names.
     """
     found = {
-        "config": _once(read_composed, attempt, attempt / COMPOSED, parsed),
+        "config": _once(read_composed, attempt, composed_file(attempt), parsed),
         "printed_config": _once(read_printed_config, attempt / "log", attempt / "log", parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
+
+
+def composed_file(attempt: Path) -> Path:
+    """The file of the first back-end that has left one; where there is none, one that is not there."""
+    paths = [attempt / each.composed_configuration for each in grammars() if each.composed_configuration]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
@@ -52,7 +58,7 @@ def _as_json(tree: Tree) -> Tree | None:
 def read_composed(attempt: Path) -> Mapping[str, Any]:
     """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
     try:
-        with (attempt / COMPOSED).open("rb") as file:
+        with composed_file(attempt).open("rb") as file:
             text = file.read(_MOST_BYTES)
     except OSError:
         return {}

@@ -12,6 +12,7 @@ from rlx.errors import RlxError
 from rlx.evidence import (
     JudgedRun,
     VerdictStatus,
+    backend_of,
     read_evidence,
     settings_of,
     settings_of_config,
@@ -81,7 +82,9 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     evidence = with_nodes(evidence, sight.workers.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
     conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
-    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings)
+    evidence = replace(
+        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend_of(plan.recipe)
+    )
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,

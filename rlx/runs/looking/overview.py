@@ -8,6 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import metric_of
 from rlx.plan import RunState
 from rlx.runs.judging.judged import judge_sights
 from rlx.runs.looking.look import Files, Sight, look
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 # The last steps tell the pace of now; early ones include warm-up.
 _PACE_STEPS = 5
-_STEP_TIME = "timing_s/step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +106,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
 
 
 def _pace(evidence: Evidence) -> float | None:
-    times = series(evidence, _STEP_TIME)
+    times = series(evidence, metric_of(evidence, Role.STEP_SECONDS))
     return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None
