@@ -81,8 +81,8 @@ def _noisy_arms(recipe: str, arms: Sequence[str], sets: Sequence[str], norms: We
 
 
 def _noisy_arm(resolved: ResolvedRecipe, norms: Weights | None) -> NoisyArm:
+    from rlx.api.target import named_target
     from rlx.backends.protocol import load_backend
-    from rlx.cli.frame.site_options import named_target
     from rlx.cli.text.aqn_text import NoisyArm
     from rlx.errors import UsageError
     from rlx.plan.rounding import TYPICAL

@@ -26,6 +26,7 @@ _MODULES = (
     "model_in_rollout",
     "environment",
     "noise",
+    "noise_keys",
     "evaluation",
     "post",
     "records",
