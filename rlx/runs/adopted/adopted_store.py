@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.plan import Expectations, LaunchPlan, Place, Site
+from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, read_manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
@@ -80,7 +81,7 @@ def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None])
     with tempfile.TemporaryDirectory(dir=runs, prefix=".incoming-") as scratch:
         folder = Path(scratch, "run")
         folder.mkdir()
-        (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+        (folder / MANIFEST_FILE).write_text(manifest, encoding="utf-8")
         fill(folder)
         folder.replace(runs / run_id)
 

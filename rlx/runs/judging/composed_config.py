@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.reading.printed_config import read_printed_config
+from rlx.plan.run_dir import COMPOSED_FILE, LOG_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
 
-COMPOSED = "hydra/.hydra/config.yaml"
 _MOST_BYTES = 4 << 20
 
 
@@ -27,8 +27,8 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     The files of a fork may set what no recipe names.
     """
     found = {
-        "config": _once(read_composed, attempt, attempt / COMPOSED, parsed),
-        "printed_config": _once(read_printed_config, attempt / "log", attempt / "log", parsed),
+        "config": _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed),
+        "printed_config": _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
 
@@ -52,7 +52,7 @@ def _as_json(tree: Tree) -> Tree | None:
 def read_composed(attempt: Path) -> Mapping[str, Any]:
     """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
     try:
-        with (attempt / COMPOSED).open("rb") as file:
+        with (attempt / COMPOSED_FILE).open("rb") as file:
             text = file.read(_MOST_BYTES)
     except OSError:
         return {}
