@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from rlx.plan import PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
@@ -32,5 +33,5 @@ class RaySettings:
     def files(self) -> Iterator[PlannedFile]:
         """The program that holds this node's Ray, and its settings."""
         for path in sorted(payload_folder().glob("rlx_ray*.py")):
-            yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
-        yield PlannedFile("payload/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")
+            yield PlannedFile(f"{PAYLOAD_DIR}/{path.name}", path.read_text(encoding="utf-8"))
+        yield PlannedFile(f"{PAYLOAD_DIR}/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")

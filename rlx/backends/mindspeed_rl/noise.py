@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.mindspeed_rl.length import epoch_iterations
 from rlx.backends.verl.noise import NOISE, noise_schedule, payload_settings
 from rlx.plan import NoiseSchedule, PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[Planned
     """mindspeed_rl_env.py finds them and gives them to the workers; a control has none."""
     if noise is None:
         return
-    yield PlannedFile("payload/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
+    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
     for part in (NOISE, HOOK):
         for path in sorted(payload_folder().glob(f"{part}*.py")):
-            yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
+            yield PlannedFile(f"{PAYLOAD_DIR}/{path.name}", path.read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_
 from rlx.backends.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -95,14 +96,14 @@ def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -
 def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     import yaml
 
-    yield PlannedFile("launch.sh", render(script), 0o700)
+    yield PlannedFile(LAUNCH_FILE, render(script), 0o700)
     recipe = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
     yield PlannedFile("recipe.yaml", recipe)
     config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
     yield PlannedFile(script.config_file, config)
-    yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
+    yield PlannedFile(f"{PAYLOAD_DIR}/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     yield from script.ray.files()
     for name in _PAYLOAD:
-        yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+        yield PlannedFile(f"{PAYLOAD_DIR}/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
     yield from post_files(rendering.recipe, ())
     yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

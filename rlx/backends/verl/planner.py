@@ -18,6 +18,7 @@ from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, program, render
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
 def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[PlannedFile]:
     import yaml
 
-    yield PlannedFile("launch.sh", render(script), 0o700)
+    yield PlannedFile(LAUNCH_FILE, render(script), 0o700)
     document = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
     yield PlannedFile("recipe.yaml", document)
     names = list(_payload_names(rendering))
@@ -100,7 +101,7 @@ def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[Pla
     if recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
-        yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
+        yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from post_files(recipe, merge_arguments(rendering))
     yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})
 
@@ -136,4 +137,4 @@ def _modules(name: str) -> list[str]:
 
 
 def _payload(name: str) -> PlannedFile:
-    return PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    return PlannedFile(f"{PAYLOAD_DIR}/{name}", (payload_folder() / name).read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 _SHOWN_STEPS = 12
 
@@ -76,7 +77,7 @@ def _command(command: Sequence[str]) -> Iterator[str]:
 
 def _post(plan: LaunchPlan) -> Iterator[str]:
     """What `eval.post` does, by the order that travels with the run."""
-    order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
+    order = next((json.loads(file.content) for file in plan.files if file.path == f"{PAYLOAD_DIR}/eval.json"), None)
     if order is None:
         return
     how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"
