@@ -28,6 +28,7 @@ from rlx.evidence.run_evidence import (
     Restart,
     Totals,
 )
+from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
         parser = _parse(path, 1, None, finished=finished)
     except OSError as error:
         raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
-    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
+    return _join([_merge(1, parser, Timeline(METRICS_FILE, 1), [], {})])
 
 
 def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
@@ -94,13 +95,13 @@ class _Attempt:
 
 
 def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
-    finished = (folder / "state" / "exit").exists()
+    finished = (folder / STATE_DIR / EXIT_FILE).exists()
     try:
-        parser = _parse(folder / "log", number, states, finished=finished)
+        parser = _parse(folder / LOG_FILE, number, states, finished=finished)
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    metrics = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished)
-    return _merge(number, parser, metrics, read_events(folder / "events"), read_answers(folder / "validation"))
+    metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
+    return _merge(number, parser, metrics, read_events(folder / EVENTS_DIR), read_answers(folder / VALIDATION_DIR))
 
 
 def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:
