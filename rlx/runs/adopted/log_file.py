@@ -89,7 +89,7 @@ def _holds_metrics(head: bytes) -> bool:
     return isinstance(first, dict) and {"step", "data"} <= first.keys()
 
 
-def look_at(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
+def inspect_copy(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
     """Read the copy in `folder`, with what a person should know of it. Raises RlxError if `path` is no text."""
     evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
