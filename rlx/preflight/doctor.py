@@ -16,7 +16,7 @@ from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
-from rlx.preflight.wanted import Wanted
+from rlx.preflight.wanted import Wanted, package_arguments
 
 _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     docker_checks.docker,
@@ -83,7 +83,7 @@ def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     """What is asked where the run would train; in a container, what the host was asked comes again."""
     files = [text for file in wanted.files for text in (file.role, file.path)]
     inside = [
-        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir),
+        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments()),
         python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir),
         *([python_question(PATHS, "paths.py", site, wanted.python, wanted.workdir, *files)] if files else []),
     ]
