@@ -1,4 +1,5 @@
-# Everything a newcomer needs: `make demo` runs the main job, `make test` runs the tests. Both set themselves up.
+# Everything a newcomer needs: `make demo` runs the main job, `make test` the tests, `make test-engines` the trainings
+# that it leaves out, `make check` the quick ones. Each sets itself up.
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
@@ -8,7 +9,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test fuzz lint format setup tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -16,9 +17,22 @@ demo: .venv/.ready tmux
 	$(RLX) launch recipes/tiny-cpu.yaml --host local --arm all --follow
 	$(RLX) compare baseline aqn
 
+# Many tests wait, for hosts, time-outs and Ray: there are more of them at once than cores. They run in another order
+# each time; `make test SEED=N` repeats that of the seed N, which is printed.
+WORKERS ?= 6
+PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --dist loadscope --no-loadscope-reorder --durations=25
+
+# Everything but the trainings, and one training of both arms. The marks: tests/sorting.py.
 test: lint tmux rig
-	$(BIN)/python -m pytest -n 2 -m "not training"
-	$(BIN)/python -m pytest -m training
+	$(PYTEST) -n $(WORKERS) -m "not training or demo"
+
+# All other trainings, two at once.
+test-engines: .venv/.ready tmux rig
+	$(PYTEST) -n 2 -m "training and not demo"
+
+# Before each commit: what needs no other host, no Ray and no training.
+check: lint
+	$(PYTEST) -n 3 -m "not training and not ray and not hosts"
 
 # The property tests on examples that no run has seen.
 fuzz: .venv/.ready tmux rig
@@ -39,15 +53,16 @@ format: .venv/.ready
 
 setup: .venv/.ready tmux
 
-# torch goes first: whatever asks for it later is then content with the build that is there.
+# torch goes first: whatever asks for it later is then content with the build that is there. Other users of the machine
+# may read what is set up, whatever the umask: some tests become another user.
 .venv/.ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; rlx needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "setting up .venv with $(PYTHON); this takes a few minutes the first time"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "  torch"; $(PIP) install '$(TORCH)'
-	@echo "  rlx with verl, Ray and the development tools"; $(PIP) install -e '.[verl-cpu,dev]'
+	@test -x $(BIN)/python || (umask 022; $(PYTHON) -m venv .venv)
+	@echo "  torch"; umask 022; $(PIP) install '$(TORCH)'
+	@echo "  rlx with verl, Ray and the development tools"; umask 022; $(PIP) install -e '.[verl-cpu,dev]'
 	@touch $@
 
 # rlx works without tmux, but then nobody can attach to a run.

@@ -28,7 +28,7 @@ def _main() -> None:
 
 
 def _collect_less_garbage() -> None:
-    """What imports leave is none, and looking for some among it takes a tenth of a short command's time.
+    """Collect garbage rarely, because imports leave none, and looking for it takes a tenth of a short command's time.
 
     At the end of the process nobody has to look at all.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong, and the exit code it ends with. Imports nothing: a leaf for every room.
+"""Define the errors that rlx raises on purpose, with their exit codes. Imports nothing: a leaf for every room.
 
     RlxError              an expected error: message, hint, exit code
     ├── UsageError        wrong arguments or an invalid recipe (2)

@@ -226,8 +226,9 @@ def _make_key(path: Path) -> None:
 
 def _free_port() -> int:
     """Below those that the kernel gives to outgoing connections: it must still be free when sshd starts again."""
+    chance = random.SystemRandom()  # the shared one starts with the same seed in every test process
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = chance.randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

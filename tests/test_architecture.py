@@ -1,4 +1,4 @@
-"""The rooms import one way, and what the documents point to is there."""
+"""Hold the house to its own rules: imports, names, docstrings, and what the documents point to."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
+PACKAGE = REPOSITORY / "rlx"
 DOCUMENTS = sorted(
     [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "benchmarks/README.md"]
 )
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)\s]+)\)")
 NAMED_PATH = re.compile(r"`((?:rlx|recipes|templates|tests|benchmarks|docs)/[\w./-]*)`")
 FINDING = re.compile(r"RLX\d{3}")
+# A door and the use case behind it have one name on purpose.
+DOORS = ("cli", "api")
+# Below a back-end, and among the rules, a module is named by what it is about; the folder says what it does about it.
+ABOUT = re.compile(r"backends/\w+/|preflight/rules/")
+SAME_ON_PURPOSE = {
+    "effective": "the settings that a back-end gets: the shared value, and each back-end's way to it",
+    "host": "the entry of a host, and the part of a back-end that says what it wants of one",
+    "post": "`eval: post`: the shared plan of it, and the rules on it",
+}
+RIDDLE = re.compile(r"(What|Which|Where|Why|How|Whether|Who|Nothing|Not)\b")
 
 
 def test_rooms_import_one_way() -> None:
@@ -44,6 +58,66 @@ def anchors(document: Path) -> set[str]:
 def test_named_paths_exist(document: Path) -> None:
     for name in NAMED_PATH.findall(document.read_text(encoding="utf-8")):
         assert (REPOSITORY / name).exists(), f"{document.name} names {name}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count, since a circle that is postponed is still one; those for type checkers do not."""
+    modules = dict(python_modules())
+    graph = {name: imported_modules(tree, modules.keys()) - {name} for name, tree in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("these import each other in a circle: " + " -> ".join(reversed(error.args[1])))
+
+
+def python_modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of rlx by its dotted name, a package by the name of its folder."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(REPOSITORY).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_modules(tree: ast.Module, known: Collection[str]) -> set[str]:
+    """The modules of rlx that a module names in its imports: `from package import module` means that module alone."""
+    found = set()
+    for node in executed(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
+            found.update(name if name in known else module for name, module in full)
+    return found & set(known)
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk a tree without what stands below `if TYPE_CHECKING`, because that never runs."""
+    children = ast.iter_child_nodes(node)
+    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        children = iter(node.orelse)
+    yield node
+    for child in children:
+        yield from executed(child)
+
+
+def test_no_two_modules_of_one_name_mean_different_things() -> None:
+    places = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE)
+        if name.stem not in {"__init__", *SAME_ON_PURPOSE} and str(name.parent) not in DOORS:
+            places[name.stem].add("modules named by their subject" if ABOUT.match(str(name)) else str(name))
+    assert {name: sorted(found) for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("name", SAME_ON_PURPOSE)
+def test_names_that_may_be_taken_twice_are_taken_twice(name: str) -> None:
+    assert len(list(PACKAGE.rglob(f"{name}.py"))) > 1
+
+
+def test_docstrings_of_modules_are_no_riddles() -> None:
+    """They begin with what the module does or is, since a question makes a reader open the file for the answer."""
+    texts = {name: ast.get_docstring(tree) for name, tree in python_modules()}
+    assert [name for name, text in texts.items() if not text] == []
+    assert {name: text.splitlines()[0] for name, text in texts.items() if text and RIDDLE.match(text)} == {}
 
 
 def test_every_finding_has_its_row_and_every_row_its_finding() -> None:

@@ -1,4 +1,4 @@
-"""From what a person types to the arms they mean: each name is one arm, with a run for each of its seeds."""
+"""Find the arms that a person's words name: each name is one arm, with a run for each of its seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
 
 
 def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
-    """What a person should know about which runs were taken: those that were not, and arms launched apart."""
+    """Say what a person should know about the runs taken: those that were not, and arms launched apart."""
     from rlx.runs.index.resolve import meant_by
 
     refs = index.runs()
@@ -66,9 +66,9 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 
 
 def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
-    """Whether `name`, an arm or a run name, would mean this run too if its newest launch were not there."""
+    """Whether `name` (no run id) would mean this run, too, if its newest launch were not there."""
     newest = arm[0]
-    is_called = name in (ref.arm, ref.run_name, ref.short_name)
+    is_called = name in (ref.arm, ref.run_name, ref.short_name, ref.name)
     return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id
 
 

@@ -24,5 +24,5 @@ class Background(Generic[T]):
             self._future.set_exception(problem)
 
     def result(self) -> T:
-        """What the call returns. Raises what it raises."""
+        """Return what the call returns. Raises what it raises."""
         return self._future.result()

@@ -47,7 +47,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _set_mode(path: Path, temporary: str) -> None:
-    """That of the file before, else what other programs give a new file: reports are made to be passed on."""
+    """Take the mode of the file before, else that of other new files, because reports are made to be passed on."""
     if path.exists():
         shutil.copymode(path, temporary)
         return

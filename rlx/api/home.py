@@ -1,4 +1,4 @@
-"""Where rlx keeps what belongs to this user on this machine: the index of runs and the log of bugs."""
+"""Name the folders that belong to this user on this machine: the index of runs and the log of bugs."""
 
 from __future__ import annotations
 

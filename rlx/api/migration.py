@@ -1,4 +1,4 @@
-"""The text of a recipe for another engine: changed in place, checked as a recipe, and compared with the old one."""
+"""Change the text of a recipe for another engine, in place, check it as a recipe, and compare it with the old one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, splits, to_megatron
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -28,8 +28,45 @@ class Migrated:
     advice: tuple[str, ...]
     findings: tuple[Finding, ...]
 
+    @property
+    def is_valid(self) -> bool:
+        return not self.count(Severity.ERROR)
+
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
+
+
+def migrate(
+    recipe: str,
+    *,
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    micro_batch_size: int | None = None,
+    sets: Sequence[str] = (),
+    target: Path | None = None,
+) -> Migrated:
+    """Change an FSDP recipe, a path or a name, to Megatron; write it into `target`, a new file, if one is named.
+
+    Parallel sizes count devices; without `tp` it is the first of 4, 2 and 1 about which there is least to be said.
+    `micro_batch_size` counts samples a device and pass, by default half of before. The result is checked as by
+    `validate`, and what is not `is_valid` is not written. Raises UsageError for a recipe that cannot be read or is
+    not to be migrated, and where `target` exists already.
+    """
+    if target is not None and target.exists():
+        raise UsageError(f"{target}: exists already, nothing was written", "name another file, or move this one")
+    result = migrated(recipe, Sizes(tp, pp, ep, micro_batch_size), sets, target)
+    if target is not None and result.is_valid:
+        _write(target, result.text)
+    return result
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise RlxError(f"{path}: cannot be written: {problem.strerror}", "name another file") from None
 
 
 def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:
@@ -85,7 +122,7 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
 
 
 def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
-    """Of the recipe itself, and of the overrides that arms add."""
+    """Collect the changes of the recipe itself, and of the overrides that arms add."""
     by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}
     added = {key for own in by_arm.values() for key in own}
     shared = {key: value for key, value in document["overrides"].items() if key not in added}
@@ -102,8 +139,8 @@ def _own_overrides(file: RecipeFile, arm: str) -> dict[str, object]:
 
 
 def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
-    """Unlike those of other commands these become text of the file, so a relative path starts from there."""
-    from rlx.recipe.problems import Place
+    """Read `--set`. Unlike those of other commands they become text of the file, so relative paths start from there."""
+    from rlx.recipe.problems import SourceLocation
     from rlx.recipe.sets import split_key
     from rlx.recipe.tree import plain
     from rlx.recipe.yaml_tree import parse_value
@@ -113,12 +150,12 @@ def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
         key, equals, text = option.partition("=")
         if not equals or not all(key.split(".")) or not text:
             raise UsageError(f"--set {option}: is not KEY=VALUE", "write for example --set layout.ep=2")
-        values[split_key(key, arms)] = plain(parse_value(text, Place("--set"), key))
+        values[split_key(key, arms)] = plain(parse_value(text, SourceLocation("--set"), key))
     return values
 
 
 def _changed(text: str, keys: Keys, value: object) -> str:
-    """What is to go, but stands in a file that this one extends, is taken back by a null."""
+    """Set or remove a value. One that stands in a file that this one extends is taken back by a null."""
     from rlx.recipe.edit import with_value, without_key
 
     if value is not REMOVED:
@@ -130,7 +167,7 @@ def _changed(text: str, keys: Keys, value: object) -> str:
 
 
 def _moved(text: str, folder: Path, target: Path) -> str:
-    """Under its own name, as `rlx init` names a recipe, with the files that it names reached from its new folder."""
+    """Give the recipe its own name, as `rlx init` does, and reach the files that it names from its new folder."""
     from rlx.recipe.edit import value_at, with_value
     from rlx.recipe.fields import NAME_PATTERN
     from rlx.recipe.local_paths import LOCAL_PATHS

@@ -1,4 +1,4 @@
-"""Carries out a rehearsal: its model and data are made, its plan is launched like any other, and its evidence read."""
+"""Rehearse a recipe in small: make its model and data, launch its plan like any other, and read its evidence."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.api import tiny_models
-from rlx.cli.frame.output import narrate
+from rlx.api.telling import unheard
 from rlx.errors import RlxError
 from rlx.plan import LaunchPlan, PlannedFile, Severity
 
 if TYPE_CHECKING:
+    from rlx.api.recipes import Recipe
+    from rlx.api.telling import Tell
     from rlx.evidence.rehearsed import Rehearsed
     from rlx.preflight.rehearsal import Rehearsal
     from rlx.recipe import ResolvedRecipe
@@ -39,7 +41,7 @@ class Done:
     folder: Path | None
 
     def answer(self) -> dict[str, Any]:
-        """For --json."""
+        """Write the answer for --json."""
         made = self.rehearsal
         return {
             "recipe": made.resolved.recipe.name,
@@ -56,13 +58,38 @@ class Done:
         }
 
 
-def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool) -> Done:
+def rehearse(
+    recipe: Recipe,
+    arm: str | None = None,
+    *,
+    sets: Sequence[str] = (),
+    limit_s: float = 900.0,
+    keep: bool = False,
+    tell: Tell = unheard,
+) -> Done:
+    """Train two steps of one arm in small on this machine's CPU, on the real back-end, and judge them.
+
+    `arm` is the control by default; it is given up after `limit_s` seconds. `.result` has the checks and `passed`;
+    `.folder` is where the run lies if it did not pass, or `keep` says so. Raises UsageError for an invalid recipe,
+    RlxError where a rehearsal cannot start. A KeyboardInterrupt comes through once nothing of the run is left.
+    """
+    from rlx.api.recipes import recipe_file
+
+    file = recipe_file(recipe, sets)
+    chosen = arm or file.control or file.arms[0]
+    resolved = file.resolve(chosen)
+    if others := [name for name in file.arms if name != chosen]:
+        tell(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
+    return rehearsed_run(resolved, limit_s, keep, tell)
+
+
+def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
     _refuse_invalid(resolved)
     _require_packages(resolved.recipe.backend.kind)
     folder = _new_folder()
     try:
-        done = _run(resolved, folder, limit_s)
+        done = _run(resolved, folder, limit_s, tell)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -109,22 +136,22 @@ def _new_folder() -> Path:
     return folder
 
 
-def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float) -> Done:
+def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float, tell: Tell) -> Done:
     from rlx.runs import Index, launch
 
-    rehearsal = _prepared(resolved, folder)
+    rehearsal = _prepared(resolved, folder, tell)
     plan = _plan(rehearsal, folder)
     secrets = {name: os.environ[name] for name in plan.secret_names}
     begin = time.monotonic()
-    with _stopped_at_the_end(folder):
+    with _stopped_at_the_end(folder, tell):
         (ref,) = launch([plan], secrets, folder / "home").runs
         index = Index(folder / "home")
-        _await_end(index, ref, plan.backend, begin + limit_s)
+        _await_end(index, ref, plan.backend, begin + limit_s, tell)
     seconds = time.monotonic() - begin
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
-def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
+def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
     from rlx.preflight.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
 
@@ -137,7 +164,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
     write(rehearsal.rows["train"], Path(places.train))
     write(rehearsal.rows["val"], Path(places.val))
     if not Path(places.model).exists():
-        narrate(f"making a {rehearsal.model.shown} (once, seconds)")
+        tell(f"making a {rehearsal.model.shown} (once, seconds)")
         tiny_models.make(order, Path(places.model), rehearser.FIX)
     return rehearsal
 
@@ -145,6 +172,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
+    from rlx.preflight.preflight import checked
 
     here = local_site()
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
@@ -152,18 +180,18 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
     plan = load_backend(rehearsal.resolved.recipe.backend.kind).plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
-    return replace(plan, files=(*plan.files, *files))
+    return checked(replace(plan, files=(*plan.files, *files)), rehearsal.resolved)
 
 
 @contextmanager
-def _stopped_at_the_end(folder: Path) -> Iterator[None]:
-    """Nothing of the run is left, whatever happens; of one that has ended there is nothing to stop."""
+def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
+    """Stop the run whatever happens, so that nothing of it is left; one that has ended needs no stop."""
     from rlx.runs import Index, stop
 
     try:
         yield
     except KeyboardInterrupt:
-        narrate("\nstopping the rehearsal")
+        tell("\nstopping the rehearsal")
         raise
     finally:
         # A new index lists the user's other runs on this machine, too.
@@ -172,7 +200,7 @@ def _stopped_at_the_end(folder: Path) -> Iterator[None]:
                 stop(ref, _GRACE_S)
 
 
-def _await_end(index: Index, ref: RunRef, backend: str, deadline: float) -> None:
+def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: Tell) -> None:
     """Returns at the deadline (monotonic), too. Tells each step."""
     from rlx.runs.looking.overview import overview
 
@@ -183,7 +211,7 @@ def _await_end(index: Index, ref: RunRef, backend: str, deadline: float) -> None
             return
         now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else f"{backend} and Ray start"
         if now != told:
-            narrate(f"{time.strftime('%H:%M:%S')}  {now}")
+            tell(f"{time.strftime('%H:%M:%S')}  {now}")
             told = now
         time.sleep(_POLL_SECONDS)
 

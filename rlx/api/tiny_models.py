@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def order(model: TinyModel) -> str:
-    """What payload/tiny_model.py is told."""
+    """Write the order for payload/tiny_model.py."""
     return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
 
 
 def folder_of(order: str, version: str) -> Path:
-    """Where the model lies that was made of this order by these programs, for this version of what trains it."""
+    """Name the folder of the model made of this order by these programs, for this version of what trains it."""
     from rlx.api.home import rlx_home
 
     parts = [order.encode(), version.encode(), *(program.read_bytes() for program in _programs())]
@@ -31,7 +31,7 @@ def folder_of(order: str, version: str) -> Path:
 
 
 def _programs() -> tuple[Path, Path]:
-    """What makes a tiny model, and what that imports."""
+    """Name the files that make a tiny model: the program, and what it imports."""
     from rlx.resources import payload_folder
 
     return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"

@@ -19,13 +19,13 @@ class Backend(Protocol):
     """
 
     def check(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
-        """What is wrong with the recipe for this back-end, errors included."""
+        """Find what is wrong with the recipe for this back-end, errors included."""
 
     def settings(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
-        """What the back-end will really be configured with. Raises UsageError where nobody can tell."""
+        """Derive what the back-end will really be configured with. Raises UsageError where nobody can tell."""
 
     def look(self, resolved: ResolvedRecipe, site: Site) -> Look:
-        """What to ask the host for `found`."""
+        """Write the question to the host whose answer is `found`."""
 
     def plan(self, resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
         """The launch, without findings. Raises UsageError for what cannot be written down at all."""

@@ -17,7 +17,7 @@ PACKAGES = {"verl": "rlx.backends.verl", "mindspeed-rl": "rlx.backends.mindspeed
 
 
 def kinds() -> tuple[str, ...]:
-    """What `backend.kind` may be, the default first."""
+    """List what `backend.kind` may be, the default first."""
     return tuple(PACKAGES)
 
 

@@ -1,1 +1,1 @@
-"""What people type: one module per command that parses, calls and prints. The only room with typer and rich."""
+"""Take commands from people: one module a command: parse, call, print. Only this room knows typer and rich."""

@@ -24,12 +24,12 @@ def attach(
     """
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.hosts.ssh.openssh import ssh_environment
-    from rlx.runs import observe
+    from rlx.runs import look
     from rlx.runs.session import attach_command
 
     index = open_index()
     refs = runs_or_latest(index, [name] if name else None)
-    seen = observe(index, refs)
+    seen = look(index, refs)
     alive = [ref for ref in refs if not seen[ref.run_id].state.is_terminal]
     if not alive:
         ended = ", ".join(ref.run_id for ref in refs)

@@ -1,4 +1,4 @@
-"""What the runs of two or more arms say about each other: alignment, statistics, confounders. Never prints."""
+"""Compare the runs of two or more arms: alignment, statistics, confounders. Never prints."""
 
 from rlx.compare.checkpoints import checkpoints_to_pair
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed

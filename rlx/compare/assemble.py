@@ -1,4 +1,4 @@
-"""From judged runs to arms: labels, the mean series over the seeds, and what differs between two arms."""
+"""Make arms of judged runs: labels, the mean series over the seeds, and what differs between two arms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compared_arms(arms: Sequence[Runs], metric: str) -> tuple[ComparedArm, ...]:
 
 
 def arm_differences(control: Runs, treatment: Runs) -> tuple[ConfigDifference, ...]:
-    """What differs between two arms, each key once, what can move the result most first.
+    """List what differs between two arms, each key once, what can move the result most first.
 
     Every treatment run is held against the control run with its seed. Where an arm has several runs, the seeds are
     what it is sampled over and no difference.
@@ -40,7 +40,7 @@ def arm_differences(control: Runs, treatment: Runs) -> tuple[ConfigDifference, .
 
 
 def _within(runs: Runs) -> tuple[ConfigDifference, ...]:
-    """What the runs of one arm differ in, each key once, without what cannot move the result."""
+    """List what the runs of one arm differ in, each key once, without what cannot move the result."""
     found: dict[str, ConfigDifference] = {}
     for run in runs[1:]:
         for item in differences(runs[0], run):

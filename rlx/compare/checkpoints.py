@@ -1,4 +1,4 @@
-"""Which runs' scores per item a comparison could use, so that only those are fetched."""
+"""Choose the runs whose scores per item a comparison could use, so that only those are fetched."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ComparedRun:
 
     @property
     def struck(self) -> bool:
-        """Whether its numbers are no result. What is missing in a run that goes on may still come."""
+        """Tell whether its numbers are no result. What is missing in a run that goes on may still come."""
         broken = self.verdict.status is VerdictStatus.INVALID
         return broken or (self.finished and self.verdict.status is VerdictStatus.INCOMPLETE)
 

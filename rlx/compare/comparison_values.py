@@ -1,4 +1,4 @@
-"""What `compare` returns. Immutable; numbers of every run are here, whether or not they may be reported."""
+"""The values that `compare` returns. Immutable; numbers of every run are here, whether or not they may be reported."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
-from rlx.compare.paired import PairedItems
-from rlx.compare.proportions import TwoProportions
-from rlx.compare.seed_test import WelchSeeds
+from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
-
-Test = TwoProportions | PairedItems | WelchSeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +43,12 @@ class Pair:
 
     @property
     def of_one_name(self) -> bool:
-        """Whether all runs are called the same, but for their seeds."""
+        """Tell whether all runs are called the same, but for their seeds."""
         return len({run.name.removesuffix(f"-s{run.seed}") for run in self.runs}) == 1
 
     @property
     def has_seeds(self) -> bool:
-        """Whether each arm has several runs: only then anything follows about the treatment."""
+        """Tell whether each arm has several runs: only then anything follows about the treatment."""
         return all(len(arm.runs) > 1 for arm in self.arms)
 
     @property
@@ -87,7 +83,7 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment, which has a WelchSeeds. `reportable`: all runs finished, none invalid or incomplete, comparable.
+    treatment. `reportable`: all runs finished, none invalid or incomplete, comparable.
     """
 
     treatment: str
@@ -95,7 +91,7 @@ class Contrast:
     control_value: float | None
     treatment_value: float | None
     difference: float | None
-    test: Test | None
+    test: Statistic | None
     no_test: str
     p_value: float | None
     checkpoints: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What differs between two documents: those of resolved recipes, and of configurations."""
+"""List what differs between two documents: those of resolved recipes, and of configurations."""
 
 from __future__ import annotations
 

@@ -1,14 +1,18 @@
-"""What a difference between two runs is about, and how much it can move the result."""
+"""Rank a difference between two runs by what it is about, and so by how much it can move the result."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import TypeAlias
+
+from rlx.backends.registry import PACKAGES, parts
 
 
 class Area(StrEnum):
-    """What a difference is about, by how much it can move the result: the first ones most.
+    """The subject of a difference, by how much it can move the result: the first ones most.
 
     incidental: names, places and packages that training does not use.
     """
@@ -36,13 +40,17 @@ CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
 
 _STACK = (
-    "accelerate cann* datasets deepspeed flash* liger* megatron* mindspeed* mindstudio* numpy nvidia* peft pyarrow ray "
+    "accelerate cann* datasets deepspeed flash* liger* megatron* mindstudio* numpy nvidia* peft pyarrow ray "
     "safetensors sglang* te* tensordict tokenizers torch* transformer* triton* vllm* xformers"
 )
 _VERIFIERS = "antlr4* latex2sympy* math-verify math_verify mathruler sympy"
 
-# The first that fits a key decides. Recipe keys and found facts first, then keys of verl, for `overrides` and `config`.
-_FACTS = {
+Patterns: TypeAlias = "Mapping[Area, tuple[str, ...]]"
+_Rows: TypeAlias = "tuple[tuple[str, str], ...]"
+
+# The first that fits a key decides. A back-end's part `differences` adds patterns to an area, for its own keys. These
+# are for recipe keys and found facts.
+_FACTS: Patterns = {
     Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA),
     Area.DATA: ("data.*", TRAINING_DATA),
     Area.MODEL: ("model.*",),
@@ -71,8 +79,6 @@ _FACTS = {
         "commit of *",
         "uncommitted changes of *",
         "file *",
-        "package verl",
-        "package mindspeed_rl",
         "backend.entrypoint",
         "backend.config_name",
         "backend.key_source",
@@ -88,37 +94,50 @@ _FACTS = {
         *(f"package {name}" for name in _STACK.split()),
     ),
 }
-_HYDRA = {
-    Area.EVALUATION: ("*.val_kwargs.*", "trainer.val_*", "trainer.test_freq", "data.val_*"),
+# For `overrides` and `config`: what many programs call alike.
+_OVERRIDES: Patterns = {
+    Area.EVALUATION: (),
     Area.LAYOUT: (
         "*num_workers",
         "*micro_batch_size*",
         "*parallel_size",
         "*offload",
-        "*max_token_len_per_gpu",
         "*gpu_memory_utilization",
-        "*use_dynamic_bsz",
-        "trainer.nnodes",
-        "trainer.n_gpus_per_node",
-        "trainer.device",
         "ray_*",
     ),
-    Area.DATA: ("data.*",),
+    Area.DATA: (),
     Area.MODEL: ("*.model.*", "*.dtype", "*mixed_precision*"),
     Area.REWARD: ("*reward*",),
-    Area.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
-    Area.INCIDENTAL: ("trainer.*", "global_profiler.*", "*.profiler.*", "*_target_", "hydra.*"),
+    Area.TRAINING: (),
+    Area.INCIDENTAL: ("*.profiler.*", "*_target_"),
 }
 
 
-@cache
 def area_of(key: str) -> Area:
-    """What a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`) is about."""
-    hydra = next((key.removeprefix(start) for start in ("overrides.", f"{CONFIG} ") if key.startswith(start)), None)
-    if hydra is not None:
-        return _match(_HYDRA, hydra) or Area.TRAINING
-    return _match(_FACTS, key) or (Area.INCIDENTAL if key.startswith("package ") else Area.TRAINING)
+    """Classify a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`)."""
+    return _area_of(tuple(PACKAGES.items()), key)
 
 
-def _match(table: dict[Area, tuple[str, ...]], key: str) -> Area | None:
+@cache
+def _area_of(rows: _Rows, key: str) -> Area:
+    own = next((key.removeprefix(start) for start in ("overrides.", f"{CONFIG} ") if key.startswith(start)), None)
+    if own is not None:
+        return _match(_tables(rows)[1], own) or Area.TRAINING
+    return _match(_tables(rows)[0], key) or (Area.INCIDENTAL if key.startswith("package ") else Area.TRAINING)
+
+
+@cache
+def _tables(rows: _Rows) -> tuple[Patterns, Patterns]:
+    """The patterns for facts and for overrides, the common ones and those of all back-ends."""
+    own = [module for _, module in parts("differences")]
+    return _joined(_FACTS, [each.FACTS for each in own]), _joined(_OVERRIDES, [each.OVERRIDES for each in own])
+
+
+def _joined(common: Patterns, own: Sequence[Patterns]) -> Patterns:
+    return {
+        area: (*patterns, *(name for each in own for name in each.get(area, ()))) for area, patterns in common.items()
+    }
+
+
+def _match(table: Patterns, key: str) -> Area | None:
     return next((area for area, patterns in table.items() if any(fnmatchcase(key, each) for each in patterns)), None)

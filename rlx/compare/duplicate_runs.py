@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from rlx.evidence import Evidence, JudgedRun
+from rlx.evidence.grammars import names_of
+from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_names, value_at
 
-# Seconds a step, as verl and MindSpeed-RL log them.
-_CLOCKS = ("timing_s/step", "perf/time_per_step", "timing/all")
 # Rounded seconds may agree by chance.
 _DECIMALS = 2
 
@@ -29,12 +29,12 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
 
 
 def _took_the_same_time(one: Evidence, two: Evidence) -> bool:
-    """Whether every step that both logged took the same time, to the fraction of a second.
+    """Tell whether every step that both logged took the same time, to the fraction of a second.
 
     Equal values of a validation prove nothing: two runs of one seed may have them.
     """
     shared = metric_names(one) & metric_names(two)
-    return any(_agree(one, two, key) for key in _CLOCKS if key in shared)
+    return any(_agree(one, two, key) for key in names_of(Role.STEP_SECONDS, one.backend) if key in shared)
 
 
 def _agree(one: Evidence, two: Evidence, key: str) -> bool:

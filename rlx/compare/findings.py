@@ -1,4 +1,4 @@
-"""What speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
+"""Find what speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
 
 
 def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
-    """Of runs that were taken in by their logs alone."""
+    """Object to runs that were taken in by their logs alone."""
     if any(item.key == RECIPE for item in pair.differences):
         yield Finding(
             "RLX718",
@@ -47,7 +47,7 @@ def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
 
 
 def one_run_twice(pair: Pair) -> Iterator[Finding]:
-    """Two runs of which one cannot be held against the other, nor be another sample."""
+    """Object to one run that stands for two, because it is neither a control of itself nor another sample."""
     if pair.copies:
         (one, two), *others = pair.copies
         more = f", and so are {len(others)} more pairs" if others else ""
@@ -80,7 +80,7 @@ def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
 
 
 def other_evaluation(pair: Pair) -> Iterator[Finding]:
-    """Another metric, another validation set, or another way to evaluate: the difference is not the treatment's."""
+    """Object to another metric, validation set or way to evaluate: the difference is not the treatment's."""
     for what, control, treatment in _evaluation_differences(pair):
         yield Finding(
             "RLX902",
@@ -131,7 +131,7 @@ def one_seed_words(pair: Pair) -> str:
 
 
 def disputed_value(pair: Pair) -> Iterator[Finding]:
-    """Of two values of one validation neither may be compared before somebody finds out which is right."""
+    """Object to two values of one validation: neither may be compared before somebody finds out which is right."""
     for run in pair.runs:
         if pair.step is not None and pair.step in run.disputed:
             one, other = run.disputed[pair.step]
@@ -145,7 +145,7 @@ def disputed_value(pair: Pair) -> Iterator[Finding]:
 
 
 def other_precision(pair: Pair) -> Iterator[Finding]:
-    """Declared or not: the weights that generate are rounded, so two precisions validate two models."""
+    """Object, declared or not: the weights that generate are rounded, so two precisions validate two models."""
     for item in pair.differences:
         if item.key.endswith(_GENERATION_DTYPE):
             yield Finding(

@@ -1,37 +1,44 @@
-"""Which test the values of two arms allow, and why none where they allow none."""
+"""Choose the test that the values of two arms allow, or say why they allow none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from rlx.compare.comparison_values import Pair, Test
+from rlx.compare.comparison_values import Pair
 from rlx.compare.item_counts import are_counts
 from rlx.compare.matching import MatchedItems
 from rlx.compare.paired import paired_items
-from rlx.compare.proportions import TwoProportions, two_proportions
-from rlx.compare.seed_test import WelchSeeds, welch_seeds
+from rlx.compare.proportions import two_proportions
+from rlx.compare.seed_test import welch_seeds
+from rlx.compare.statistic import Statistic
 from rlx.plan import Finding, Severity
 
 _SAY_N = "; --val-size of rlx import, or data.val_rows in the recipe, can"
 
 
-def choose_test(pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None) -> Test | str:
-    """The test at the last common step, or the reason why there is none.
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Two arms at one step. `not_binary`: why their values are no shares of right answers, "" where they may be."""
 
-    Several seeds an arm: the treatment. Else two checkpoints: paired where the outputs per item are there, as two
-    shares of right answers where the metric is one.
-    """
+    pair: Pair
+    step: int
+    not_binary: str
+    matched: MatchedItems | None
+
+
+def choose_test(
+    pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None
+) -> Statistic | str:
+    """The test at the last common step, or the reason why there is none: that of the first row that fits."""
     if (reason := why_no_test(pair, findings)) or pair.step is None:
         return reason
-    if pair.has_seeds:
-        return _treatment(pair, pair.step)
-    if matched:
-        return paired_items(matched.control, matched.treatment)
-    return not_binary or _two_shares(pair, pair.step)
+    sample = _Sample(pair, pair.step, not_binary, matched)
+    return next(infer(sample) for fits, infer in _STATISTICS if fits(sample))
 
 
 def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
-    """Why these two arms get no p-value, whatever the metric; "" where they may."""
+    """Say why these two arms get no p-value, whatever the metric; "" where they may."""
     for run in pair.runs:
         if run.struck:
             return f"{run.label} is {run.verdict.status.value}"
@@ -40,13 +47,20 @@ def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
     return next(errors, "" if pair.finished else f"no p-value before {both} runs have finished")
 
 
-def _treatment(pair: Pair, step: int) -> WelchSeeds | str:
-    control, treatment = ([run.series[step] for run in arm.runs] for arm in pair.arms)
+def _of_treatment(sample: _Sample) -> Statistic | str:
+    control, treatment = ([run.series[sample.step] for run in arm.runs] for arm in sample.pair.arms)
     return welch_seeds(control, treatment)
 
 
-def _two_shares(pair: Pair, step: int) -> TwoProportions | str:
-    n = pair.items.n
+def _of_items(sample: _Sample) -> Statistic | str:
+    assert sample.matched is not None
+    return paired_items(sample.matched.control, sample.matched.treatment)
+
+
+def _of_shares(sample: _Sample) -> Statistic | str:
+    pair, step, n = sample.pair, sample.step, sample.pair.items.n
+    if sample.not_binary:
+        return sample.not_binary
     if n is None:
         return _without_n(pair)
     for run in pair.checkpoints:
@@ -65,3 +79,11 @@ def _without_n(pair: Pair) -> str:
         return f"{words} has{fix}"
     known = f"{other.label} (n = {other.items.n} from {other.items.source})"
     return f"{words} of {unknown.label} has, and nothing shows that it is the one of {known}{fix}"
+
+
+_STATISTICS: tuple[tuple[Callable[[_Sample], bool], Callable[[_Sample], Statistic | str]], ...] = (
+    (lambda sample: sample.pair.has_seeds, _of_treatment),
+    (lambda sample: sample.matched is not None, _of_items),
+    (lambda sample: True, _of_shares),
+)
+"""Which statistic fits, tried in order: several seeds an arm, outputs per item, else shares of right answers."""

@@ -1,4 +1,4 @@
-"""How many items a validation value is the mean of, who says so, and whether it is a share of correct answers."""
+"""Find how many items a validation value is the mean of, who says so, and whether it is a share of correct answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-BINARY_METRIC = re.compile(r"val-core/.+/(acc|reward)/mean@1")
-SHARE_METRIC = re.compile(r"val-(core|aux)/.+/(acc|reward)/\w+@\d+(/mean)?")
+from rlx.evidence.metrics import is_core, is_validation, source, statistic, variable
 
-_ACCURACY = re.compile(r"val-(core|aux)/.+/acc/.+")
+_ACCURACY = "acc"
+_MAY_BE_SHARES = (_ACCURACY, "reward")
+_OF_ANSWERS = re.compile(r"\w+@\d+(/mean)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ def item_count(planned: int | None, logged: int | None, plan: str = "the plan") 
 
 
 def why_not_binary(metric: str, data_sources: int) -> str:
-    """Why this metric is not a share of correct answers out of all n items, or "".
+    """Say why this metric is not a share of correct answers out of all n items, or "".
 
     A reward of -1 or 1 whose means happen to be positive cannot be told from a share; the recipe says which it is.
     """
-    if not BINARY_METRIC.fullmatch(metric):
+    if not (
+        is_core(metric) and source(metric) and variable(metric) in _MAY_BE_SHARES and statistic(metric) == "mean@1"
+    ):
         return f"{metric} is not the mean@1 of a binary accuracy or reward"
     if data_sources > 1:
         return f"the validation set has {data_sources} data sources, and the log does not say how n divides among them"
@@ -43,17 +46,18 @@ def why_not_binary(metric: str, data_sources: int) -> str:
 
 
 def is_share(metric: str, values: Collection[float]) -> bool:
-    """Whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
-    return bool(SHARE_METRIC.fullmatch(metric)) and all(0 <= value <= 1 for value in values)
+    """Tell whether differences of this metric are points: a mean of accuracies or of rewards from 0 to 1."""
+    named = is_validation(metric) and source(metric) and variable(metric) in _MAY_BE_SHARES
+    return bool(named and _OF_ANSWERS.fullmatch(statistic(metric))) and all(0 <= value <= 1 for value in values)
 
 
 def is_accuracy_above_one(metric: str, values: Collection[float]) -> bool:
-    """Whether these accuracies are no shares: percent, or points of some other scale."""
-    return bool(_ACCURACY.fullmatch(metric)) and max(values, default=0.0) > 1
+    """Tell whether these accuracies are no shares: percent, or points of some other scale."""
+    return is_validation(metric) and variable(metric) == _ACCURACY and max(values, default=0.0) > 1
 
 
 def are_counts(values: Collection[float], n: int) -> bool:
-    """Whether every value can be k correct answers out of n, as far as the printed decimals tell."""
+    """Tell whether every value can be k correct answers out of n, as far as the printed decimals tell."""
     slack = max(1e-4, 0.501 * n * 10.0 ** -printed_decimals(values))
     return all(0 <= value <= 1 and abs(value * n - round(value * n)) <= slack for value in values)
 

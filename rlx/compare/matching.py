@@ -11,6 +11,7 @@ from rlx.compare.compared_arms import ComparedRun
 from rlx.compare.comparison_values import Pair
 from rlx.compare.item_counts import printed_decimals
 from rlx.evidence import ItemScores
+from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.item_scores import wanted_scores
 from rlx.plan import Finding, Severity
 
@@ -51,18 +52,19 @@ def match_items(pair: Pair, items: Items, data_sources: int) -> tuple[MatchedIte
 
 
 def not_by_item(pair: Pair, items: Items, data_sources: int) -> Iterator[Finding]:
-    """Of two checkpoints that could have been compared item by item. `items`: the ids of runs whose scores are here."""
+    """Warn of checkpoints that could have been compared by item. `items`: the ids of runs whose scores are here."""
     if wanted_scores(pair.metric) is None:
         return
     without = [run.label for run in pair.checkpoints if run.run_id not in items]
     why = f"there are no scores per item of {' and '.join(without)} at step {pair.step}"
     if not without:
         why = f"the scores per item do not say which of {data_sources} data sources they are of"
+    setting = next((f": {each.outputs_setting}" for each in grammars() if each.outputs_setting), "")
     yield Finding(
         "RLX912",
         Severity.WARNING,
         f"{why}, so the checkpoints are not compared item by item, which shows smaller differences",
-        "keep the outputs of each validation: trainer.validation_data_dir, as runs of rlx do; a log alone has none",
+        f"keep the outputs of each validation{setting}, as runs of rlx do; a log alone has none",
         step=pair.step,
     )
 

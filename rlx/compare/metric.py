@@ -1,4 +1,4 @@
-"""Which metric a comparison is about."""
+"""Choose the metric that a comparison is about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
-from rlx.evidence.metrics import metric_names
+from rlx.evidence.metrics import is_validation, metric_names
 from rlx.plan.post_metric import is_post
 
 
@@ -30,7 +30,7 @@ def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:
 
 
 def other_sources(runs: Iterable[JudgedRun], metric: str) -> list[str]:
-    """What the logs have of other data sources as `metric` is of one: `val-core/*/acc/mean@1`."""
+    """Name the metrics of other data sources that are as `metric` is of one: `val-core/*/acc/mean@1`."""
     if is_post(metric):
         return []
     kind, _, rest = metric.partition("/")
@@ -53,5 +53,5 @@ def _named(keys: Sequence[str], wanted: str) -> str:
         )
     from difflib import get_close_matches
 
-    near = get_close_matches(wanted, keys, n=3, cutoff=0.4) or [key for key in keys if key.startswith("val-")][:8]
+    near = get_close_matches(wanted, keys, n=3, cutoff=0.4) or [key for key in keys if is_validation(key)][:8]
     raise UsageError(f"--metric {wanted}: no log has it", f"the nearest are: {', '.join(near)}" if near else "")

@@ -1,9 +1,4 @@
-"""How fast a run was: seconds per step, tokens per second, and all of its steps together.
-
-Sources: verl/trainer/ppo/metric_utils.py (`timing_s/step`, `perf/time_per_step`; `perf/total_num_tokens` counts prompts
-and answers of a step on all devices, `perf/throughput` is that per second and device); MindSpeed-RL's iteration lines
-(`timing/all`, `e2e_tps`; as its source has them, not seen in a real log).
-"""
+"""How fast a run was: seconds per step, tokens per second, and all of its steps together."""
 
 from __future__ import annotations
 
@@ -11,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.evidence import Evidence
+from rlx.evidence.grammars import names_of
+from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column
-
-_SECONDS = ("perf/time_per_step", "timing_s/step", "timing/all")
-_TOKENS = "perf/total_num_tokens"
-_TOKENS_A_DEVICE = "perf/throughput"
-_TOKENS_A_SECOND = ("e2e_tps",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +26,7 @@ class Pace:
 
 def pace(evidence: Evidence, devices: int) -> Pace:
     """The pace of a run on `devices` devices."""
-    steps, seconds = _first(evidence, *_SECONDS)
+    steps, seconds = _first(evidence, Role.STEP_SECONDS)
     # As many from 1 on as there are steps: none is missing.
     complete = (steps >= 1).sum() == evidence.last_step
     return Pace(
@@ -49,19 +41,19 @@ def _rates(evidence: Evidence, devices: int) -> Any:
     import numpy as np
 
     (at, seconds), (counted, tokens), (shared, shares) = (
-        _first(evidence, *names) for names in (_SECONDS, (_TOKENS,), (_TOKENS_A_DEVICE,))
+        _first(evidence, role) for role in (Role.STEP_SECONDS, Role.TOKENS, Role.TOKENS_A_SECOND_AND_DEVICE)
     )
     both, left, right = np.intersect1d(counted, at, assume_unique=True, return_indices=True)
-    logged, by_count = _first(evidence, *_TOKENS_A_SECOND), (both, tokens[left] / seconds[right])
+    logged, by_count = _first(evidence, Role.TOKENS_A_SECOND), (both, tokens[left] / seconds[right])
     return _best(logged, by_count, (shared, shares * devices))[1]
 
 
-def _first(evidence: Evidence, *names: str) -> tuple[Any, Any]:
-    """Steps, and at each the first of these metrics that is a positive, finite number."""
+def _first(evidence: Evidence, role: Role) -> tuple[Any, Any]:
+    """Steps, and at each the first metric of this role that is a positive, finite number."""
     import numpy as np
 
     found = []
-    for steps, values in (column(evidence, name) for name in names):
+    for steps, values in (column(evidence, name) for name in names_of(role, evidence.backend)):
         own = np.asarray(values, np.float64)
         good = (own > 0) & (own < np.inf)
         found.append((np.asarray(steps, np.int64)[good], own[good]))
@@ -72,7 +64,7 @@ def _best(*columns: tuple[Any, Any]) -> tuple[Any, Any]:
     """The steps of all columns, ascending, with the value of the first column that has it."""
     import numpy as np
 
-    some = [column for column in columns if len(column[0])] or [columns[0]]
+    some = [column for column in columns if len(column[0])] or [(np.empty(0, np.int64), np.empty(0))]
     if len(some) == 1:
         return some[0]
     steps, first = np.unique(np.concatenate([steps for steps, _ in some]), return_index=True)

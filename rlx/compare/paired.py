@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 
 from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
+from rlx.compare.item_counts import ItemCount
 from rlx.compare.student import t_test
 
 _BISECTIONS = 60
@@ -39,6 +40,27 @@ class PairedItems:
     detectable: float
     items_needed: int | None
     method: str
+
+    @property
+    def is_of_arms(self) -> bool:
+        return False
+
+    @property
+    def is_by_item(self) -> bool:
+        return True
+
+    @property
+    def unit_of_sample(self) -> str:
+        return "items"
+
+    def sample_words(self, seeds: str) -> str:
+        return f"n = {self.n}"
+
+    def counted_words(self, items: ItemCount) -> str:
+        return f"; n = {self.n} items that both answered, {self.better} better and {self.worse} worse ({self.method})"
+
+    def needed_words(self) -> str:
+        return f"{self.items_needed} items" if self.items_needed else ""
 
 
 def paired_items(control: Sequence[float], treatment: Sequence[float]) -> PairedItems | str:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
+from rlx.compare.item_counts import ItemCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,27 @@ class TwoProportions:
     p_value: float
     detectable: float
     items_needed: int | None
+
+    @property
+    def is_of_arms(self) -> bool:
+        return False
+
+    @property
+    def is_by_item(self) -> bool:
+        return False
+
+    @property
+    def unit_of_sample(self) -> str:
+        return "items"
+
+    def sample_words(self, seeds: str) -> str:
+        return f"n = {self.n}"
+
+    def counted_words(self, items: ItemCount) -> str:
+        return f"; n = {self.n} from {items.source}"
+
+    def needed_words(self) -> str:
+        return f"{self.items_needed} items" if self.items_needed else ""
 
 
 def two_proportions(control: int, treatment: int, n: int) -> TwoProportions:

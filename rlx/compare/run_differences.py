@@ -1,4 +1,4 @@
-"""What differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
+"""List what differs between two runs: their recipes, and what they found on their hosts, which outranks the recipes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
 def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """Everything known that differs, what can move the result most first; within an area the recipe comes first."""
+    """List everything known that differs, what moves the result most first; in an area the recipe comes first."""
     declared = {*control.plan.treatment, *treatment.plan.treatment}
     recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
     found = (
@@ -55,7 +55,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
 
 
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """Where the configurations that the two containers composed differ although neither launch sets the key.
+    """List where the configurations composed in the two containers differ although neither launch sets the key.
 
     What a launch sets follows from its recipe, whose differences are named already. A run that rlx did not launch has
     only what it printed: values in place of interpolations, so that either kind is held against its own.
@@ -74,13 +74,13 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
 
 
 def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
-    """What the entries of the two hosts add to a run."""
+    """List what the entries of the two hosts add to a run."""
     left, right = ({"env": run.plan.site.env, "setup": run.plan.site.setup} for run in (control, treatment))
     yield from (ConfigDifference(key, a, b, area=area_of(key)) for key, a, b in differing(left, right, "host"))
 
 
 def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
-    """What one run did not record cannot be held against the other's: that is not the same as no difference.
+    """Report that only one run recorded anything, because that is not the same as no difference.
 
     A run records it when it starts, and lacks nothing before.
     """
@@ -91,7 +91,7 @@ def _only_one_recorded(control: JudgedRun, treatment: JudgedRun) -> Iterator[Con
 
 
 def same_validation_items(control: JudgedRun, treatment: JudgedRun) -> bool:
-    """Whether it is known that both were validated on the same rows: one file, filtered in the same way.
+    """Tell whether it is known that both were validated on the same rows: one file, filtered in the same way.
 
     The digest of the file decides where both recorded one, else the path in the recipes.
     """
@@ -103,7 +103,7 @@ def same_validation_items(control: JudgedRun, treatment: JudgedRun) -> bool:
 
 
 def _validated_on(run: JudgedRun) -> dict[str, Any]:
-    """What the recipe says of it: the file, and what its filter goes by. Empty without a recipe.
+    """Name what the recipe validates on: the file, and what its filter goes by. Empty without a recipe.
 
     The filter counts the tokens of the model's tokenizer.
     """
@@ -115,7 +115,7 @@ def _validated_on(run: JudgedRun) -> dict[str, Any]:
 
 
 def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
-    """Whether both recorded the same digest: then only the path of the file differs."""
+    """Tell whether both recorded the same digest: then only the path of the file differs."""
     left, right = (dict(_data(run)).get(_DATA[key]) for run in (control, treatment))
     return left is not None and left == right
 
@@ -166,7 +166,7 @@ def _at(run: JudgedRun, key: str) -> Any:
 
 
 def _is(found: str, path: str) -> bool:
-    """Whether an absolute path is the one of the recipe, which may start with `~`."""
+    """Tell whether an absolute path is the one of the recipe, which may start with `~`."""
     return found == path or (path.startswith("~/") and found.endswith(path[1:]))
 
 

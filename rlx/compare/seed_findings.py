@@ -1,4 +1,4 @@
-"""What speaks against the runs of the arms as samples of their seeds; one function an id."""
+"""Find what speaks against the runs of the arms as samples of their seeds; one function an id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seed_findings(pair: Pair) -> tuple[Finding, ...]:
 
 
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
-    """Where the test is known to err more often than it says: docs/statistics.md has the figures."""
+    """Warn where the test is known to err more often than it says: docs/statistics.md has the figures."""
     control, treatment = (len(arm.runs) for arm in pair.arms)
     if not pair.has_seeds:
         return

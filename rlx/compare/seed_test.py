@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+from rlx.compare.item_counts import ItemCount
 from rlx.compare.student import TTest, detectable_difference, t_test
 
 _MOST_RUNS = 2**20
@@ -42,6 +43,27 @@ class WelchSeeds:
     detectable: float
     runs_needed: int | None
     method: str
+
+    @property
+    def is_of_arms(self) -> bool:
+        return True
+
+    @property
+    def is_by_item(self) -> bool:
+        return False
+
+    @property
+    def unit_of_sample(self) -> str:
+        return "runs"
+
+    def sample_words(self, seeds: str) -> str:
+        return seeds
+
+    def counted_words(self, items: ItemCount) -> str:
+        return f" ({self.method})" + (f"; n = {items.n} items from {items.source}" if items.n else "")
+
+    def needed_words(self) -> str:
+        return f"{self.runs_needed} seeds an arm" if self.runs_needed else ""
 
 
 def welch_seeds(control: Sequence[float], treatment: Sequence[float]) -> WelchSeeds | str:
@@ -131,7 +153,7 @@ def _student(control: Any, treatment: Any) -> TTest:
 
 
 def _wider(one: TTest, other: TTest) -> TTest:
-    """Of two tests of the same values, element by element the one with the wider interval."""
+    """Take of two tests of the same values, element by element, the one with the wider interval."""
     import numpy as np
 
     wider = other.half > one.half

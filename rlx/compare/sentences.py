@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.compare.comparison_values import Contrast, Pair, Test
+from rlx.compare.comparison_values import Contrast, Pair
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.findings import one_seed_words
-from rlx.compare.paired import PairedItems
-from rlx.compare.seed_test import WelchSeeds
+from rlx.compare.statistic import Statistic
 from rlx.compare.unit import Unit
 from rlx.evidence import VerdictStatus
-from rlx.evidence.metrics import VALIDATION_PREFIXES
+from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
 
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
-    """What may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
+    """Say what may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
     said = _sentences(pair, contrast, Unit(is_share), treatments_tested)
     return said if pair.has_seeds else (*said, one_seed_words(pair))
 
@@ -44,50 +43,41 @@ def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, 
     if len(pair.runs) == 2:
         return (f"{text}, {interval_text(pair, test, unit)}" if test else text,)
     means = f"{text} between the means of {runs_text(pair)}"
-    if test is None or isinstance(test, WelchSeeds):
+    if test is None or test.is_of_arms:
         return (f"{means}, {interval_text(pair, test, unit)}" if test else means,)
     two = " and ".join(run.label for run in pair.checkpoints)
     return means, f"{two}: {unit.change(test.difference)}, {interval_text(pair, test, unit)}"
 
 
 def later_steps(pair: Pair) -> Iterator[str]:
-    """Who has values after the step that is compared: that one did not choose the end of its training."""
+    """Name who has values after the step that is compared: that one did not choose the end of its training."""
     later = [run for run in pair.runs if run.final and pair.step is not None and run.final.step > pair.step]
     if later:
         ends = ", ".join(f"{run.label} has them up to step {run.final.step}" for run in later if run.final)
         yield f"later values are not compared: {ends}"
 
 
-def interval_text(pair: Pair, test: Test, unit: Unit) -> str:
+def interval_text(pair: Pair, test: Statistic, unit: Unit) -> str:
     """The interval, and what the test counted with."""
-    interval = f"95 % interval {unit.signed(test.low)} to {unit.signed(test.high)}"
-    if isinstance(test, WelchSeeds):
-        items = f"; n = {pair.items.n} items from {pair.items.source}" if pair.items.n else ""
-        return f"{interval} ({test.method}){items}"
-    if isinstance(test, PairedItems):
-        items = f"n = {test.n} items that both answered"
-        return f"{interval}; {items}, {test.better} better and {test.worse} worse ({test.method})"
-    return f"{interval}; n = {test.n} from {pair.items.source}"
+    return f"95 % interval {unit.signed(test.low)} to {unit.signed(test.high)}{test.counted_words(pair.items)}"
 
 
-def test_sentence(pair: Pair, test: Test, p_value: float, unit: Unit, treatments_tested: int = 1) -> str:
-    """What the test says about two checkpoints, or two arms. `p_value` is corrected for the treatments tested."""
+def test_sentence(pair: Pair, test: Statistic, p_value: float, unit: Unit, treatments_tested: int = 1) -> str:
+    """Say what the test found on two checkpoints or arms. `p_value` is corrected for the treatments tested."""
     corrected = f" corrected for {treatments_tested} treatments" if treatments_tested > 1 else ""
-    counted = runs_text(pair) if isinstance(test, WelchSeeds) else f"n = {test.n}"
-    numbers = f"p {p_text(p_value)}{corrected}, {counted}"
+    numbers = f"p {p_text(p_value)}{corrected}, {test.sample_words(runs_text(pair))}"
     if p_value < ALPHA:
         return f"{_differ(pair, test)} ({unit.change(test.difference)}, {numbers})"
-    where = "" if pair.metric.startswith(VALIDATION_PREFIXES) else f" {_where(pair)}"
+    where = "" if is_validation(pair.metric) else f" {_where(pair)}"
     return f"no significant difference between {_compared(pair, test)}{where} ({numbers}; {power_text(test, unit)})"
 
 
-def power_text(test: Test, unit: Unit) -> str:
-    """What these items or runs can show, and how many of them the observed difference would take."""
+def power_text(test: Statistic, unit: Unit) -> str:
+    """Say what these items or runs can show, and how many of them the observed difference would take."""
     if unit.in_points and test.detectable >= 1:
-        few = "runs" if isinstance(test, WelchSeeds) else "items"
-        return f"so few {few} show no difference at all with 80 % power"
+        return f"so few {test.unit_of_sample} show no difference at all with 80 % power"
     seen = f"{unit.size(test.detectable)} would be seen with 80 % power"
-    needed = _needed(test)
+    needed = test.needed_words()
     return f"{seen}, {unit.bare(test.difference)} with {needed}" if needed else seen
 
 
@@ -107,29 +97,23 @@ def p_text(p_value: float) -> str:
     return "= " + next((text for text in texts if (float(text) < ALPHA) == (p_value < ALPHA)), repr(p_value))
 
 
-def _differ(pair: Pair, test: Test) -> str:
-    if isinstance(test, WelchSeeds):
+def _differ(pair: Pair, test: Statistic) -> str:
+    if test.is_of_arms:
         return f"{pair.treatment.label} differs from {pair.control.label} {_where(pair)}"
     return f"these checkpoints differ {_where(pair)}"
 
 
 def _where(pair: Pair) -> str:
-    """What a difference of this metric is about."""
-    if pair.metric.startswith(VALIDATION_PREFIXES):
+    """Name what a difference of this metric is about."""
+    if is_validation(pair.metric):
         return "on this test set"
     return f"in {pair.metric}, which says nothing of held-out items"
 
 
-def _compared(pair: Pair, test: Test) -> str:
-    if isinstance(test, WelchSeeds):
+def _compared(pair: Pair, test: Statistic) -> str:
+    if test.is_of_arms:
         return f"{pair.control.label} and {pair.treatment.label}"
     return "these two checkpoints"
-
-
-def _needed(test: Test) -> str:
-    if isinstance(test, WelchSeeds):
-        return f"{test.runs_needed} seeds an arm" if test.runs_needed else ""
-    return f"{test.items_needed} items" if test.items_needed else ""
 
 
 def _only_unfinished(pair: Pair, contrast: Contrast) -> bool:

@@ -1,4 +1,4 @@
-"""How a value of the compared metric is written: shares of items in points, everything else as it is."""
+"""Write a value of the compared metric: shares of items in points, everything else as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the log says: line grammars, metric series, the two witnesses of noise, and the verdict. Imports only `plan`.
+"""Read logs and judge them: line grammars, metric series, witnesses of noise, the verdict. Imports only `plan`.
+and, when a log is read, the part `log` of each back-end in the registry.
 
     evidence = read_evidence([attempt_1, attempt_2])       # or read_log(path) for a log rlx never launched
     verdict = judge(evidence, plan.expectations, state, arm=plan.arm)
@@ -7,25 +8,23 @@ Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a
 """
 
 from rlx.evidence.charges.conflicting_records import conflicts, overlaps
-from rlx.evidence.charges.probability_gap import PROBABILITY_GAP
+from rlx.evidence.charges.probability_gap import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
-from rlx.evidence.reading.console import NEEDLES
+from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, read_items
 from rlx.evidence.reading.nodes import with_nodes
 from rlx.evidence.reading.read import read_evidence, read_log
 from rlx.evidence.reading.scan import MAX_LINE_BYTES
-from rlx.evidence.reading.settings import settings_of, settings_of_config
+from rlx.evidence.reading.settings import backend_of, settings_of, settings_of_config
 from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.verdict import Verdict, VerdictStatus
 
 __all__ = [
     "MAX_LINE_BYTES",
-    "NEEDLES",
-    "PROBABILITY_GAP",
     "Announcement",
     "Disagreement",
     "Evidence",
@@ -37,10 +36,13 @@ __all__ = [
     "Totals",
     "Verdict",
     "VerdictStatus",
+    "backend_of",
     "conflicts",
     "core_metric",
+    "gap_metric",
     "judge",
     "judge_unplanned",
+    "needles",
     "overlaps",
     "read_evidence",
     "read_items",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rlx.evidence.charges import accumulation, applied
-from rlx.evidence.charges import fork_faults as fork
 from rlx.evidence.charges import probability_gap as gap
 from rlx.evidence.charges import rounding_loss as survival
 from rlx.evidence.charges import unproven_grammar as grammar
@@ -14,7 +13,8 @@ from rlx.evidence.charges.applied import Application, application
 from rlx.evidence.charges.completeness import completeness, reached
 from rlx.evidence.charges.noise_placement import noise_in_quiet_arm, noise_in_validation
 from rlx.evidence.charges.promised_noise import sigma_at
-from rlx.evidence.metrics import VALIDATION_PREFIXES, core_metric, validated_steps
+from rlx.evidence.grammars import grammars
+from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
 from rlx.plan import Expectations, NoiseSchedule, RunState
@@ -33,7 +33,7 @@ def judge(
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
-    `arm` is for the words only. `control_gap`: `training/rollout_probs_diff_mean` of the control by step, if there is
+    `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness.
     """
     if evidence.missing:
@@ -47,16 +47,16 @@ def judge(
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap)
         about_noise = [
-            *fork.charges(evidence, found),
+            *noise_faults(evidence, found),
             *applied.charges(found, finished=state is RunState.FINISHED),
             *survival.charges(found),
             *accumulation.charges(evidence, found, control_gap),
             *noise_in_validation(evidence, noise),
         ]
         if found.effective:  # without noise there is nothing for the second witness to confirm
-            about_noise += gap.charges(test, expectations.reports_probability_gap, over=state.is_terminal)
+            about_noise += gap.charges(evidence, test, expectations.reports_probability_gap, over=state.is_terminal)
         seen = _cell(found)
-    about_values = (*precision.charges(evidence.settings), *grammar.charges(evidence))
+    about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     charges = [*about_noise, *about_values, *completeness(evidence, expectations, state)]
     charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
@@ -65,6 +65,12 @@ def judge(
     else:
         story = _complaint(charges, evidence, expectations, state)
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
+
+
+def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
+    """Faults of forks that their own lines give away, so that a verdict names the cause."""
+    for each in grammars(evidence.backend):
+        yield from each.noise_faults(evidence, found)
 
 
 def _no_noise(evidence: Evidence, arm: str) -> str:
@@ -126,7 +132,7 @@ def _layer_words(noise: NoiseSchedule) -> str:
 
 def _validations(evidence: Evidence, expectations: Expectations) -> str:
     metric = core_metric(evidence, expectations)
-    if metric is not None and not metric.startswith(VALIDATION_PREFIXES) and not expectations.validation_steps:
+    if metric is not None and not is_validation(metric) and not expectations.validation_steps:
         return f"no validation, {metric} is of the training"
     validated = validated_steps(evidence, metric)
     words = counted(len(validated), "validation")

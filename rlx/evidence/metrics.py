@@ -1,4 +1,4 @@
-"""Which metric is the result, and its values by step."""
+"""Choose the metric that is the result, and read its values by step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import math
 from array import array
 from collections.abc import Iterable
 
+from rlx.evidence.grammars import core_prefixes, names_of, validation_prefixes
+from rlx.evidence.log_grammar import Role
 from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations
 from rlx.plan.post_metric import POST, is_post
 
 AUTO = "auto"
-_CORE = "val-core/"
-VALIDATION_PREFIXES = ("val-core/", "val-aux/", "val/")
+
+
+def metric_of(evidence: Evidence, role: Role) -> str:
+    """The name under which this log has a role; where it has none, the usual one of its back-end. "" for no name."""
+    names, logged = names_of(role, evidence.backend), metric_names(evidence)
+    return next((name for name in names if name in logged), next(iter(names), ""))
+
+
+def is_validation(metric: str) -> bool:
+    """Whether it is of a validation, not of the training."""
+    return metric.startswith(validation_prefixes())
 
 
 def series(evidence: Evidence, key: str) -> dict[int, float]:
@@ -40,9 +51,9 @@ def value_at(evidence: Evidence, key: str, step: int) -> float | None:
 
 
 def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
-    """The metric that the run is judged by: the planned one, or the `val-core/` key that the log shows.
+    """The metric that the run is judged by: the planned one, or the core key that the log shows.
 
-    verl writes `val-core/<data source>/<acc|reward>/<mean@n|maj@n/…|best@n/…>`. Among several, the one with a value
+    It is written `<core>/<data source>/<acc|reward>/<mean@n|maj@n/…|best@n/…>`. Among several, the one with a value
     at the most validated steps; then `acc` before `reward`, mean before majority before best, then by name, so that
     two arms of one recipe are judged by the same key. None where the log shows no such metric yet.
     """
@@ -53,8 +64,9 @@ def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
 
 
 def core_keys(evidence: Evidence) -> list[str]:
-    """All `val-core/` keys in the log, sorted."""
-    return sorted(key for key in metric_names(evidence) if key.startswith(_CORE))
+    """All keys in the log by which a run may be judged, sorted."""
+    prefixes = core_prefixes()
+    return sorted(key for key in metric_names(evidence) if key.startswith(prefixes))
 
 
 def metric_names(evidence: Evidence) -> set[str]:
@@ -65,7 +77,7 @@ def metric_names(evidence: Evidence) -> set[str]:
 
 
 def data_sources(evidence: Evidence, metric: str | None = None) -> list[str]:
-    """The data sources among which the rows behind `metric` are split: those of all `val-core/` keys.
+    """The data sources among which the rows behind `metric` are split: those of all core keys.
 
     Of `eval: post` the rows are one set, whatever the validations during the training have. A source may contain
     slashes itself.
@@ -76,7 +88,7 @@ def data_sources(evidence: Evidence, metric: str | None = None) -> list[str]:
 
 
 def row_counts(evidence: Evidence, expectations: Expectations, metric: str) -> tuple[int | None, int | None]:
-    """How many rows `metric` is the mean of: as promised, and as the log tells. None: not said.
+    """Count the rows that `metric` is the mean of: as promised, and as the log tells. None: not said.
 
     What the log tells is of the validations during the training. Of `eval: post` the kept answers tell.
     """
@@ -92,7 +104,8 @@ def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
     """The steps at which the metric has a finite value; without a metric, those with any validation metric."""
     if metric is not None:
         return list(finite(series(evidence, metric)))
-    return steps_with(evidence, (key for key in metric_names(evidence) if key.startswith(VALIDATION_PREFIXES)))
+    prefixes = validation_prefixes()
+    return steps_with(evidence, (key for key in metric_names(evidence) if key.startswith(prefixes)))
 
 
 def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:
@@ -117,6 +130,16 @@ def forms(evidence: Evidence) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
 
 def finite(values: dict[int, float]) -> dict[int, float]:
     return {step: value for step, value in values.items() if math.isfinite(value)}
+
+
+def source(key: str) -> str:
+    """`openai/gsm8k` of `val-core/openai/gsm8k/acc/mean@1`."""
+    return _parts(key)[0]
+
+
+def is_core(key: str) -> bool:
+    """Whether a run may be judged by it."""
+    return key.startswith(core_prefixes())
 
 
 def variable(key: str) -> str:
@@ -146,6 +169,7 @@ def _rank(text: str, order: tuple[str, ...]) -> int:
 
 def _parts(key: str) -> tuple[str, str, str]:
     """(data source, variable, statistic), read from the right: `maj@8/mean` is a statistic with a slash."""
-    parts = key.removeprefix(_CORE).split("/")
+    prefix = next((each for each in validation_prefixes() if key.startswith(each)), "")
+    parts = (key.partition("/")[2] if is_post(key) else key.removeprefix(prefix)).split("/")
     at = next((i for i in range(len(parts) - 1, -1, -1) if "@" in parts[i]), len(parts) - 1)
     return "/".join(parts[: at - 1]), parts[at - 1] if at else "", "/".join(parts[at:])

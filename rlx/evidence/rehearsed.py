@@ -1,4 +1,4 @@
-"""What the two steps of a rehearsal showed: which parts of a recipe worked, and which did not."""
+"""Judge the two steps of a rehearsal: which parts of a recipe worked, and which did not."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.evidence.charges.probability_gap import PROBABILITY_GAP
+from rlx.evidence.charges.probability_gap import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.diagnosis import Hit
-from rlx.evidence.metrics import series
+from rlx.evidence.grammars import grammars
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import is_core, metric_of, series
 from rlx.evidence.reading.reward_calls import RewardCalls
 from rlx.evidence.run_evidence import ROLLOUT, Evidence
 from rlx.evidence.verdict import Verdict, VerdictStatus, at_steps
 from rlx.plan import Expectations, Finding, RunState, Severity
-
-_ACTOR = ("actor/grad_norm", "actor/pg_loss")
-_SYNC_S = "timing_s/update_weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,20 @@ def rehearsed(
         _validation(evidence, expected),
         *_noise(evidence, expected, verdict),
     )
-    return Rehearsed(checks, tuple(_findings(checks, state, rewards, verdict, cause)))
+    return Rehearsed(checks, tuple(_findings(checks, state, rewards, verdict, cause, _trainer(evidence))))
 
 
 def _configuration(evidence: Evidence) -> Check:
     total = evidence.totals.total_steps
     return Check(
-        "configuration composed and validated by verl", True if total else None, f"{total} steps" if total else ""
+        f"configuration composed and validated by {_trainer(evidence)}",
+        True if total else None,
+        f"{total} steps" if total else "",
     )
+
+
+def _trainer(evidence: Evidence) -> str:
+    return grammars(evidence.backend)[0].title
 
 
 def _data(evidence: Evidence) -> Check:
@@ -76,7 +81,7 @@ def _data(evidence: Evidence) -> Check:
 
 
 def _rollout(evidence: Evidence) -> Check:
-    lengths = series(evidence, "response_length/mean")
+    lengths = series(evidence, metric_of(evidence, Role.RESPONSE_LENGTH))
     steps = [step for step in training_steps(evidence) if step in lengths]
     if not steps:
         return Check("rollout", None)
@@ -92,7 +97,7 @@ def _reward(rewards: RewardCalls) -> Check:
 
 
 def _sync(evidence: Evidence) -> Check:
-    gaps, times = series(evidence, PROBABILITY_GAP), series(evidence, _SYNC_S)
+    gaps, times = (series(evidence, metric_of(evidence, role)) for role in (Role.PROBABILITY_GAP, Role.SYNC_SECONDS))
     if not gaps:
         return Check("weight sync", None)
     first = min(gaps)
@@ -102,13 +107,14 @@ def _sync(evidence: Evidence) -> Check:
 
 def _update(evidence: Evidence) -> Check:
     steps = training_steps(evidence)
-    values = {key: series(evidence, key) for key in _ACTOR}
+    names = [metric_of(evidence, role) for role in (Role.GRAD_NORM, Role.POLICY_LOSS)]
+    values = {key: series(evidence, key) for key in names}
     if not any(values.values()):
         return Check("actor update", None)
-    lost = [f"{key} at step {step}" for key in _ACTOR for step in steps if not _finite(values[key].get(step))]
+    lost = [f"{key} at step {step}" for key in names for step in steps if not _finite(values[key].get(step))]
     if lost:
         return Check("actor update", False, f"not finite: {', '.join(lost)}")
-    norms = [values[_ACTOR[0]][step] for step in steps]
+    norms = [values[names[0]][step] for step in steps]
     remark = "" if any(norms) else ": the answers to a prompt scored alike, so there was nothing to learn"
     return Check("actor update", True, f"gradient norms {', '.join(f'{norm:.2g}' for norm in norms)}{remark}")
 
@@ -129,7 +135,7 @@ def _validation(evidence: Evidence, expected: Expectations) -> Check:
 
 
 def _core(values: Mapping[str, float]) -> Mapping[str, float]:
-    return {key: value for key, value in values.items() if key.startswith("val-core/")}
+    return {key: value for key, value in values.items() if is_core(key)}
 
 
 def _noise(evidence: Evidence, expected: Expectations, verdict: Verdict) -> Iterator[Check]:
@@ -140,7 +146,7 @@ def _noise(evidence: Evidence, expected: Expectations, verdict: Verdict) -> Iter
         yield Check("noise", None)
         return
     steps = sorted({event.step for event in events if event.step is not None})
-    gaps = series(evidence, PROBABILITY_GAP)
+    gaps = series(evidence, gap_metric(evidence))
     applied = f"{events[0].layers} layers, sigma {events[0].sigma:g} at {at_steps(steps)}" if events else "none applied"
     apart = ", ".join(f"{gaps[step]:.1g} at step {step}" for step in sorted(gaps))
     yield Check("noise applied (witness 1)", bool(events) and verdict.status is not VerdictStatus.INVALID, applied)
@@ -155,18 +161,27 @@ def _finite(value: float | None) -> bool:
 
 
 def _findings(
-    checks: Sequence[Check], state: RunState, rewards: RewardCalls, verdict: Verdict, cause: Hit | None
+    checks: Sequence[Check],
+    state: RunState,
+    rewards: RewardCalls,
+    verdict: Verdict,
+    cause: Hit | None,
+    trainer: str,
 ) -> Iterator[Finding]:
     if rewards.failed:
         message = f"the reward function failed for {rewards.failed} of {rewards.count} answers: {rewards.error}"
-        yield _error("RLX561", message, "verl goes on without these answers and no metric tells: correct the function")
+        yield _error(
+            "RLX561", message, f"{trainer} goes on without these answers and no metric tells: correct the function"
+        )
     if rewards.not_finite:
         message = f"the reward was not finite for {rewards.not_finite} of {rewards.count} answers"
         yield _error("RLX561", message, "return a finite number for any answer")
     if state is not RunState.FINISHED:
         yield _unfinished(checks, state, cause)
     elif not rewards.count:
-        yield _error("RLX562", "the reward function was never called", "does verl take the reward from elsewhere?")
+        yield _error(
+            "RLX562", "the reward function was never called", f"does {trainer} take the reward from elsewhere?"
+        )
     for check in checks:
         if check.passed is False and check.name != "reward":
             yield _error("RLX563", f"{check.name}: {check.detail}", "read the log of the rehearsal")

@@ -1,4 +1,4 @@
-"""What a run left behind, as plain values. Judges nothing."""
+"""The record that a run left behind, as plain values. Judges nothing."""
 
 from __future__ import annotations
 
@@ -102,11 +102,12 @@ class Evidence:
     """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
-    `answers`: step -> how many answers its validation kept, where the run keeps them (trainer.validation_data_dir).
+    `answers`: step -> how many answers its validation kept, where the run keeps them.
     `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
     that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
     `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
     value, as far as the run's configuration is known.
+    `backend`: its `backend.kind`; empty for a log of which nobody says it.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
@@ -125,6 +126,7 @@ class Evidence:
     announced: tuple[Announcement, ...] = ()
     has_hole: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = ""
     unproven: str = ""
     digest: str = field(default="", compare=False)
 

@@ -29,7 +29,7 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
         charges += _last_value(evidence, expectations)
-    charges += (*precision.charges(evidence.settings), *grammar.charges(evidence))
+    charges += (*precision.charges(evidence), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far = charges[0], reached(evidence, expectations)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"
@@ -38,7 +38,7 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
 
 
 def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    """No schedule says when it was to be validated, so the last validation that the log has is the one that counts."""
+    """Take the last validation that the log has, because no schedule says when it was to be validated."""
     metric = core_metric(evidence, expectations)
     step, value = max(series(evidence, metric).items()) if metric else (0, 0.0)
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""What may be believed of a run: the value, not the judging."""
+"""The verdict on a run as a value: what may be believed of it. The judging is elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where runs go: the hosts, and how to reach them. Knows nothing of runs."""
+"""Know the hosts, and reach them. Knows nothing of runs."""
 
 from rlx.hosts.containers.locate import Container, inspect_container, locate
 from rlx.hosts.installations import find_tree

@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a host. Each error names the host, the masked command and the way out.
+"""Define the errors on the way to a host. Each names the host, the masked command and the way out.
 
 HostError            the host did not do what was asked (exit 4)
 ├── Unreachable      no connection came about
@@ -70,7 +70,7 @@ class ToolMissing(RlxError):
 
 @contextmanager
 def reading_answer(host: str, question: str) -> Iterator[None]:
-    """What another machine says may be anything. Raises Garbled where it cannot be read as an answer."""
+    """Raise Garbled where an answer cannot be read, because another machine may say anything."""
     try:
         yield
     except (ValueError, LookupError, ArithmeticError, RecursionError) as problem:

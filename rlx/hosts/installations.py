@@ -149,7 +149,7 @@ def _is_harmless(entry: tarfile.TarInfo) -> bool:
 
 
 def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
-    """Written aside and renamed: a folder that is there is complete, also with several rlx at once."""
+    """Write aside and rename: a folder that is there is complete, also with several rlx at once."""
     if _digest(files) != digest:
         raise _Unreadable("its configuration files changed while they were read")
     try:
@@ -166,6 +166,6 @@ def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
-    """As config_tree.py computes it."""
+    """Compute the digest as config_tree.py does."""
     lines = (f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()

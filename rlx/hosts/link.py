@@ -1,4 +1,4 @@
-"""What a remote shell is started through: ssh by one of two clients, or this machine's docker."""
+"""Start a remote shell: the Protocol that two clients of ssh and this machine's docker keep."""
 
 from __future__ import annotations
 

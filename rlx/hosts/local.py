@@ -22,7 +22,7 @@ _NOT_STARTED = 127
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a command may see of the caller's environment. A token exported in a shell must not end up in tmux."""
+    """Choose what a command may see of the caller's environment. A token of a shell must not end up in tmux."""
     kept = {name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
     return kept if kept.get("HOME") else kept | _home_of_the_account()
 
@@ -85,7 +85,7 @@ def _as_shells_say(returncode: int) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what is left of the command: all of it after a time-out or Ctrl-C, nothing after an ordinary end."""
+    """End what is left of the command: all of it after a time-out or Ctrl-C, nothing after an ordinary end."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

@@ -88,7 +88,7 @@ def exchange(
 
 
 def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:
-    """Not for long: nobody tells that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
+    """Choose a short wait: nobody tells that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -102,8 +102,10 @@ def _check_size(out: bytearray, err: IO[bytes]) -> None:
 
 
 def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
-    """What remains; nothing where nobody reads any more. As much as the pipe takes: while another thread imports, each
-    call costs milliseconds."""
+    """Write as much as the pipe takes, since each call costs milliseconds while another thread imports.
+
+    Returns what remains; nothing where nobody reads any more.
+    """
     try:
         return rest[os.write(stdin.fileno(), rest) :]
     except BrokenPipeError:
@@ -117,7 +119,7 @@ _ahead: defaultdict[tuple[str, ...], list[ProcessSession]] = defaultdict(list)
 
 @atexit.register
 def _close_all() -> None:
-    """Those that nobody came to use, and those whose threads are not waited for."""
+    """Close sessions that nobody came to use, and those whose threads are not waited for."""
     for session in tuple(_open):
         session.close()
 
@@ -170,7 +172,7 @@ def _start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessSessio
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends this process only. Its group may hold the ProxyCommand of the shared connection that it once opened."""
+    """End this process only. Its group may hold the ProxyCommand of the shared connection that it once opened."""
     if process.poll() is None:
         process.terminate()
         try:

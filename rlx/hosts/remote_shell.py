@@ -132,7 +132,7 @@ class RemoteTransport:
 
 
 class _Reply:
-    """What stderr says: noise, mark, the command's complaints, mark and exit status.
+    """The parts of stderr: noise, mark, the command's complaints, mark and exit status.
 
     The end mark may overtake the last of stdout, so all is there only if the connection ended well too.
     """
@@ -162,7 +162,7 @@ def _after(data: bytes, mark: bytes) -> bytes:
 
 
 def _behind(mark: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """What follows the mark."""
+    """Return what follows the mark."""
     before = b""
     for chunk in chunks:
         before = before[-len(mark) :] + chunk

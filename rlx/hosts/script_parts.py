@@ -12,7 +12,7 @@ from rlx.plan import Cmd
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScriptPart:
     """A POSIX sh script and its arguments. It reads nothing from stdin but its own here-documents."""
 
     script: bytes
@@ -25,12 +25,12 @@ def slim(script: str) -> bytes:
     return re.sub(r"^[ \t]*(#(?!!).*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
 
 
-def run_part(transport: Transport, part: Part, timeout_s: float) -> Completed:
+def run_part(transport: Transport, part: ScriptPart, timeout_s: float) -> Completed:
     """Raises HostError."""
     return transport.run(Cmd("sh", "-s", "--", *part.arguments), stdin=part.script, timeout_s=timeout_s)
 
 
-def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> list[Completed]:
+def run_parts(transport: Transport, parts: Sequence[ScriptPart], timeout_s: float) -> list[Completed]:
     """One after the other in one shell of `transport`, whatever becomes of each. Raises HostError.
 
     A part that never ended, since the shell was killed, has the exit code of that shell.
@@ -43,15 +43,15 @@ def run_parts(transport: Transport, parts: Sequence[Part], timeout_s: float) -> 
     ]
 
 
-def _packed(part: Part, mark: bytes) -> bytes:
-    """In a subshell: a shell of its own would have to be started, and to be told its script."""
+def _packed(part: ScriptPart, mark: bytes) -> bytes:
+    """Pack it into a subshell: a shell of its own would have to be started, and to be told its script."""
     arguments = Cmd("set", "--", *part.arguments).raw().encode(errors="surrogateescape")
     end = b"code=$?\nprintf '%s %s\\n' MARK $code\nprintf '%s %s\\n' MARK $code >&2\n".replace(b"MARK", mark)
     return b"(\n%s\n%s\n)\n%s" % (arguments, part.script, end)
 
 
 def _split(output: bytes, mark: bytes) -> list[tuple[int, bytes]]:
-    """What came before each mark, with the exit code at that."""
+    """Return what came before each mark, with the exit code at that."""
     pieces = re.split(mark + rb" (\d{1,3})\n", output)
     return [(int(code), text) for text, code in zip(pieces[::2], pieces[1::2], strict=False)]
 

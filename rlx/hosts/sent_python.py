@@ -26,7 +26,7 @@ def place_text(site: Site) -> str:
 
 
 def run_sent(site: Site, modules: Sequence[str | Path], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-    """What `main(order)` of the last of the modules answers; the others are those that it imports, in order.
+    """Return what `main(order)` of the last module answers; the others are those that it imports, in order.
 
     A name is that of a common module of the payload, a path one of a back-end's.
 

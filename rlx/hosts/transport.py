@@ -1,4 +1,4 @@
-"""How rlx reaches a host: one Protocol, so that nothing above it knows whether a host is this machine or far away."""
+"""Reach a host: one Protocol, so that nothing above it knows whether a host is this machine or far away."""
 
 from __future__ import annotations
 

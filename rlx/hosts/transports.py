@@ -19,7 +19,7 @@ from rlx.plan import Cmd, Place
 
 
 def terminal_command(place: Place, cmd: Cmd) -> Cmd:
-    """What runs a command there in this terminal. Raises RlxError where only output can be had."""
+    """Write what runs a command there in this terminal. Raises RlxError where only output can be had."""
     if place.is_local:
         return cmd
     if place.destination is None or place.inside or place.via != "openssh":
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def transport_for(place: Place) -> Transport:
-    """No network yet. Raises UsageError for a destination that ssh cannot take, ToolMissing without paramiko."""
+    """Make the transport, without network. Raises UsageError for a wrong destination, ToolMissing without paramiko."""
     host = LocalTransport() if place.destination is None else RemoteTransport(_link(place, place.destination))
     return ContainerTransport(host, place.inside) if place.inside else host
 

@@ -1,4 +1,4 @@
-"""Which layers of a model take noise, and the check that every option of a recipe reaches some of them."""
+"""Choose the layers of a model that take noise, and check that every option of a recipe reaches some of them."""
 
 from __future__ import annotations
 

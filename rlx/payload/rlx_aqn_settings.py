@@ -1,4 +1,4 @@
-"""What the noise of a run is to be: the content of aqn.json, and sigma for each step."""
+"""Read the settings of the noise: the content of aqn.json, and sigma for each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evaluation after the training is to do, as rlx wrote it down when the run was planned."""
+"""Read the order for the evaluation after the training, as rlx wrote it down when the run was planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the head of a run's Ray is, and by which address and interface this node reaches it."""
+"""Find the head of a run's Ray, and the address and interface by which this node reaches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was promised: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
+"""Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity

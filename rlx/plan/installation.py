@@ -1,4 +1,4 @@
-"""What a host was found to have of a back-end: the back-end writes the question and reads the answer."""
+"""The question which back-end a host has, and its answer: the back-end writes the one and reads the other."""
 
 from __future__ import annotations
 

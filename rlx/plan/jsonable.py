@@ -38,7 +38,7 @@ def from_jsonable(cls: type[T], data: Any, where: str = "") -> T:
 
 
 def salvage_jsonable(cls: type[T], data: Any, where: str) -> tuple[T, tuple[str, ...]]:
-    """As much as can be read, and the places that could not: for what another version of rlx wrote.
+    """Read as much as can be, and name the places that could not: for what another version of rlx wrote.
 
     What is missing or does not fit is the field's default, which for a field without one is named like a misfit: None,
     empty or 0. Raises UsageError if there is no object at all.
@@ -74,7 +74,7 @@ def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
 
 
 def _arm(union: Any) -> Any:
-    """What an optional value is if it is there."""
+    """Return the type of an optional value if it is there."""
     return next(arm for arm in get_args(union) if arm is not type(None))
 
 

@@ -37,7 +37,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a run goes.
+    """The place where a run goes.
 
     `root` is the folder of the runs as `place` writes it; it may start with `~`, which is the home directory there.
     With a `container` (as people call it; `container_id` is the full id that was found), the command runs in it, and
@@ -68,7 +68,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the recipe promises of the run. A verdict is the log held against this, and nothing else.
+    """The promises of a recipe about its run. A verdict is the log held against this, and nothing else.
 
     `metric` is a full metric name or "auto": the val-core key that the log shows. `noise` is None for an arm in which
     no noise may occur. `reports_probability_gap`: the back-end logs `training/rollout_probs_diff_*`.
@@ -86,7 +86,7 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which node of how many a plan is for, and the address of node 0, the head, as the other nodes reach it."""
+    """One node of several: which, of how many, and the address of node 0, the head, as the other nodes reach it."""
 
     node: int
     nodes: int
@@ -101,7 +101,8 @@ class LaunchPlan:
     that launch.sh ends in, for reading; `env` is what it exports. `treatment` are the dotted recipe keys that the arm
     changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease on its host (one slot on a
     CPU); `device_list` names them, for a run that wants exactly these. A run of several nodes has a `cluster` and
-    `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head.
+    `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head. `checked` is the
+    seal of the preflight (rlx/plan/checked.py); without it, and on a plan that was changed since, nothing is launched.
     """
 
     name: str
@@ -124,6 +125,7 @@ class LaunchPlan:
     findings: tuple[Finding, ...] = ()
     cluster: Cluster | None = None
     workers: tuple[LaunchPlan, ...] = ()
+    checked: str = ""
     schema_version: int = field(default=PLAN_SCHEMA_VERSION)
 
     @property
@@ -137,7 +139,7 @@ class LaunchPlan:
 
     @property
     def run_name(self) -> str:
-        """What a person calls the run: recipe, arm and seed."""
+        """The name that a person gives the run: recipe, arm and seed."""
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoiseSchedule:
-    """What an arm promises about its noise.
+    """The promise of an arm about its noise.
 
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
     reports as `step:s`; 0.0 means that this step must be free of noise.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 POST = "post"
 """Stands for the data source: the rows are one set, wherever they come from."""
-_START = f"val-core/{POST}/acc/"
+POST_PREFIX = f"val-core/{POST}/acc/"
+"""What such a name begins with, on any back-end."""
 
 
 def post_metric(samples: int) -> str:
     """The mean over the rows of the mean accuracy of that many answers."""
-    return f"{_START}mean@{samples}"
+    return f"{POST_PREFIX}mean@{samples}"
 
 
 def is_post(metric: str) -> bool:
-    return metric.startswith(_START)
+    return metric.startswith(POST_PREFIX)

@@ -1,4 +1,4 @@
-"""How much of a noise survives when the disturbed weight is rounded to its dtype again.
+"""Compute how much of a noise survives when the disturbed weight is rounded to its dtype again.
 
 A weight w with |w| in [2^e, 2^(e+1)) has neighbours 2^(e-p+1) away, p being the bits of the dtype's significand, and
 half of that below a power of two. Gaussian noise moves it to the k-th neighbour where it falls within half a gap of it.
@@ -32,7 +32,7 @@ class Survival:
 
 
 def survival(sigma: float, dtype: str, weights: Weights) -> Survival:
-    """What noise of standard deviation `sigma` > 0 does to weights, given as value -> how often it occurs.
+    """Compute what noise of standard deviation `sigma` > 0 does to weights, given as value -> how often it occurs.
 
     Raises KeyError for another dtype than those of DTYPES.
     """
@@ -59,7 +59,7 @@ def _beyond(deviations: float) -> float:
 
 
 def _moved(gap: float, sigma: float) -> float:
-    """Mean square of the move to one side, in whole gaps."""
+    """Compute the mean square of the move to one side, in whole gaps."""
     if gap < _FINE * sigma:
         return (sigma**2 + gap**2 / 12) / 2
     most = int(_REACH * sigma / gap) + 1

@@ -1,4 +1,4 @@
-"""Do the data files fit the recipe? They are looked at where they lie, in one round trip.
+"""Check that data files fit the recipe. They are looked at where they lie, in one round trip.
 
 Source of what verl needs: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/reward_score, 0.6 to 0.9.
 """
@@ -36,7 +36,7 @@ NAMED_REWARDS = {"gsm8k": NamedReward("openai/gsm8k", r"-?[0-9.]+")}
 
 
 def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
-    """What is there. Raises HostError, UsageError for a reward file that cannot be read, RlxError without pyarrow."""
+    """Look at the files. Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow."""
     from rlx.hosts.sent_python import place_text, run_sent
 
     answer = run_sent(site, MODULES, _order(resolved.recipe), _TIMEOUT_S)
@@ -74,7 +74,7 @@ def _reward_function(recipe: Recipe) -> dict[str, Any] | None:
 
 
 def data_findings(recipe: Recipe, facts: Facts) -> tuple[Finding, ...]:
-    """What the facts mean for the recipe, errors first."""
+    """Judge what the facts mean for the recipe, errors first."""
     found = [finding for role in ("train", "val") for finding in _of_file(recipe, role, facts["files"][role])]
     found += _of_both(recipe, facts)
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))

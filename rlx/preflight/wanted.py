@@ -1,15 +1,15 @@
-"""What a recipe asks of the machine that is to run it."""
+"""Collect what a recipe asks of the machine that is to run it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.registry import kinds, optional_part
 
 if TYPE_CHECKING:
-    from rlx.recipe import RecipeFile, ResolvedRecipe
+    from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
 
@@ -108,9 +108,10 @@ def package_arguments() -> tuple[str, ...]:
     return tuple(f"{name}={firsts[name]}" if firsts.get(name) else name for name in names)
 
 
-def wanted_by(recipe: RecipeFile) -> Wanted:
-    """Of all arms: they run on the same machine, and differ in their files at most."""
-    arms = [recipe.resolve(arm) for arm in recipe.arms]
+def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
+    """Of all arms: they run on the same machine, and differ in their files at most. Of none, nothing."""
+    if not arms:
+        return Wanted()
     resolved = [arm.recipe for arm in arms]
     first = resolved[0]
     host = host_of(first.backend.kind)

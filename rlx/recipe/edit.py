@@ -40,7 +40,7 @@ def without_key(text: str, keys: Keys) -> str:
 
 
 def inline(value: object) -> str:
-    """As one would write it in a recipe: `{tp: 4}`, `megatron`, `"0.7.1"`."""
+    """Write it as a person would in a recipe: `{tp: 4}`, `megatron`, `"0.7.1"`."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{inline(key)}: {inline(item)}" for key, item in value.items()) + "}"
     if isinstance(value, str):
@@ -51,7 +51,7 @@ def inline(value: object) -> str:
 
 
 def _is_plain(word: str) -> bool:
-    """Whether YAML reads the bare word as just that text, also inside brackets."""
+    """Tell whether YAML reads the bare word as just that text, also inside brackets."""
     try:
         return bool(yaml.safe_load(f"[{word}]") == [word]) and yaml.safe_load(f"{{{word}: 1}}") == {word: 1}
     except yaml.YAMLError:
@@ -106,7 +106,7 @@ def _without_block(text: str, entries: list[Entry], index: int) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the text of a node ends. The mark of a map in lines of its own comes later, behind comments."""
+    """Find where the text of a node ends. The mark of a map in lines of its own comes later, behind comments."""
     if not _is_block(node) or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -118,7 +118,7 @@ def _is_block(value: yaml.Node) -> bool:
 
 
 def _line_end(text: str, index: int) -> int:
-    """Behind the end of the line; a block of text ends there already."""
+    """Find the place behind the end of the line; a block of text ends there already."""
     if text[index - 1 : index] == "\n":
         return index
     found = text.find("\n", index)

@@ -14,7 +14,7 @@ from rlx.recipe.arms import arms_of, control_of, without_file_keys
 from rlx.recipe.bundled import find_recipe
 from rlx.recipe.inherit import read_chain
 from rlx.recipe.origins import origins_of
-from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Place, Problem, RecipeError
+from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation
 from rlx.recipe.schema import Recipe
 from rlx.recipe.sets import read_sets
 from rlx.recipe.source import STDIN, Source
@@ -65,7 +65,7 @@ class RecipeFile:
             raise UsageError(f"{self.path}: has no arm {arm!r}", f"its arms are {', '.join(self.arms)}")
         tree, base = self._trees[arm], self._base
         if seed is not None:
-            sown = Node({"seed": Node(seed, Place("--seed"))}, Place("--seed"))
+            sown = Node({"seed": Node(seed, SourceLocation("--seed"))}, SourceLocation("--seed"))
             tree, base = merge(tree, sown), merge(base, sown)
         recipe = _validated(tree)
         document = recipe.model_dump(mode="json")
@@ -103,7 +103,7 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:
-    """Of the recipe without arms, then of each arm; stops when there are more than anybody reads."""
+    """Collect problems of the recipe without arms, then of each arm; stop when nobody would read more."""
     problems: list[Problem] = []
     for tree in (base, *arms):
         if len(problems) >= SHOWN_PROBLEMS:

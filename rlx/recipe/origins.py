@@ -1,4 +1,4 @@
-"""Where each value of a resolved recipe comes from."""
+"""Name the place that each value of a resolved recipe comes from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rlx.recipe.problems import Place
+from rlx.recipe.problems import SourceLocation
 from rlx.recipe.tree import Node, find, leaves
 
 DEFAULT = "default"
@@ -27,8 +27,8 @@ def _origin(path: Sequence[str], value: Any, tree: Node, folder: Path) -> str:
     return _short(node.place, folder)
 
 
-def _short(place: Place, folder: Path) -> str:
-    where = str(Place(_relative(place.file, folder) if place.line else place.file, place.line))
+def _short(place: SourceLocation, folder: Path) -> str:
+    where = str(SourceLocation(_relative(place.file, folder) if place.line else place.file, place.line))
     return f"arm {place.arm}, {where}" if place.arm else where
 
 

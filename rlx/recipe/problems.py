@@ -1,4 +1,4 @@
-"""What is wrong with a recipe: problems with their place, and the one error that carries all of them."""
+"""Problems of a recipe with their place in a file, and the one error that carries all of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SHOWN_PROBLEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value was written: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
+class SourceLocation:
+    """The place of a value: a file and a line, or an option (line 0). `arm` is set inside a partial recipe."""
 
     file: str
     line: int = 0
@@ -28,7 +28,7 @@ class Place:
 class Problem:
     """One thing that is wrong. `key` is dotted, or empty where no key is concerned; `text` names the fix too."""
 
-    place: Place
+    place: SourceLocation
     key: str
     text: str
     id: str = SCHEMA
@@ -49,6 +49,6 @@ class RecipeError(UsageError):
         super().__init__("\n".join(lines), hint)
 
 
-def refusal(place: Place, text: str, key: str = "", id: str = YAML) -> RecipeError:
+def refusal(place: SourceLocation, text: str, key: str = "", id: str = YAML) -> RecipeError:
     """The error for something that stops the reading."""
     return RecipeError([Problem(place, key, text, id)])

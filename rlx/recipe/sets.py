@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.recipe.local_paths import rooted
-from rlx.recipe.problems import Place
+from rlx.recipe.problems import SourceLocation
 from rlx.recipe.tree import Node
 from rlx.recipe.yaml_tree import parse_value
 
@@ -21,7 +21,7 @@ def read_sets(sets: Sequence[str], arms: Iterable[str]) -> Node:
 
     Raises UsageError for an option without `=`, without a key or value, or with a value that is no YAML.
     """
-    place = Place(OPTION)
+    place = SourceLocation(OPTION)
     tree = Node({}, place)
     names = sorted(arms, key=len, reverse=True)
     for option in sets:
@@ -44,7 +44,7 @@ def split_key(key: str, arms: Sequence[str]) -> tuple[str, ...]:
     return (first, rest) if first in _DOTTED_BELOW and rest else tuple(key.split("."))
 
 
-def _value(key: str, path: tuple[str, ...], text: str, place: Place) -> Node:
+def _value(key: str, path: tuple[str, ...], text: str, place: SourceLocation) -> Node:
     if path[-2:-1] == ("env",):
         # Environment values are text anyway, and quoting through a shell is a trap: env.X=1 is the text 1.
         return Node(text, place)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import UsageError
-from rlx.recipe.problems import Place, refusal
+from rlx.recipe.problems import SourceLocation, refusal
 
 SIZE_LIMIT = 1_000_000
 STDIN = "-"
@@ -39,7 +39,7 @@ def read_source(path: Path | str) -> Source:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file that can be looked at; Path.is_file raises for names that are too long."""
+    """Tell whether there is a file that can be looked at; Path.is_file raises for names that are too long."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -78,13 +78,13 @@ def _too_large(name: str) -> UsageError:
 
 def _decode(data: bytes, name: str) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise refusal(Place(name), "is UTF-16; save it as UTF-8")
+        raise refusal(SourceLocation(name), "is UTF-16; save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = Place(name, data.count(b"\n", 0, error.start) + 1)
+        place = SourceLocation(name, data.count(b"\n", 0, error.start) + 1)
         raise refusal(place, f"byte 0x{data[error.start]:02x} is no UTF-8; save the file as UTF-8") from None
     if control := _CONTROL.search(text):
-        place = Place(name, text.count("\n", 0, control.start()) + 1)
+        place = SourceLocation(name, text.count("\n", 0, control.start()) + 1)
         raise refusal(place, f"contains the control character U+{ord(control[0]):04X}; is it a text file?")
     return text

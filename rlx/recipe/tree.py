@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlx.recipe.problems import Place
-from rlx.recipe.scalars import Scalar
+from rlx.recipe.problems import SourceLocation
+from rlx.yaml_reader.scalars import Scalar
 
 Path = tuple[str | int, ...]
 
@@ -18,7 +18,7 @@ class Node:
     """A value and its place: of its key where it has one, else its own."""
 
     value: Scalar | list[Node] | dict[str, Node]
-    place: Place
+    place: SourceLocation
 
     @property
     def children(self) -> Mapping[str, Node]:

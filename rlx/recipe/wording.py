@@ -1,4 +1,4 @@
-"""What pydantic found, in plain words, with the place in the file and the nearest valid key."""
+"""Say in plain words what pydantic found, with the place in the file and the nearest valid key."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def explain_all(error: ValidationError, root: Node) -> list[Problem]:
 
 
 def _without_consequences(problems: list[Problem]) -> list[Problem]:
-    """Without the keys that are only missing because they are misspelt beside."""
+    """Leave out keys that are only missing because they are misspelt beside."""
     meant = {
         f"{problem.key.rpartition('.')[0]}.{problem.text.removeprefix(_MISSPELT).rstrip('?')}"
         for problem in problems

@@ -75,7 +75,7 @@ def _no_colon(lines: list[str], index: int) -> tuple[int, str]:
 
 
 def _last_content(lines: list[str], index: int) -> int:
-    """Where a text ends too early, its last line that says something."""
+    """Find the last line that says something, where a text ends too early."""
     return next((n for n in range(min(index, len(lines) - 1), -1, -1) if _content(lines[n])), index)
 
 

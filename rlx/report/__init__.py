@@ -1,4 +1,4 @@
-"""What a comparison looks like: one drawing as SVG, PNG or text, and a page that says everything. Pure: writes nothing.
+"""Draw a comparison: one drawing as SVG, PNG or text, and a page that says everything. Pure: writes nothing.
 
 drawn = picture(comparison, judged_runs)
 svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    html(Report(…))

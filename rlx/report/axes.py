@@ -1,4 +1,4 @@
-"""From values to positions: linear and logarithmic scales with ticks at round numbers."""
+"""Map values to positions: linear and logarithmic scales with ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scale:
 
 
 def round_ticks(low: float, high: float, about: int) -> list[float]:
-    """At most about `about` + 1 multiples of 1, 2 or 5 times a power of ten, from below `low` to above `high`."""
+    """Choose up to about `about` + 1 multiples of 1, 2 or 5 times a power of ten, from below `low` to above `high`."""
     if not high > low:
         middle, half = low, abs(low) / 10 or 1.0
         low, high = middle - half, middle + half
@@ -47,7 +47,7 @@ def whole_ticks(low: int, high: int, about: int) -> list[int]:
 
 
 def tick_text(value: float, step: float) -> str:
-    """As many decimals as tell neighbouring ticks apart."""
+    """Write as many decimals as tell neighbouring ticks apart."""
     if abs(value) >= 1e6 or (0 < step < 1e-4):
         return f"{value:.3g}"
     digits = max(0, -math.floor(math.log10(step) + 1e-9))

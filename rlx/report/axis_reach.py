@@ -1,4 +1,4 @@
-"""Which values the axis must reach: those before training may lie so far below that they would hide all others."""
+"""Choose the values that the axis must reach: those before training may lie so low that they would hide others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reached_values(drawn: Picture, *, bands: bool) -> list[float]:
 
 
 def foot_note(drawn: Picture, low: float) -> str:
-    """What lies below the axis, which starts at `low`, in words; "" where nothing does."""
+    """Word what lies below the axis, which starts at `low`; "" where nothing does."""
     below = [(p.value, curve.struck) for curve in drawn.curves for p in curve.points if p.value < low]
     if not below:
         return ""

@@ -1,4 +1,4 @@
-"""What the drawing says where it is pointed at: each validated step, and each stretch of steps of one planned sigma."""
+"""Word what the drawing says under a pointer: each validated step, and each stretch of steps of one planned sigma."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def columns(drawn: Picture, curves: Panel, noise: Panel | None) -> Iterator[Colu
 
 
 def columns_of_noise(drawn: Picture, panel: Panel) -> Iterator[Column]:
-    """Those of the lower panel, a column for each stretch of one planned sigma."""
+    """Make those of the lower panel, a column for each stretch of one planned sigma."""
     stages = _stages([track for track in drawn.noise if track])
     yield from _strips(stages, [list(_noise_rows(drawn, *stage)) for stage in stages], panel)
 
@@ -46,7 +46,7 @@ def _strips(spans: Sequence[tuple[int, int]], rows: Sequence[Sequence[Row]], pan
 
 
 def _curve_rows(drawn: Picture) -> dict[int, list[Row]]:
-    """What each validated step has to say."""
+    """Write what each validated step has to say."""
     rows: dict[int, list[Row]] = defaultdict(list)
     for index, curve in enumerate(drawn.curves):
         for point in curve.points:

@@ -1,4 +1,4 @@
-"""How an arm is drawn, and the legend that says so."""
+"""Choose how an arm is drawn, and draw the legend that says so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Style:
 
 
 def style_of(index: int, curve: Curve) -> Style:
-    """Struck: grey, dashed, hollow. The sign stays, so that struck arms can be told apart."""
+    """Choose the style. Struck: grey, dashed, hollow. The sign stays, so that struck arms can be told apart."""
     sign = (index + index // SERIES) % SERIES
     if curve.struck:
         return Style("struck", sign, DASHES, filled=False)

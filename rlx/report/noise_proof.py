@@ -1,4 +1,4 @@
-"""What proves a verdict: the noise records of a run by stretches of equal steps, and what its log says of itself."""
+"""Collect what proves a verdict: noise records by stretches of equal steps, and what the log says of itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from rlx.evidence import PROBABILITY_GAP, Evidence, JudgedRun, NoiseEvent, series
+from rlx.evidence import Evidence, JudgedRun, NoiseEvent, gap_metric, series
 from rlx.evidence.charges.promised_noise import planned_sigmas, sigma_at
 from rlx.evidence.run_evidence import VALIDATION
 from rlx.evidence.verdict import counted, ranges
@@ -47,13 +47,13 @@ class _Step:
 
     @property
     def says(self) -> tuple[str, str, str, str]:
-        """What must be equal for steps to share a row."""
+        """The facts that must be equal for steps to share a row."""
         return (self.phase, _sigma(self.planned), _applied(self.events), _layers(self.events))
 
 
 def record_rows(run: JudgedRun) -> tuple[list[Records], int]:
     """The rows, at most some dozens, and how many more there are. No rows for a run without noise or records."""
-    gaps = series(run.evidence, PROBABILITY_GAP)
+    gaps = series(run.evidence, gap_metric(run.evidence))
     groups = (list(group) for _, group in groupby(_steps(run), key=lambda step: step.says))
     rows = [_row(group, gaps) for group in groups]
     return rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS)
@@ -118,7 +118,7 @@ def _layers(events: Sequence[NoiseEvent]) -> str:
 
 
 def _changed(events: Sequence[NoiseEvent]) -> str:
-    """Which share of the weights still differed after rounding."""
+    """Compute which share of the weights still differed after rounding."""
     shares = [
         event.changed / event.elements
         for event in events
@@ -131,7 +131,7 @@ def _changed(events: Sequence[NoiseEvent]) -> str:
 
 
 def log_facts(evidence: Evidence) -> list[tuple[str, str]]:
-    """What the log says of the run as (what, value): totals, ends, restarts, contradictions."""
+    """List what the log says of the run as (what, value): totals, ends, restarts, contradictions."""
     totals = evidence.totals
     facts = [
         ("last step with metrics", str(evidence.last_step)),

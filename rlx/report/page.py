@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.compare import Comparison, PairedItems
+from rlx.compare import Comparison
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
@@ -23,7 +23,7 @@ SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there is to report. `runs` are the control's, then those of each treatment.
+    """The content of a report. `runs` are the control's, then those of each treatment.
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
@@ -61,7 +61,7 @@ def html(report: Report) -> str:
 
 
 def _content(report: Report) -> dict[str, Any]:
-    """Everything that the template names."""
+    """Collect everything that the template names."""
     drawn = picture(report.comparison, report.runs) if report.comparison else None
     labels = _labels(report)
     return {
@@ -154,7 +154,7 @@ def _items(report: Report) -> list[tables.Table]:
     return [
         tables.items_table(found[control], found[treatment], (labels[control], labels[treatment]))
         for contrast in report.comparison.contrasts
-        if isinstance(contrast.test, PairedItems) and contrast.step is not None
+        if contrast.test is not None and contrast.test.is_by_item and contrast.step is not None
         for found in [report.items[contrast.step]]
         for control, treatment in [contrast.checkpoints]
     ]

@@ -111,7 +111,7 @@ def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
 
 
 def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
-    """What each run found on its host when it started; first what differs between them."""
+    """Show what each run found on its host when it started; first what differs between them."""
     facts = [dict(_facts(run.provenance)) for run in runs]
     names = sorted({name for known in facts for name in known})
     rows = []
@@ -139,7 +139,7 @@ def _facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def speed_table(comparison: Comparison) -> Table | None:
-    """How fast each run was; None where no run logged it."""
+    """Show how fast each run was; None where no run logged it."""
     rows = tuple(
         (
             run.label,

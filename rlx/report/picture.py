@@ -1,4 +1,4 @@
-"""What a comparison looks like, as values: curves with intervals, noise planned and applied. Knows no pixel."""
+"""Describe a comparison's picture as values: curves with intervals, noise planned and applied. Knows no pixel."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Picture:
 
     @property
     def last_step(self) -> int:
-        """Where the axis of steps ends: the last one with a value, or planned or applied noise."""
+        """The end of the axis of steps: the last one with a value, or planned or applied noise."""
         steps = [point.step for curve in self.curves for point in curve.points]
         for track in self.noise:
             if track:
@@ -94,7 +94,7 @@ def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
 
 
 def word_of(run: ComparedRun) -> str:
-    """What must be read before a number of this run; "" where nothing qualifies it."""
+    """Choose the word that must be read before a number of this run; "" where nothing qualifies it."""
     if not run.finished and not run.struck:
         return run.state.value
     return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.status.value
@@ -140,7 +140,7 @@ def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]
 
 
 def _intervals(arms: Sequence[ComparedArm], counts: Sequence[int | None]) -> str:
-    """What the bands are, in words."""
+    """Say in words what the bands are."""
     sizes = sorted({n for n in counts if n})
     seeds = sorted({len(arm.runs) for arm in arms if len(arm.runs) > 1})
     items = f"over {' and '.join(map(str, sizes))} items (Wilson)" if sizes else ""

@@ -1,4 +1,4 @@
-"""From a picture to a drawing: two panels on one step axis, validation above, noise beneath."""
+"""Lay a picture out as a drawing: two panels on one step axis, validation above, noise beneath."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _marks(curve: Curve, style: Style, panel: Panel) -> Iterator[Shape]:
 
 
 def _band(curve: Curve, style: Style, panel: Panel) -> Iterator[Shape]:
-    """None for a struck arm: an interval around what is no result says nothing."""
+    """Draw the band; none for a struck arm: an interval around what is no result says nothing."""
     bounds = [(p.step, p.low, p.high) for p in curve.points if p.low is not None and p.high is not None]
     if len(bounds) > 1 and not curve.struck:
         upper = _path(panel, ((step, high) for step, _, high in bounds))

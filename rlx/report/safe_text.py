@@ -1,4 +1,4 @@
-"""What logs and hosts say, made safe to show: escaping is the writer's work, this is about what cannot be escaped."""
+"""Make text of logs and hosts safe to show: writers escape, this replaces what cannot be escaped."""
 
 from __future__ import annotations
 

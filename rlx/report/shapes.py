@@ -136,7 +136,7 @@ _SIGNS = ((24, 0, 1.0), (4, 1 / 8, 1.2), (3, 0, 1.35), (4, 0, 1.3), (3, 1 / 2, 1
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is: fonts differ, so the layout must bear some error."""
+    """Estimate how wide a text is: fonts differ, so the layout must bear some error."""
     return size * sum(1.0 if unicodedata.east_asian_width(char) in "WF" else 0.56 for char in text)
 
 

@@ -1,11 +1,13 @@
-"""What becomes of a plan: launched, queued, watched, stopped. Knows no recipe, no back-end and no log text."""
+"""Launch plans; queue, watch and stop runs. Knows no recipe, no back-end and no log text."""
 
 from rlx.runs.index.resolve import current_runs, latest_launch, resolve
 from rlx.runs.index.run_index import Index
 from rlx.runs.judging.kept_outputs import items_of
 from rlx.runs.launching.launch import Launched, launch
+from rlx.runs.launching.shipment import check_plan
 from rlx.runs.looking.leases import Leases, look_at_leases
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import Files, Sight, look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state import Facts, derive_state
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
@@ -13,6 +15,7 @@ from rlx.runs.stop import Stopped, StopResult, stop, stop_runs
 
 __all__ = [
     "Facts",
+    "Files",
     "Index",
     "Launched",
     "Leases",
@@ -20,15 +23,17 @@ __all__ = [
     "Observation",
     "RunPaths",
     "RunRef",
+    "Sight",
     "StopResult",
     "Stopped",
+    "check_plan",
     "current_runs",
     "derive_state",
     "items_of",
     "latest_launch",
     "launch",
+    "look",
     "look_at_leases",
-    "observe",
     "read_manifest",
     "resolve",
     "stop",

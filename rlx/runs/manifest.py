@@ -43,7 +43,7 @@ class Manifest:
 
     @property
     def lacks(self) -> str:
-        """Why no verdict can rest on it, in words; empty if all of it was read."""
+        """The reason why no verdict can rest on it; empty if all of it was read."""
         if not self.unread:
             return ""
         first = ", ".join(place[:80] for place in self.unread[:_MOST_NAMED])
@@ -55,6 +55,8 @@ class Manifest:
 def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
     # The workers have manifests of their own, on their hosts.
     document = to_jsonable(replace(plan, workers=()))
+    # It speaks for the plan with its workers and the content of its files, which are not here.
+    del document["checked"]
     document["files"] = [
         {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
         for file in plan.files
@@ -85,7 +87,7 @@ def _user() -> str:
 
 
 def parse_manifest(text: str) -> Manifest | None:
-    """As much of it as can be read; None for what does not even name its run."""
+    """Read as much of it as can be; None for what does not even name its run."""
     try:
         document = json.loads(text)
         digests, files = _split_files(document["plan"].get("files"))
@@ -122,7 +124,7 @@ def _split_files(files: Any) -> tuple[dict[str, str], Any]:
 
 
 def _words(submitted_by: Any) -> Any:
-    """Who launched it, without what is no text."""
+    """Keep who launched it as far as it is text."""
     if not isinstance(submitted_by, dict):
         return submitted_by
     return {name: word for name, word in submitted_by.items() if isinstance(word, str)}
@@ -136,7 +138,7 @@ def _unread_of_head(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_sound(manifest: Manifest) -> bool:
-    """It may come from anybody's host, and its words become names of files, rows of the index and cells of a table."""
+    """Check its words: they may come from anybody's host, and become names of files, rows and cells of a table."""
     plan = manifest.plan
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm)
     numbers = (manifest.position, plan.seed, plan.node)

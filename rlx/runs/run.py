@@ -1,4 +1,4 @@
-"""What names a run, and where its files are."""
+"""Name a run, and the place of its files."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class RunRef:
 
     @property
     def run_name(self) -> str:
-        """What a person calls the run; runs of several launches may share it."""
+        """The name that a person gives the run; runs of several launches may share it."""
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property
     def short_name(self) -> str:
-        """What a table calls the run beside others of its launch."""
+        """The name that a table gives the run beside others of its launch."""
         return f"{self.arm}-s{self.seed}"
 
     @property

@@ -11,7 +11,7 @@ from rlx.runs.run import RunRef
 
 
 def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
-    """What shows the session in this terminal; through ssh, for another machine. Raises RlxError if the run has none.
+    """Write what shows the session in this terminal, through ssh for another machine. Raises RlxError without one.
 
     A host without tmux has none: its log can be followed all the same.
     """

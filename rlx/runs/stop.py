@@ -12,7 +12,7 @@ from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.plan import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted.log_source import Source, source_of
-from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.look import Sight
 from rlx.runs.run import RunRef
 
 _MARGIN_S = 60.0
@@ -40,10 +40,10 @@ class StopResult:
     failures: Mapping[str, RlxError]
 
 
-def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Observation], grace_s: float) -> StopResult:
+def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> StopResult:
     """Stop these runs, all places at once; a place that fails keeps no other from stopping.
 
-    `seen` is what was last observed of them. At each place, those that wait go first: the end of one must not start
+    `seen` is how they were last found. At each place, those that wait go first: the end of one must not start
     the next.
     """
     places: dict[Place, list[RunRef]] = {}
@@ -57,9 +57,7 @@ def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Observation], grace_s: 
     return StopResult(stopped, failures)
 
 
-def _stop_there(
-    refs: Sequence[RunRef], seen: Mapping[str, Observation], grace_s: float
-) -> dict[str, Stopped | RlxError]:
+def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> dict[str, Stopped | RlxError]:
     """The runs of one place. Once the place is gone, the others are not tried: each would wait for it again."""
     gone: list[HostError] = []
 
@@ -74,11 +72,15 @@ def _stop_there(
         except RlxError as error:
             return error
 
-    waiting = [ref for ref in refs if RunState.QUEUED in (seen[ref.run_id].state, seen[ref.run_id].last_known)]
+    waiting = [ref for ref in refs if _may_wait(seen[ref.run_id])]
     results = {ref.run_id: attempt(ref) for ref in waiting}
     others = [ref for ref in refs if ref.run_id not in results]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
+
+
+def _may_wait(sight: Sight) -> bool:
+    return RunState.QUEUED in (sight.state, sight.observation.last_known)
 
 
 def stop(ref: RunRef, grace_s: float) -> Stopped:

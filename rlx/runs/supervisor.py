@@ -6,7 +6,7 @@ from functools import cache
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
-from rlx.hosts.script_parts import Part, run_part, slim
+from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Place
 from rlx.resources import payload_folder
 
@@ -21,17 +21,17 @@ def script() -> str:
 
 
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
-    """What supervise.sh prints there. Raises RlxError with its complaint when it fails."""
+    """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     completed = run_part(transport_for(place), part(*arguments), timeout_s)
     return answer(place, arguments[0], completed, accept_codes)
 
 
-def part(*arguments: str) -> Part:
-    return Part(script().encode(), arguments)
+def part(*arguments: str) -> ScriptPart:
+    return ScriptPart(script().encode(), arguments)
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:
-    """What a call printed. Raises RlxError with its complaint if it failed."""
+    """Return what a call printed. Raises RlxError with its complaint if it failed."""
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
         raise RlxError(f"{place.host}: {NAME} {verb} failed: {complaint}")

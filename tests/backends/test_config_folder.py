@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from rlx.backends.verl.config_folder import read_config_folder
 from rlx.backends.verl.keys import TRAINERS
+from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS, config_tree
 
 
@@ -112,3 +113,27 @@ def test_numbers_are_those_of_hydra(tmp_path: Path) -> None:
     with initialize_config_dir(str(tmp_path), version_base=None):
         assert OmegaConf.to_container(compose("ppo_trainer")) == keys
     assert keys["lr"] == 1e-6
+
+
+BOMB = "a: &a {k0: 0}\n" + "".join(f"b{n}: &b{n} {{<<: [*a, *a], k{n}: *a}}\n" for n in range(15))
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (BOMB, "ppo_trainer.yaml:1: a: &a: anchors and aliases are not read; repeat the value"),
+        ("a: {<<: {b: 1}}", "ppo_trainer.yaml:1: a: merge keys (<<) are not read; repeat the entries"),
+        ("a: !!python/name:os.system x", "tags are not read (tag:yaml.org,2002:python/name:os.system)"),
+        ("a: 1\nb: 2\na: 3", "ppo_trainer.yaml:3: a: appears twice, first in line 1; keep one"),
+        ("a: " + "[" * 100_000, "is nested more than 64 levels deep"),
+        ("a: [" + "1," * 300_000 + "]", "has more than 200000 values, so it is no configuration"),
+        ("a: " + "x" * (5 << 20), "is larger than 4 MiB, so it is no configuration"),
+        ("a: 1\n--- \nb: 1", "ppo_trainer.yaml:2: a second document starts here; a configuration file holds one"),
+    ],
+    ids=["bomb", "merge", "tag", "twice", "deep", "many", "large", "two"],
+)
+def test_a_hostile_file_is_refused(text: str, refusal: str, tmp_path: Path) -> None:
+    written(tmp_path, {"ppo_trainer": text})
+    with pytest.raises(UsageError) as caught:
+        read_config_folder(tmp_path, "ppo_trainer")
+    assert refusal in caught.value.message

@@ -59,6 +59,8 @@ def start(resolved: ResolvedRecipe) -> tuple[str, list[str]]:
 
 @pytest.fixture(autouse=True)
 def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The wheels stay in the cache of the user who runs the tests.
+    monkeypatch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
     for variable in ("HOME", "RLX_RUN_DIR", "RLX_ATTEMPT_DIR"):
         monkeypatch.setenv(variable, f"/there/{variable}")
 

@@ -19,7 +19,7 @@ from rlx.recipe import load_recipe
 
 
 def refusal(*arguments: str) -> RlxError:
-    done = CliRunner().invoke(command_line(), ["rehearse", *arguments])
+    done = CliRunner().invoke(command_line(["rehearse"]), ["rehearse", *arguments])
     assert isinstance(done.exception, RlxError), done.output
     return done.exception
 

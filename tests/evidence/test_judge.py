@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import PROBABILITY_GAP, Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, settings_of
+from rlx.evidence import Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, settings_of
 from rlx.evidence.charges.promised_noise import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
 
 STEPS = 20
 METRIC = "val-core/a/acc/mean@1"
+PROBABILITY_GAP = "training/rollout_probs_diff_mean"
 SCHEDULE = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 5, STEPS), 5, ("rmsnorm",), "payload", False)
 EXPECTED = Expectations(STEPS, (0, 10, 20), True, 100, 1, "auto", SCHEDULE, True)
 

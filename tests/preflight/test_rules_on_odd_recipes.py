@@ -62,7 +62,7 @@ def recipes(draw: st.DrawFn) -> dict[str, Any]:
 @given(recipe=recipes())
 def test_validate_judges_any_recipe(recipe: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    result = CliRunner().invoke(command_line(), ["validate", str(tmp_path / "recipe.yaml"), "--json"])
+    result = CliRunner().invoke(command_line(["validate"]), ["validate", str(tmp_path / "recipe.yaml"), "--json"])
     assert result.exit_code in (0, 2), result.output
     (row,) = json.loads(result.output)["recipes"]
     assert row["valid"] is (result.exit_code == 0)

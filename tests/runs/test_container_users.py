@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.engine import Engine
+from tests.open_clone import run_python
 
 _UID = 61234
 
@@ -26,7 +24,6 @@ from rlx.runs import look_at_leases, stop
 from rlx.plan import LOCAL
 from tests.runs.toys import FOREVER, ended, log_of, see, start, toy_plan, until
 
-# Only now: this user may be unable to read the folder of the Python that runs this.
 os.setgroups([]); os.setgid({_UID}); os.setuid({_UID})
 site, warnings = locate(replace(local_site(), root="~/rlx", container="trainer"))
 script = "echo up; umask; id -u; mkdir $RLX_RUN_DIR/made; echo x >$RLX_RUN_DIR/made/file; "
@@ -63,21 +60,17 @@ def user_home(engine: Engine) -> Iterator[Path]:
     shutil.rmtree(f"/tmp/tmux-{_UID}", ignore_errors=True)
 
 
-def test_a_user_of_the_host_and_root_in_the_container(engine: Engine, user_home: Path) -> None:
+def test_a_user_of_the_host_and_root_in_the_container(engine: Engine, user_home: Path, tmp_path: Path) -> None:
     engine.run_container("trainer", {user_home: "/home/them"})
     environment = {
-        **os.environ,
         "HOME": str(user_home),
         "RLX_HOME": str(user_home / "home"),
         "RLX_CONFIG": str(user_home / "config"),
         "RLX_LEASES": str(user_home / "leases"),
-        "PYTHONPATH": str(REPOSITORY),
         # Their docker configuration is their own.
         "DOCKER_CONFIG": str(user_home),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", _SESSION], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_python(_SESSION, tmp_path, environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "roots": ["~/rlx", "/home/them/rlx", None],

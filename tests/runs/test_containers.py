@@ -15,7 +15,7 @@ import pytest
 from rlx.errors import RlxError
 from rlx.hosts import local_site, locate, user_file
 from rlx.plan import LaunchPlan, RunState, Site
-from rlx.runs import Index, Observation, RunRef, look_at_leases, observe, stop
+from rlx.runs import Index, Observation, RunRef, look, look_at_leases, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.engine import Engine
@@ -279,8 +279,8 @@ def test_a_daemon_that_hangs(engine: Engine, site: Site) -> None:
     (waiting,) = start(toy_plan("true"))
     engine.freeze()
     try:
-        seen = observe(Index(home()), [ref, waiting])
-        assert seen[ref.run_id].detail == "docker does not say whether it still runs"
+        seen = look(Index(home()), [ref, waiting])
+        assert seen[ref.run_id].observation.detail == "docker does not say whether it still runs"
         assert seen[waiting.run_id].state is RunState.QUEUED
     finally:
         engine.thaw()
@@ -360,8 +360,8 @@ def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, t
     other = shared(engine, tmp_path, "other")
     first, second = start_in(site, FOREVER), start_in(replace(other, leases=other.leases + "-2"), FOREVER)
     engine.docker("kill", "other")
-    seen = observe(Index(home()), [first, second])
-    assert seen[first.run_id].leader_live
+    seen = look(Index(home()), [first, second])
+    assert seen[first.run_id].observation.leader_live
     assert seen[second.run_id].state is RunState.LOST
 
 

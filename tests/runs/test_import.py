@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rlx.errors import RlxError
+from rlx.errors import ExitCode, RlxError
 from rlx.runs import Index
 from rlx.runs.adopted.adopted_store import unplanned
 from rlx.runs.adopted.imported import import_logs
@@ -327,3 +327,13 @@ def test_a_last_validation_without_a_finite_value_is_no_result(tmp_path: Path, l
 def test_a_value_that_is_not_finite_in_between_is_not_the_last(tmp_path: Path) -> None:
     log = write(tmp_path / "x.log", lines(1, acc=float("nan")) + lines(2, acc=0.5))
     assert "RLX702" not in ids(row(taken(log, "--name", "old")["run_id"]))
+
+
+def test_an_exact_name_goes_before_a_beginning(tmp_path: Path) -> None:
+    for name, log in (("e5", BASELINE), ("e5a", AQN)):
+        taken(write(tmp_path / f"{name}.log", log), "--name", name, "--val-size", "100")
+    document = json.loads(rlx("compare", "e5", "e5a", "--json").stdout)
+    named = [run for arm in (document["control"], *document["treatments"]) for run in arm["runs"]]
+    assert [run["run_id"].partition("-main-")[0] for run in named] == ["e5", "e5a"]
+    assert row("e5")["run_id"].startswith("e5-main-")
+    assert "is the beginning of 2 runs" in rlx("status", "e", code=ExitCode.NO_SUCH_RUN).stderr

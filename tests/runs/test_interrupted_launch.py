@@ -14,7 +14,8 @@ import pytest
 
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.plan import LaunchPlan, PlannedFile, RunState
-from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, observe, resolve
+from rlx.preflight.preflight import checked
+from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, look, resolve
 from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 
 LAUNCH = """
@@ -37,7 +38,7 @@ def waiting_plans(go: str) -> list[LaunchPlan]:
 
 def replace_files(plan: LaunchPlan, files: tuple[PlannedFile, ...]) -> LaunchPlan:
     values = {name: getattr(plan, name) for name in LaunchPlan.__dataclass_fields__}
-    return LaunchPlan(**(values | {"files": files}))
+    return checked(LaunchPlan(**(values | {"files": files})))
 
 
 def kill_a_launch_after(seconds: float, go: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(mil
     arrived = Index(home()).runs()
     assert sorted(ref.run_id for ref in arrived) == [name for name in folders if not name.startswith(".")]
     assert not [name for name in folders if name.startswith(".")], "an unfinished shipment was left"
-    for seen in observe(Index(home()), arrived).values():
+    for seen in look(Index(home()), arrived).values():
         assert seen.state in (RunState.STARTING, RunState.QUEUED), seen
     if is_resolved():
         go.touch()

@@ -305,8 +305,8 @@ def seen_by_nobody(look: Callable[[], str]) -> str:
 def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run)
     with monkeypatch.context() as older:
-        older.setattr(mirror_store, "_RULES", "older")
-        older.setattr(mirror_wire, "NEEDLES", (b"nothing",))
+        older.setattr(mirror_store, "_rules", lambda: "older")
+        older.setattr(mirror_wire, "needles", lambda: (b"nothing",))
         run.refresh()
         assert (run.copy / "log").read_bytes() == b""
     run.refresh()

@@ -16,7 +16,7 @@ import pytest
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError, Unreachable
 from rlx.plan import Place, RunState
-from rlx.runs import Index, RunRef, launch, observe, stop_runs
+from rlx.runs import Index, RunRef, launch, look, stop_runs
 from rlx.runs.index.resolve import current_runs
 from rlx.runs.logs.follow import follow_log
 from rlx.runs.logs.line_stream import LONGEST
@@ -39,7 +39,7 @@ def test_a_second_laptop_sees_the_same_runs(far: Far, tmp_path: Path) -> None:
     assert other.runs() == ()
     other.rebuild(far.site)
     assert other.runs() == refs
-    assert [seen.state for seen in observe(other, refs).values()] == [RunState.FINISHED, RunState.FAILED]
+    assert [seen.state for seen in look(other, refs).values()] == [RunState.FINISHED, RunState.FAILED]
 
 
 def test_a_rebuild_learns_where_the_host_is_now(far: Far) -> None:
@@ -59,15 +59,15 @@ def test_a_dead_host_costs_only_its_own_line(far: Far) -> None:
     here = start_one(FOREVER)
     index, refs = Index(home()), (finished, here, going)
     far.go_down()
-    seen = observe(index, refs)
+    seen = look(index, refs)
     assert [seen[ref.run_id].state for ref in refs] == [RunState.FINISHED, RunState.STARTING, RunState.UNREACHABLE]
-    told = seen[going.run_id]
+    told = seen[going.run_id].observation
     assert told.last_known is RunState.STARTING and not told.state.is_terminal
     assert "unreachable since" in told.detail and "last known: starting" in told.detail
     assert "onnection refused" in told.detail
     assert finished.run_id in index.ended()
     # Since when stays, whoever looks, and however often.
-    again = observe(Index(home()), refs)[going.run_id]
+    again = look(Index(home()), refs)[going.run_id].observation
     assert again.unreachable_since == told.unreachable_since
     far.loopback.start()
     assert see(going).state is RunState.STARTING
@@ -78,7 +78,7 @@ def test_a_run_that_was_never_seen_is_unreachable_and_not_lost(far: Far, tmp_pat
     (ref,) = start(far.plan("true"))
     ended(ref)
     far.go_down()
-    seen = observe(Index(tmp_path / "new"), [ref])[ref.run_id]
+    seen = look(Index(tmp_path / "new"), [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, None)
     assert seen.detail.endswith("never seen")
 
@@ -91,7 +91,7 @@ def test_a_run_that_could_not_be_found_is_unreachable_once_its_host_is(far: Far)
     away = far.runs.rename(far.runs.with_name("away"))
     assert see(ref).state is RunState.LOST
     far.go_down()
-    seen = observe(index, [ref])[ref.run_id]
+    seen = look(index, [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, RunState.LOST)
     away.rename(far.runs)
     far.loopback.start()
@@ -140,12 +140,12 @@ def test_stop_reaches_the_others_and_says_what_it_did_not_reach(far: Far) -> Non
     here = start_one(FOREVER)
     far.go_down()
     refs = (away, here)
-    result = stop_runs(refs, observe(Index(home()), refs), grace_s=2)
+    result = stop_runs(refs, look(Index(home()), refs), grace_s=2)
     assert list(result.stopped) == [here.run_id] and list(result.failures) == [away.run_id]
     assert isinstance(result.failures[away.run_id], Unreachable)
     assert marked_processes(away.run_id)
     far.loopback.start()
-    assert list(stop_runs([away], observe(Index(home()), [away]), grace_s=2).stopped) == [away.run_id]
+    assert list(stop_runs([away], look(Index(home()), [away]), grace_s=2).stopped) == [away.run_id]
     assert not marked_processes(away.run_id)
 
 

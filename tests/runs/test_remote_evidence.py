@@ -11,7 +11,7 @@ from rlx.cli.compare import compare
 from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.plan import LOCAL, RunState
-from rlx.runs import Index, RunRef
+from rlx.runs import Index, RunRef, look
 from rlx.runs.copies import copying, mirror_wire
 from rlx.runs.copies.mirror import refresh
 from rlx.runs.judging.judged import judge_runs
@@ -168,3 +168,15 @@ def test_compare_without_a_copy_needs_the_host(loopback: Loopback) -> None:  # n
     with pytest.raises(RlxError) as silent:
         compare("baseline", ["aqn"])
     assert silent.value.exit_code is ExitCode.UNREACHABLE
+
+
+def test_a_far_run_that_logs_to_its_console_only_was_last_known_running(loopback: Loopback) -> None:  # noqa: F811
+    (ref,) = start_far(
+        loopback, 'for step in 1 2 3; do echo "step:$step - timing_s/step:0.5"; done\n' + FOREVER, "main"
+    )
+    index = Index(home())
+    until(lambda: overview(index, [ref])[0].steps_done == 3, "three steps")
+    assert {run.state for run in judge_runs(index, [ref])} == {RunState.RUNNING}
+    unplug(loopback)
+    seen = look(index, [ref])[ref.run_id].observation
+    assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, RunState.RUNNING)

@@ -9,7 +9,7 @@ import pytest
 
 from rlx.errors import RlxError
 from rlx.plan import RunState
-from rlx.runs import Index, observe, stop, stop_runs
+from rlx.runs import Index, look, stop, stop_runs
 from tests.runs.toys import (
     FOREVER,
     ended,
@@ -93,7 +93,7 @@ def test_a_waiting_run_never_starts() -> None:
 def test_stopping_all_does_not_start_the_one_that_waits() -> None:
     refs = start(*(toy_plan(f"echo up\n{FOREVER}", arm=arm) for arm in "abc"))
     until(lambda: "up" in log_of(refs[0]), "the first runs")
-    results = tuple(stop_runs(refs, observe(Index(home()), refs), grace_s=5).stopped.values())
+    results = tuple(stop_runs(refs, look(Index(home()), refs), grace_s=5).stopped.values())
     assert [result.run_id for result in results] == [ref.run_id for ref in refs]
     assert [see(ref).state for ref in refs] == [RunState.STOPPED] * 3
     assert [see(ref).started_epoch is None for ref in refs] == [False, True, True]

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from rlx.hosts import local_site
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
-from rlx.runs import Index, Observation, RunPaths, RunRef, launch, observe
+from rlx.preflight.preflight import checked
+from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ FOREVER = "while :; do sleep 0.2; done\n"
 
 
 def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[str, ...] = ()) -> LaunchPlan:
-    return LaunchPlan(
+    plan = LaunchPlan(
         name="toy",
         arm=arm,
         control=None,
@@ -36,6 +37,7 @@ def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[st
         device_kind="cpu",
         devices=1,
     )
+    return checked(plan)
 
 
 def home() -> Path:
@@ -43,7 +45,7 @@ def home() -> Path:
 
 
 def start(*plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
-    return launch(plans, secrets or {}, home()).runs
+    return launch([checked(plan) for plan in plans], secrets or {}, home()).runs
 
 
 def start_one(script: str) -> RunRef:
@@ -53,7 +55,7 @@ def start_one(script: str) -> RunRef:
     return ref
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     """The first true value of the condition; fails the test if there is none in time."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -63,18 +65,18 @@ def until(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
 
 
 def see(ref: RunRef) -> Observation:
-    return observe(Index(home()), [ref])[ref.run_id]
+    return look(Index(home()), [ref])[ref.run_id].observation
 
 
 def ended(ref: RunRef) -> Observation:
     """The run once it has ended and nothing of it is left."""
 
-    def look() -> Observation | None:
+    def end() -> Observation | None:
         seen = see(ref)
         over = seen.state.is_terminal and not seen.members and not seen.supervisor_live
         return seen if over else None
 
-    return until(look, f"{ref.run_id} ends")
+    return until(end, f"{ref.run_id} ends")
 
 
 def reaches(ref: RunRef, state: RunState) -> Observation:

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
+"""Check a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
 
 What would fail although it can be written is the rules' (rlx/preflight/rules/mindspeed_rl*.py).
 """
@@ -48,7 +48,7 @@ def _listed_table(backend: BackendSection) -> KeyTable:
 
 
 def _unnamed(rendering: Rendering) -> Iterator[Finding]:
-    """What no default can be right for."""
+    """Find settings that no default can be right for."""
     recipe = rendering.recipe
     if rendering.model_name is None:
         message = f"model.arch {recipe.model.arch or 'null'}: MindSpeed-RL ships no description of this model"
@@ -61,7 +61,7 @@ def _unnamed(rendering: Rendering) -> Iterator[Finding]:
 
 
 def _own_keys(rendering: Rendering) -> Iterator[Finding]:
-    """About the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
+    """Check the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
     written = {setting.key: setting.source for setting in leaves(rendered(rendering))}
     for setting in leaves(own_overrides(rendering)):
         if not is_known(setting.key, rendering.table):
@@ -74,7 +74,7 @@ def _own_keys(rendering: Rendering) -> Iterator[Finding]:
 
 
 def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
-    """About the keys that rlx writes: a release may lack a feature."""
+    """Check the keys that rlx writes, because a release may lack a feature."""
     known = {setting.key for setting in own_overrides(rendering)}
     for setting in leaves(rendered(rendering)):
         if setting.key not in known and not is_known(setting.key, rendering.table):

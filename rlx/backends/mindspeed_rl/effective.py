@@ -1,4 +1,4 @@
-"""What MindSpeed-RL will really be configured with."""
+"""Derive the settings that MindSpeed-RL will really get."""
 
 from __future__ import annotations
 

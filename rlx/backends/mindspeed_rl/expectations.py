@@ -1,4 +1,4 @@
-"""What the log must show. There is no validation: the data of training and validation are split 100 to 0 to 0."""
+"""Compute what the log must show: no validation, since data are split 100 to 0 to 0 for training and validation."""
 
 from __future__ import annotations
 

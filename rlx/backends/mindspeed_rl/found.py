@@ -23,7 +23,7 @@ def table_of(found: FoundTree) -> KeyTable | None:
 
 
 def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Finding]:
-    """Where the host says something else than the recipe, or nothing."""
+    """Report where the host says something else than the recipe, or nothing."""
     if found.missing:
         fix = "check host and container, and that backend.workdir is a checkout of MindSpeed-RL"
         yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)

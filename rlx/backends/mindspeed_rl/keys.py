@@ -1,4 +1,4 @@
-"""Which keys each section of MindSpeed-RL's YAML takes, and which one a misspelt key probably means.
+"""Look up the keys that a section of MindSpeed-RL's YAML takes, and the one that a misspelt key probably means.
 
 A section is read by a class, whose keys lie in `keys/<version>.json` or in the source that was found on the host.
 """
@@ -61,7 +61,7 @@ def table_of_classes(version: str, classes: Classes) -> KeyTable:
 
 
 def is_known(key: str, table: KeyTable) -> bool:
-    """Whether MindSpeed-RL takes this dotted key. It reads `-` as `_`."""
+    """Tell whether MindSpeed-RL takes this dotted key. It reads `-` as `_`."""
     key = key.replace("-", "_")
     if match := _MODEL_KEY.fullmatch(key):
         return f"{SHARED}.{match[1]}" in table

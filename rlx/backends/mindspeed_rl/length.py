@@ -1,4 +1,4 @@
-"""How long a run is. MindSpeed-RL counts iterations only, and repeats the data as often as they need.
+"""Count the steps of a run. MindSpeed-RL counts iterations only, and repeats the data as often as they need.
 
 Source: `_build_index_mappings` of datasets/utils.py, which extends the index until it has train_iters × batch rows.
 """
@@ -20,11 +20,11 @@ def iterations(recipe: Recipe) -> int | None:
 
 
 def epoch_iterations(recipe: Recipe) -> int | None:
-    """Whole batches in the rows; None where the recipe does not say how many rows there are."""
+    """Count whole batches in the rows; None where the recipe does not say how many rows there are."""
     rows = recipe.data.train_rows
     return None if rows is None else rows // recipe.train.batch_size
 
 
 def checkpoint_interval(recipe: Recipe) -> int | None:
-    """Never is no number there: then the end of the run, where GRPO and DAPO save anyway."""
+    """Choose the interval of saving. Never is no number: then the end of the run, where GRPO and DAPO save anyway."""
     return recipe.train.save_every or iterations(recipe)

@@ -1,4 +1,4 @@
-"""What launch.sh of MindSpeed-RL is made of."""
+"""Fill in the template of MindSpeed-RL's launch.sh."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class Script:
 
     @property
     def config_file(self) -> str:
-        """Relative to the run directory; its folder is put on Hydra's search path."""
+        """Name the file relative to the run directory; its folder is put on Hydra's search path."""
         return f"config/{CONFIG_NAME}.yaml"
 
 
 def _for_all_nodes(env: Mapping[str, str], nodes: int) -> dict[str, str]:
-    """Of the head's variables those that its file of variables may carry to the other nodes as well."""
+    """Choose those of the head's variables that its file of variables may carry to the other nodes as well."""
     return {name: value for name, value in env.items() if nodes == 1 or not name.endswith(_OF_ONE_NODE)}
 
 

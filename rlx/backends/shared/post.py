@@ -38,7 +38,7 @@ def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
 
 
 def post_expectations(promised: Expectations, recipe: Recipe) -> Expectations:
-    """With `eval.post` the result is what that measures, at the last step; what was promised without it."""
+    """Expect with `eval.post` what that measures, at the last step; without it what was promised."""
     post = recipe.eval.post
     if post is None:
         return promised

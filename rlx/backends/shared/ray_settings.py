@@ -1,4 +1,4 @@
-"""What payload/rlx_ray.py is told: the Ray that a run needs on its nodes."""
+"""Write the settings of payload/rlx_ray.py: the Ray that a run needs on its nodes."""
 
 from __future__ import annotations
 

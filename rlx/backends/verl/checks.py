@@ -1,4 +1,4 @@
-"""What is wrong with a recipe before it is written for verl: keys that this version does not know, lengths unknown.
+"""Check a recipe before it is written for verl: keys that this version does not know, lengths unknown.
 
 What would fail although it can be written is the rules' (rlx/preflight/rules/).
 """

@@ -57,7 +57,7 @@ def _is_file(path: Path) -> bool:
 
 @dataclass
 class _Composition:
-    """What Hydra's defaults lists bring together. `choices` are the options taken of each group so far."""
+    """The keys that Hydra's defaults lists bring together. `choices` are the options taken of each group so far."""
 
     folder: Path
     choices: dict[str, str]
@@ -121,7 +121,7 @@ def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """As OmegaConf merges: sections join, anything else is replaced."""
+    """Merge as OmegaConf does: sections join, anything else is replaced."""
     both = {
         key: _merged(below[key], above[key])
         for key in below.keys() & above.keys()
@@ -143,7 +143,7 @@ def _defaults(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _header(path: Path) -> str | None:
-    """What `# @package` says; Hydra reads such lines at the very top only."""
+    """Read the line `# @package`; Hydra reads such lines at the very top only."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

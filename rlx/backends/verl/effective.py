@@ -1,4 +1,4 @@
-"""What verl will really be configured with."""
+"""Derive the settings that verl will really get."""
 
 from __future__ import annotations
 

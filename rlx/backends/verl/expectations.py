@@ -1,4 +1,4 @@
-"""What the log must show, computed from the settings that verl will really get.
+"""Compute what the log must show from the settings that verl will really get.
 
 Source: `fit` and `_create_dataloader` of verl 0.6.1 to 0.9.1. Training steps are counted from 1; step 0 is the
 validation before training.

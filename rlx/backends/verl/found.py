@@ -28,7 +28,7 @@ def table_of(resolved: ResolvedRecipe, found: FoundTree) -> KeyTable | None:
 
 
 def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Finding]:
-    """Where the host says something else than the recipe, or nothing."""
+    """Report where the host says something else than the recipe, or nothing."""
     said, known = resolved.recipe.backend.version, _read(resolved, found)
     if found.missing:
         yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", _MISSING_FIX)

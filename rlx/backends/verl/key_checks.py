@@ -19,7 +19,7 @@ _EVIDENCE_KEYS = frozenset(
 
 
 def own_key_findings(rendering: Rendering) -> Iterator[Finding]:
-    """About the recipe's own `overrides`."""
+    """Check the recipe's own `overrides`."""
     written = {override.key: override for override in rendered(rendering)}
     for override in own_overrides(rendering):
         yield from _key_findings(override, rendering)
@@ -28,7 +28,7 @@ def own_key_findings(rendering: Rendering) -> Iterator[Finding]:
 
 
 def rendered_key_findings(rendering: Rendering) -> Iterator[Finding]:
-    """About the keys that rlx writes: a fork may lack some, and a version may lack a feature."""
+    """Check the keys that rlx writes: a fork may lack some, and a version may lack a feature."""
     for override in rendered(rendering):
         if not override.prefix and override.key not in rendering.table:
             yield Finding(

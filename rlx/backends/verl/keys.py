@@ -1,4 +1,4 @@
-"""Which configuration keys a version of verl knows, and which one a misspelt key probably means.
+"""Look up the configuration keys that a version of verl knows, and the one that a misspelt key probably means.
 
 A table comes from the version's own configuration tree: shipped ones lie in `keys/<version>/`, and a fork's tree is
 read where the recipe says (`backend.key_source`). A key outside the table is refused by Hydra itself, minutes later.
@@ -60,5 +60,5 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Up to three: of `v0.7.1+aqn`, 0, 7 and 1."""
+    """Read up to three numbers: of `v0.7.1+aqn`, 0, 7 and 1."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,4 +1,4 @@
-"""What would make a run fit: the settings worth changing, tried one after the other on the same formulas."""
+"""Find settings that would make a run fit: those worth changing, tried one after the other on the same formulas."""
 
 from __future__ import annotations
 

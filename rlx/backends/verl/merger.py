@@ -1,4 +1,4 @@
-"""What verl's own converter of checkpoints is told.
+"""Write the arguments of verl's own converter of checkpoints.
 
 Source: model_merger/base_model_merger.py of verl 0.9.1; the same options in 0.6.1.
 """
@@ -9,5 +9,5 @@ from rlx.backends.verl.overrides import Rendering
 
 
 def merge_arguments(rendering: Rendering) -> tuple[str, ...]:
-    """For `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
+    """Write arguments for `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
     return ("--backend", "megatron" if rendering.is_megatron else "fsdp")

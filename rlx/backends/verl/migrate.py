@@ -1,4 +1,4 @@
-"""From FSDP to Megatron: what of a recipe changes. Source: the migration guide in runs/qwen_7b of kitft/verl.
+"""Rewrite a recipe from FSDP to Megatron. Source: the migration guide in runs/qwen_7b of kitft/verl.
 
 Strategy, Megatron's sizes, smaller micro batches; settings of FSDP are translated where Megatron has the same, else
 removed. The critic follows by itself, where rlx writes its keys.
@@ -81,7 +81,7 @@ def override_changes(overrides: Mapping[str, Any]) -> Iterator[tuple[Keys, objec
 
 
 def advice(document: Mapping[str, Any]) -> Iterator[str]:
-    """What nobody can decide from the recipe alone."""
+    """Name what nobody can decide from the recipe alone."""
     backend, layout = document["backend"], document["layout"]
     if backend["entrypoint"]:
         yield "a critic of the fork's own may have a pool: --set overrides.ray_kwargs.resource_pool.critic.num_gpus=4"

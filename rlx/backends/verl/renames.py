@@ -1,4 +1,4 @@
-"""What verl called a setting before, and calls it now. Source: the configuration trees and `main_ppo` of each version.
+"""Translate names of settings between versions of verl. Source: the configuration trees and `main_ppo` of each version.
 
 A row of `renames.json` lists the names of one setting, oldest first; a name may be a section. verl keeps some old
 names in its configuration: 0.7 and 0.8 move their values to the new place, from `ignored_from` on nothing reads them.
@@ -40,7 +40,7 @@ def find_rename(key: str, table: KeyTable, version: str) -> Rename | None:
 
 
 def removed_value(key: str, value: object, version: str) -> str | None:
-    """What to do instead, if this version no longer takes `value` for `key`."""
+    """Say what to do instead, if this version no longer takes `value` for `key`."""
     rows = (row for row in _rows()["removed_values"] if (row["key"], row["value"]) == (key, value))
     return next((row["fix"] for row in rows if _reached(version, row["from"])), None)
 

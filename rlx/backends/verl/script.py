@@ -1,4 +1,4 @@
-"""What launch.sh of verl is made of."""
+"""Fill in the template of verl's launch.sh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What launch.sh is made of. Paths are paths on the host and may start with `~/`.
+    """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
 
     With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
     `post`: after a training that ended with 0 its last checkpoint is evaluated.
@@ -41,7 +41,7 @@ def render(script: Script) -> str:
 
 
 def program(entrypoint: str) -> tuple[str, ...]:
-    """How Python is told what to run: a module, or a file of the working directory or anywhere on the host."""
+    """Tell Python what to run: a module, or a file of the working directory or anywhere on the host."""
     if entrypoint.endswith(".py"):
         return (entrypoint,)
     if not _MODULE.fullmatch(entrypoint):

@@ -1,4 +1,4 @@
-"""Where data is made or looked at: on this machine, on a host, or in its container."""
+"""Reach the place where data is made or looked at: this machine, a host, or its container."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def data_site(host: str | None, container: str | None) -> Site:
 
 
 def refuse_relative(site: Site, option: str, path: str) -> None:
-    """Elsewhere nobody knows what a relative path starts from."""
+    """Refuse a relative path elsewhere, because nobody knows what it starts from there."""
     from rlx.hosts.sent_python import is_here
 
     if not is_here(site) and not path.startswith(("/", "~/")):
@@ -33,7 +33,7 @@ def packages_error(where: str, detail: str) -> RlxError:
 
 
 def refusal(answer: dict[str, Any], where: str) -> RlxError:
-    """What a payload module answers that could not do its work."""
+    """Read the answer of a payload module that could not do its work."""
     if answer["problem"] == "packages":
         return packages_error(where, answer["detail"])
     return RlxError(f"{where}: {answer['detail']}", _HINTS.get(answer["problem"], "correct the path"))

@@ -48,7 +48,7 @@ _COMMANDS = (
 
 
 def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
-    """With all commands; with the one alone that is asked for, since to build all is a third of the start."""
+    """Build all commands, or the one alone that is asked for, since to build all is a third of the start."""
     app = typer.Typer(
         name="rlx",
         help="Launch RL experiments, and never show a number that the run's own evidence does not support.",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 1.0
 _QUIET_SECONDS = 15.0
-_SCORE = "critic/score/mean"
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
@@ -27,25 +26,15 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
-    from rlx.api.selection import open_index
+    from rlx.api.status import StatusWatch
+    from rlx.api.waiting import outcome
     from rlx.cli.frame.output import narrate
     from rlx.cli.text.next_step import hint_at_diagnosis
-    from rlx.cli.text.outages import Outages
-    from rlx.cli.wait import outcome
-    from rlx.runs.looking.overview import overview
-    from rlx.runs.looking.revisit import Revisit
 
-    index, outages = open_index(), Outages()
-    visits = Revisit(index)
-
-    def look() -> Sequence[Overview]:
-        rows = overview(index, refs, visits)
-        outages.tell([(row.ref, row.observation) for row in rows])
-        return rows
-
+    watch = StatusWatch(refs, tell=narrate)
     try:
         with _sign_of_life() as alive:
-            rows = _narrate_until_ended(look, alive)
+            rows = _narrate_until_ended(watch.look, alive)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -100,7 +89,7 @@ def _waiting(rows: Sequence[Overview]) -> list[str]:
 
 
 def changes(before: Overview | None, row: Overview) -> list[str]:
-    """What is new about a run since the last look: a new state, new steps with their validations, the verdict."""
+    """Word what is new about a run since the last look: a new state, new steps with their validations, the verdict."""
     lines = []
     state = row.state
     # That a host does not answer is told once for all its runs, elsewhere.
@@ -122,14 +111,17 @@ def _new_steps(before: Overview | None, row: Overview) -> list[str]:
 
 
 def _step_text(row: Overview, step: int) -> str:
+    from rlx.evidence.log_grammar import Role
+    from rlx.evidence.metrics import metric_of
+
     values = row.evidence.metrics[step]
     parts = [f"step {step}/{row.steps_total if row.steps_total is not None else '?'}"]
-    if _SCORE in values:
-        parts.append(f"training score {values[_SCORE]:.3f}")
+    if (score := values.get(metric_of(row.evidence, Role.SCORE))) is not None:
+        parts.append(f"training score {score:.3f}")
     if row.metric and row.metric in values:
         parts.append(f"{row.metric} {values[row.metric]:.4f}")
-    if "timing_s/step" in values:
-        parts.append(f"{values['timing_s/step']:.1f} s")
+    if (seconds := values.get(metric_of(row.evidence, Role.STEP_SECONDS))) is not None:
+        parts.append(f"{seconds:.1f} s")
     return "  ".join(parts)
 
 

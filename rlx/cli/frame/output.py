@@ -1,4 +1,4 @@
-"""How commands speak: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
+"""Print for commands: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _quiet = False
 
 
 def be_quiet() -> None:
-    """No narration from now on (`rlx --quiet`). Answers and errors are no narration."""
+    """Stop narration from now on (`rlx --quiet`). Answers and errors are no narration."""
     global _quiet
     _quiet = True
 

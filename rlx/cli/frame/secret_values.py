@@ -1,4 +1,4 @@
-"""Where the values of secrets come from: a file, the caller's environment, or a question at the terminal."""
+"""Get the values of secrets from a file, the caller's environment, or a question at the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
-    """What is typed is not shown; an empty answer is none."""
+    """Ask without showing what is typed; an empty answer is none."""
     from getpass import getpass
 
     try:
@@ -47,6 +47,6 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """Without one pair of quotes around it, as in files that a shell reads; everything else is taken as it is."""
+    """Remove one pair of quotes, as in files that a shell reads; everything else is taken as it is."""
     quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value

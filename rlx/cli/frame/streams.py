@@ -11,7 +11,7 @@ from rlx.errors import ExitCode
 
 
 def open_missing_streams() -> None:
-    """What was started with `>&-` writes to nowhere. Else the next file that is opened, the index, would be stdout."""
+    """Open closed standard streams to nowhere (`>&-`): else the next opened file, the index, would be stdout."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -24,7 +24,7 @@ def open_missing_streams() -> None:
 
 
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
-    """Ends with this code, once all is written, at last `last_words`.
+    """End with this code, once all is written, at last `last_words`.
 
     Where the reader is gone and nothing else was wrong, the code is OUTPUT_CLOSED.
     """
@@ -46,12 +46,12 @@ def not_written(error: OSError) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """No space for the output, which is no bug of rlx."""
+    """Recognise a lack of space for the output, which is no bug of rlx."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def mute() -> None:
-    """Nothing goes to stdout any more: at its end, Python would write what is left once again, and complain."""
+    """Send stdout to nowhere: at its end, Python would write what is left once again, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What a comparison says in words: the verdicts of the runs, then what follows for each treatment.
+"""Say a comparison in words: the verdicts of the runs, then what follows for each treatment.
 
 Headings start at the margin, what belongs to them is indented by two.
 """

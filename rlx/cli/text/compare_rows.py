@@ -37,7 +37,7 @@ def exact_header(comparison: Comparison) -> list[str]:
 
 
 def _spread_titles(arm: ComparedArm) -> list[str]:
-    """What an arm of several runs has beside its mean: their standard deviation, and each run."""
+    """Title what an arm of several runs has beside its mean: their standard deviation, and each run."""
     return [f"{arm.label} sd", *(run.label for run in arm.runs)] if len(arm.runs) > 1 else []
 
 

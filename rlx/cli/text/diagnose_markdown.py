@@ -67,6 +67,6 @@ def _prose(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """In a span that no backtick of the text ends."""
+    """Write a span of code that no backtick of the text ends."""
     shown = text.strip()[:LINE_CHARACTERS]
     return f"`` {shown.replace('``', '` `')} ``" if "`" in shown else f"`{shown}`"

@@ -74,7 +74,7 @@ def _wrapped(label: str, text: str) -> Iterator[str]:
 
 
 def without_cause(found: Diagnosed) -> Iterator[str]:
-    """What there is to say instead of a cause, in one line."""
+    """Say in one line what there is to say instead of a cause."""
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
     elif found.diagnosis.log_bytes == 0:
@@ -97,7 +97,7 @@ def _unexplained(found: Diagnosed) -> str:
 
 
 def is_unexplained(found: Diagnosed) -> bool:
-    """Whether it ended, and its log does not say why."""
+    """Tell whether it ended, and its log does not say why."""
     ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
     total, last = found.evidence.total_steps, found.evidence.last_step
     broke_off = found.row is None and (total is None or last < total)

@@ -1,4 +1,4 @@
-"""What `rlx doctor` prints: the facts in groups, then the findings."""
+"""Render the answer of `rlx doctor`: the facts in groups, then the findings."""
 
 from __future__ import annotations
 
@@ -134,6 +134,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     if not findings:
         yield "nothing found that would make a run fail"
     for finding in findings:
-        yield f"{finding.severity} {finding.id} {finding.where}: {finding.message}"
+        where = f" {finding.where}:" if finding.where else ""
+        yield f"{finding.severity} {finding.id}{where} {finding.message}"
         if finding.fix:
             yield f"  fix: {finding.fix}"

@@ -1,4 +1,4 @@
-"""What to type next where a run did not go well."""
+"""Suggest what to type next where a run did not go well."""
 
 from __future__ import annotations
 

@@ -42,11 +42,22 @@ def _table(rows: Sequence[Overview]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
+    from rlx.evidence.grammars import core_prefixes
+
     first = rows[0].ref
     container = f":{rows[0].container}" if rows[0].container else ""
     title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("ARM", "STATE", "PROGRESS", "S/STEP", "LEFT", "VAL-CORE", "NOISE", "VERDICT"):
+    for heading in (
+        "ARM",
+        "STATE",
+        "PROGRESS",
+        "S/STEP",
+        "LEFT",
+        core_prefixes()[0].rstrip("/").upper(),
+        "NOISE",
+        "VERDICT",
+    ):
         table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
     several_seeds = len({row.ref.seed for row in rows}) > 1
     for row in rows:
@@ -73,17 +84,17 @@ def progress_cell(row: Overview) -> str:
 
 def _value_cell(row: Overview) -> str:
     """The metric at its last step; of a run that never validates, a value of its training."""
-    from rlx.evidence.metrics import VALIDATION_PREFIXES
+    from rlx.evidence.metrics import is_validation
 
     if row.validation is None:
         return "–"
     step, value = row.validation
-    validated = not row.metric or row.metric.startswith(VALIDATION_PREFIXES)
+    validated = not row.metric or is_validation(row.metric)
     return f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
 
 
 def _nodes(rows: Sequence[Overview]) -> list[Any]:
-    """What happens on other nodes than the head stands in no column."""
+    """Say what happens on other nodes than the head, because it stands in no column."""
     from rich.text import Text
 
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]

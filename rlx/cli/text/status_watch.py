@@ -1,4 +1,4 @@
-"""What `rlx status` draws of a look at the runs, once or again and again."""
+"""Draw `rlx status`, once or again and again."""
 
 from __future__ import annotations
 

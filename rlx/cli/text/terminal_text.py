@@ -1,4 +1,4 @@
-"""What others wrote made safe for a terminal: a log may not move the cursor, change the title or paste a command."""
+"""Make text of others safe for a terminal: a log may not move the cursor, change the title or paste a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 def printable_lines(line: bytes) -> list[str]:
-    """What a line of a log shows: one string for each part that a carriage return separates, empty parts left out."""
+    """Split a line of a log into what it shows: one string a part between carriage returns, empty parts left out."""
     text = _ESCAPES.sub("", line.decode("utf-8", errors="replace"))
     parts = [_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", part) for part in text.split("\r")]
     return [part for part in parts if part] or [""]

@@ -31,7 +31,7 @@ class Parts:
         return len(self.places) - 1
 
     def shared(self, data: Any) -> int:
-        """Most metrics have the same steps: one copy serves them all."""
+        """Share one copy of steps, because most metrics have the same."""
         key = bytes(data)
         if key not in self._known:
             self._known[key] = self.add(key)

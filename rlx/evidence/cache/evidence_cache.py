@@ -23,7 +23,7 @@ _event = attrgetter(*(field.name for field in fields(NoiseEvent)))
 
 
 class Shelf(Protocol):
-    """Where evidence is kept. Both may fail silently: what is gone only costs time."""
+    """The place where evidence is kept. Both may fail silently: what is gone only costs time."""
 
     def peek(self, name: str) -> memoryview | None: ...
 
@@ -51,7 +51,7 @@ def keep(evidence: Evidence, name: str, digest: str, shelf: Shelf) -> None:
 
 
 def _plain(evidence: Evidence) -> dict[str, Any]:
-    """What is small, as JSON."""
+    """Write the small parts as JSON."""
     return {
         "totals": astuple(evidence.totals),
         "progress": evidence.progress,
@@ -66,7 +66,7 @@ def _plain(evidence: Evidence) -> dict[str, Any]:
 
 
 def kept(name: str, digest: str, shelf: Shelf, again: Again) -> Evidence | None:
-    """What was kept of exactly these files, if it is whole. `again` is called where a part proves to be damaged."""
+    """Return what was kept of exactly these files, if it is whole. `again` is called where a part is damaged."""
     view = shelf.peek(name)
     try:
         return None if view is None else _unpacked(view, digest, again)

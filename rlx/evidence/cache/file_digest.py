@@ -1,4 +1,4 @@
-"""What tells the files of a run from all others and from what they were before, without reading them."""
+"""Tell the files of a run from all others and from what they were before, without reading them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import rlx
-from rlx.evidence.reading import console
-from rlx.evidence.reading import run_files as files
+from rlx.evidence import grammars
+from rlx.evidence.reading import console, run_files
 
 _FORMAT = 1
 """To be changed with the form in which evidence is kept."""
@@ -36,14 +36,22 @@ def _evidence(folder: Path) -> Iterator[str]:
 
 
 def digest_of_files(paths: Iterable[str | Path]) -> str:
-    """What tells these files from all others and from what they were before; empty while they are just written.
+    """Digest what tells these files from all others and from earlier ones; empty while they are just written.
 
     Another version of rlx would read them otherwise, so that it is a part of it.
     """
     seen = [_stat(path) for path in paths]
     if time.time_ns() - max((changed for *_, changed in seen), default=0) < SETTLED_S * 1e9:
         return ""
-    rules = (_FORMAT, rlx.__version__, console.RULES, files.RULES, sys.byteorder, _sources())
+    rules = (
+        _FORMAT,
+        rlx.__version__,
+        console.RULES,
+        grammars.rules(),
+        run_files.RULES,
+        sys.byteorder,
+        _sources(grammars.rows()),
+    )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
 
 
@@ -57,7 +65,8 @@ def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
 
 
 @cache
-def _sources() -> list[tuple[str | int, ...]]:
+def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
     """The program itself: a checkout changes without another version."""
     folder = Path(rlx.__file__).parent
-    return [_stat(path) for path in sorted((*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py")))]
+    files = (*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py"), *grammars.sources())
+    return [_stat(path) for path in sorted(files)]

@@ -38,7 +38,7 @@ class Parser(Protocol):
 
     @property
     def pending(self) -> int:
-        """How many bytes at the end are not read yet, since their line has no end."""
+        """The number of bytes at the end that are not read yet, since their line has no end."""
 
     def state(self) -> dict[str, Any]:
         """All that it knows but the metrics of the timeline, as JSON."""
@@ -47,7 +47,7 @@ class Parser(Protocol):
 
 
 class States(Protocol):
-    """Where states are kept. Both may fail silently: a state that is gone only costs time."""
+    """The place where states are kept. Both may fail silently: a state that is gone only costs time."""
 
     def load(self, name: str) -> memoryview | None: ...
 
@@ -85,13 +85,13 @@ def _resumed(stream: BinaryIO, new: Callable[[], P], kept: memoryview | None) ->
 
 
 def _name_of(stream: BinaryIO, rules: str) -> str:
-    """By its inode: a log that is taken in is read first, and gets its path later."""
+    """Name it by its inode: a log that is taken in is read first, and gets its path later."""
     seen = os.fstat(stream.fileno())
     return hashlib.sha256(f"{seen.st_dev} {seen.st_ino} {rules}".encode()).hexdigest()[:32]
 
 
 def _identity(stream: BinaryIO, end: int) -> list[Any]:
-    """What the first `end` bytes of a file are known by. Raises ValueError if there are not as many."""
+    """Identify the first `end` bytes of a file. Raises ValueError if there are not as many."""
     seen = os.fstat(stream.fileno())
     if seen.st_size < end:
         raise ValueError("the file is shorter now")
@@ -146,7 +146,7 @@ def _unpacked(stream: BinaryIO, parser: P, kept: memoryview) -> tuple[P, int]:
 
 
 def end_of_line(kept: memoryview) -> int:
-    """Where the rest begins after the first line. Raises ValueError for one line."""
+    """Find where the rest begins after the first line. Raises ValueError for one line."""
     # In small bites: what is looked at of a mapped file counts as this process's memory.
     for start in range(0, len(kept), _SAMPLE_BYTES):
         if (found := bytes(kept[start : start + _SAMPLE_BYTES]).find(b"\n")) >= 0:

@@ -1,4 +1,4 @@
-"""Was noise added to noise? It must start from clean weights each time, or it grows while its sigma falls.
+"""Find noise that was added to noise: it must start from clean weights, or it grows while its sigma falls.
 
 A sync of LoRA adapters leaves the base weights as they are, noise and all (zhshgmail/verl before cfb21db5). From then
 on the fork tells at each sync whether it restored them. The gap between rollout and actor tells it too: where sigma has
@@ -19,7 +19,7 @@ from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.probability_gap import ALPHA, gaps_of
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.charges.rank_test import p_larger
-from rlx.evidence.reading.aqn_lines import CLEAN, NOISY
+from rlx.evidence.log_grammar import CLEAN, NOISY
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
 
@@ -34,7 +34,7 @@ def charges(evidence: Evidence, found: Application, control: Mapping[int, float]
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:
-    """Only for a log that speaks of clean weights at all; older versions and the payload do not."""
+    """Charge only a log that speaks of clean weights at all; older versions and the payload do not."""
     states = {step: _weights_before(found.at(step)) for step in found.noisy}
     if not any(states.values()):
         return
@@ -57,7 +57,7 @@ def _not_restored(found: Application) -> Iterator[Charge]:
 
 
 def _weights_before(events: Sequence[NoiseEvent]) -> str:
-    """Several workers tell of one sync, and Ray may fold their lines: one that speaks is enough."""
+    """Read what workers tell of one sync. Ray may fold their lines: one that speaks is enough."""
     said = {event.found for event in events}
     return NOISY if NOISY in said else CLEAN if CLEAN in said else ""
 

@@ -76,7 +76,7 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
 
 
 def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
-    """Everything wrong with the noise on rollouts. Nothing is due yet in the first stage, which is free of noise.
+    """Charge everything wrong with noise on rollouts. Nothing is due in the first stage, which is free of noise.
 
     `finished`: the run ended by itself, so that what was not due until now never will be.
     """
@@ -145,7 +145,7 @@ def _missing(found: Application) -> Iterator[Charge]:
 
 
 def _replicas(events: Sequence[NoiseEvent]) -> set[int]:
-    """Those that were given noise; one that matched no layer is told by RLX602 already."""
+    """Count the replicas that were given noise; one that matched no layer is told by RLX602 already."""
     return {event.replica for event in events if event.sigma != 0}
 
 

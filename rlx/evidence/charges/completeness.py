@@ -1,4 +1,4 @@
-"""Did the run come to its end, and is its record whole?
+"""Check that the run came to its end and that its record is whole.
 
 The plan's totals are promises and the log's are what the container really ran, so where they differ the run is held
 to the log's own number, the finding shows both, and the verdict is `unverified` at best: neither side is believed
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges import item_fractions as shares
 from rlx.evidence.charges import record_form
 from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
     core_keys,
     core_metric,
@@ -32,7 +33,7 @@ _VALIDATE_LAST = "choose eval.every so that the last step is validated, and laun
 def completeness(
     evidence: Evidence, expectations: Expectations, state: RunState, *, planned: bool = True
 ) -> Iterator[Charge]:
-    """What is missing from the end, the validations and the steps; what contradicts itself.
+    """Charge what is missing from the end, the validations and the steps, and what contradicts itself.
 
     `planned`: a recipe is behind the expectations, not only what a person said of a log.
     """
@@ -108,8 +109,9 @@ def _metric(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
     # That eval.post has not come yet, or failed, is said of the last step.
     named = core_metric(evidence, expectations) or is_post(expectations.metric)
     if not named and due and evidence.metrics:
-        shown = ", ".join(core_keys(evidence)) or "no val-core metric"
-        wanted = "val-core/…" if expectations.metric == "auto" else expectations.metric
+        core = core_prefixes(evidence.backend)[0]
+        shown = ", ".join(core_keys(evidence)) or f"no {core.rstrip('/')} metric"
+        wanted = f"{core}…" if expectations.metric == "auto" else expectations.metric
         yield incomplete(
             "RLX707",
             f"the metric {wanted} is not in the log, which shows {shown}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, series
+from rlx.evidence.metrics import is_validation, metric_names, series
 from rlx.evidence.reading.timeline import RESUMED, disagreements_of
 from rlx.evidence.run_evidence import Disagreement, Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, unverified
@@ -43,7 +43,7 @@ def _is_resumed(record: Evidence) -> bool:
 
 
 def _weight(found: Disagreement) -> tuple[bool, tuple[str, str], str, int]:
-    return not found.key.startswith(VALIDATION_PREFIXES), found.sources, found.key, found.step
+    return not is_validation(found.key), found.sources, found.key, found.step
 
 
 def conflict_charges(found: Sequence[Disagreement]) -> Iterator[Charge]:

@@ -1,4 +1,4 @@
-"""Do the values fit the number of items? A mean of right and wrong answers is a whole number of answers over n.
+"""Check values against the number of items, because a mean of right and wrong answers is a whole number over n.
 
 What fits no number of answers is not what it claims to be: n is another, answers are missing, or it is no accuracy.
 Then the run is not valid. Scores with partial credit are told apart by three things together: the recipe has a reward
@@ -23,7 +23,7 @@ from rlx.evidence.metrics import (
     validated_steps,
     variable,
 )
-from rlx.evidence.reading.settings import OWN_REWARD
+from rlx.evidence.reading.settings import has_own_reward
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
 from rlx.plan import Expectations, Severity
@@ -41,7 +41,7 @@ def charges(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
 
 
 def _answers(evidence: Evidence, expectations: Expectations, rows: int) -> Iterator[Charge]:
-    """A reward function that raises costs answers, not the run: verl goes on and averages what is left."""
+    """A reward function that raises costs answers, not the run: the trainer goes on and averages what is left."""
     due = rows * expectations.validation_samples
     short = {
         step: kept
@@ -59,7 +59,7 @@ def _answers(evidence: Evidence, expectations: Expectations, rows: int) -> Itera
 
 
 def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Iterator[Charge]:
-    """With several data sources the rows are split among them, and the log does not say how."""
+    """Find fitting numbers of rows. Of several data sources the log does not say how rows are split among them."""
     metric = core_metric(evidence, expectations)
     if len(data_sources(evidence, metric)) > 1:
         yield from _of_several_sources(evidence, rows)
@@ -81,8 +81,8 @@ def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Ite
 
 
 def _all_kept(evidence: Evidence, steps: Sequence[int], due: int) -> bool:
-    """Whether the values are of all answers, and of a reward that need not be right or wrong."""
-    return OWN_REWARD in evidence.settings and all(evidence.answers.get(step) == due for step in steps)
+    """Tell whether the values are of all answers, and of a reward that need not be right or wrong."""
+    return has_own_reward(evidence.settings) and all(evidence.answers.get(step) == due for step in steps)
 
 
 def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
@@ -102,7 +102,7 @@ def _of_several_sources(evidence: Evidence, rows: int) -> Iterator[Charge]:
 
 
 def _fewest(evidence: Evidence, key: str, rows: int) -> int:
-    """More than `rows` where no number of rows up to that fits. Three printed decimals fit any, so they say nothing."""
+    """Find the fewest rows that fit; more than `rows` where none up to that does. Three printed decimals fit any."""
     values = [value for value in finite(series(evidence, key)).values() if value != round(value, 3)]
     k = samples(key)
     shares = [Fraction(value).limit_denominator(rows * k) for value in values]

@@ -1,4 +1,4 @@
-"""Was noise kept out of where it must not be: the arm without noise, and validation?"""
+"""Check that noise was kept out of where it must not be: the arm without noise, and validation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlx.plan import NoiseSchedule, Severity
 
 
 def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
-    """For an arm that was planned without noise."""
+    """Charge noise in an arm that was planned without any."""
     noisy = [event for event in evidence.noise if event.is_noisy]
     if not noisy:
         if said := _only_announced(evidence):
@@ -35,7 +35,7 @@ def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
 
 
 def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
-    """For a log of which no recipe says whether there was to be noise: by its own words there was."""
+    """Charge a log without a recipe by its own words: there was to be noise, and there was none."""
     if not any(event.is_noisy for event in evidence.noise) and (said := _only_announced(evidence)):
         yield unverified(
             "RLX619",
@@ -45,7 +45,7 @@ def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
 
 
 def _only_announced(evidence: Evidence) -> str:
-    """Which noise somebody meant to add: a fork that fails to, or code that says it in words of its own."""
+    """Find noise that somebody meant to add: by a fork that fails to, or by code with words of its own."""
     sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
     without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
     return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""
@@ -74,7 +74,7 @@ def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Ch
 
 
 def _declared(evidence: Evidence) -> Iterator[Charge]:
-    """No fault, but whoever reads the values must know: they are those of noisy weights."""
+    """Remark on declared noise: no fault, but the values are those of noisy weights."""
     if noisy := noisy_validations(evidence):
         held = held_at(evidence.noise)
         yield remark(

@@ -1,8 +1,8 @@
 """Second witness: does the rollout really sample from other weights than the actor's?
 
 Noise on the rollout's weights moves its token probabilities away from those that the actor computes for the same
-tokens; verl logs the mean distance as `training/rollout_probs_diff_mean` (rollout.calculate_log_probs). This is
-measured far from the code that adds the noise, so it is independent of what that code says about itself.
+tokens; a back-end may log the mean distance (`Role.PROBABILITY_GAP` of its log grammar). This is measured far from the
+code that adds the noise, so it is independent of what that code says about itself.
 
 How large the distance is without noise depends on everything else: 1e-7 in float32 on one machine, 4e-4 with a merged
 LoRA, 4e-3 in healthy bfloat16 runs. So there is no absolute threshold: the noisy steps are held against the steps of
@@ -23,11 +23,12 @@ from dataclasses import dataclass
 
 from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.rank_test import best_p, p_larger
-from rlx.evidence.metrics import series
+from rlx.evidence.grammars import grammars
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import metric_of, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, counted, unverified
 
-PROBABILITY_GAP = "training/rollout_probs_diff_mean"
 ALPHA = 0.01
 # Above this, noisy steps do not even tend to be larger.
 _NO_TENDENCY = 0.1
@@ -59,8 +60,8 @@ def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float
     return GapTest(tuple(noisy), tuple(clean), p_larger(noisy, clean), best_p(len(noisy), len(clean)), unit)
 
 
-def charges(test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
-    """Nothing where the witness agrees. `reported`: the back-end logs this metric at all.
+def charges(evidence: Evidence, test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
+    """Charge where the witness does not agree. `reported`: the back-end logs this metric at all.
 
     `over`: the run has ended; before that, more steps may still settle what is inconclusive now.
     """
@@ -75,17 +76,28 @@ def charges(test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
         )
         return
     if over:
-        fix = "more steps with and without noise" if reported else "verl logs it with rollout.calculate_log_probs"
-        yield unverified("RLX608", _why_inconclusive(test, reported), fix)
+        fix = "more steps with and without noise" if reported else _how_to_log(evidence)
+        yield unverified("RLX608", _why_inconclusive(evidence, test, reported), fix)
 
 
-def _why_inconclusive(test: GapTest, reported: bool) -> str:
+def gap_metric(evidence: Evidence) -> str:
+    """What this log calls the gap; "" where no back-end has a name for it."""
+    return metric_of(evidence, Role.PROBABILITY_GAP)
+
+
+def _how_to_log(evidence: Evidence) -> str:
+    return "; ".join(
+        f"{each.title} logs it with {each.gap_setting}" for each in grammars(evidence.backend) if each.gap_setting
+    )
+
+
+def _why_inconclusive(evidence: Evidence, test: GapTest, reported: bool) -> str:
     if not reported:
         return "no second witness: this back-end does not report the gap between rollout and actor"
     if not test.noisy:
-        return f"no second witness: {PROBABILITY_GAP} is missing at the noisy steps"
+        return f"no second witness: {gap_metric(evidence)} is missing at the noisy steps"
     if not test.clean:
-        return f"no second witness: {PROBABILITY_GAP} is missing at the steps without noise"
+        return f"no second witness: {gap_metric(evidence)} is missing at the steps without noise"
     return f"the second witness is inconclusive: {_numbers(test)}"
 
 
@@ -102,7 +114,7 @@ def _median(values: Sequence[float]) -> float:
 
 def gaps_of(evidence: Evidence, control: Mapping[int, float] | None) -> dict[int, float]:
     """The gap by step, in units of the control's at the same step where that is given; finite values only."""
-    gaps = series(evidence, PROBABILITY_GAP)
+    gaps = series(evidence, gap_metric(evidence))
     if control is None:
         return {step: gap for step, gap in gaps.items() if math.isfinite(gap)}
     return {

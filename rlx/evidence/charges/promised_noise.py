@@ -1,11 +1,12 @@
-"""Which noise each step was promised, and the steps that can be held to it."""
+"""Compute the noise that each step was promised, and the steps that can be held to it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES, metric_names, steps_with
+from rlx.evidence.grammars import validation_prefixes
+from rlx.evidence.metrics import metric_names, steps_with
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import NoiseSchedule
 
@@ -36,11 +37,12 @@ def sigma_at(sigmas: Sequence[float], step: int) -> float:
 
 
 def same_sigma(seen: float, planned: float, *, printed: bool) -> bool:
-    """Equal up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
+    """Compare up to how sigma is printed, where it comes from a printed line. NaN equals nothing."""
     return math.isclose(seen, planned, rel_tol=_RELATIVE, abs_tol=_PRINTED if printed else 0.0)
 
 
 def training_steps(evidence: Evidence) -> list[int]:
     """The steps that the log reports a rollout for. A resumed run also logs a line with nothing but a validation."""
-    keys = (key for key in metric_names(evidence) if not key.startswith(VALIDATION_PREFIXES))
+    prefixes = validation_prefixes()
+    keys = (key for key in metric_names(evidence) if not key.startswith(prefixes))
     return [step for step in steps_with(evidence, keys) if step > 0]

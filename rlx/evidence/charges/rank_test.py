@@ -1,4 +1,4 @@
-"""Are the values of one sample larger than those of another? Exact for the small samples that one run offers.
+"""Test whether one sample's values are larger than another's, exactly, because one run offers small samples.
 
 One-sided Mann-Whitney test: H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
 stochastically larger than the other", Ann. Math. Statist. 18 (1947) 50-60. It needs no threshold and no normality:
@@ -35,7 +35,7 @@ def best_p(sample_size: int, reference_size: int) -> float:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value, ties averaged: whole numbers, so that sums are exact."""
+    """Double the rank of each value, ties averaged, so that sums are exact in whole numbers."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0] * len(values)
     start = 1

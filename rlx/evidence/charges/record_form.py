@@ -1,10 +1,10 @@
-"""What the form of a log gives away: two runs in one file, an end in the middle of a line, a hole."""
+"""Check the form of a log: two runs in one file, an end in the middle of a line, a hole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.evidence.metrics import VALIDATION_PREFIXES, forms
+from rlx.evidence.metrics import forms, is_validation
 from rlx.evidence.reading.timeline import RESUMED, WENT_BACK
 from rlx.evidence.run_evidence import Evidence, Restart
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, unverified
@@ -44,10 +44,10 @@ def _torn(evidence: Evidence) -> Iterator[Charge]:
     """
     others, last = forms(evidence)
     longer = [form for form in others if form[: len(last)] == last]
-    if not last or last in others or not longer or all(key.startswith(VALIDATION_PREFIXES) for key in last):
+    if not last or last in others or not longer or all(map(is_validation, last)):
         return
     lost = longer[-1][len(last) :]
-    if not all(key.startswith(VALIDATION_PREFIXES) for key in lost):
+    if not all(map(is_validation, lost)):
         yield incomplete(
             "RLX721",
             f"the log breaks off in the metrics of step {evidence.last_step}: they end with {last[-1]}, maybe half of "

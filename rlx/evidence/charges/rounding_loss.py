@@ -1,4 +1,4 @@
-"""How much of the noise survives rounding: what counts is by how much the weights really moved.
+"""Measure how much of the noise survived rounding, because what counts is by how much the weights really moved.
 
 A weight in bfloat16 has 8 significant bits, so noise far below half of its last bit changes nothing, and a little of
 it changes a few weights by a whole bit. The payload counts both. How strong the noise is that arrives is its effective
@@ -101,7 +101,7 @@ def _below_resolution(stage: Stage) -> Charge:
 
 
 def sentence(found: Application) -> Iterator[str]:
-    """For the verdict in one line: what arrived over all, then every stage that lost most of it."""
+    """Say in one line for the verdict what arrived over all, then every stage that lost most of it."""
     seen = stages(found)
     if not seen:
         yield "what survived rounding is not counted"
@@ -127,6 +127,6 @@ def _left(stage: Stage) -> str:
 
 
 def _percent(share: float) -> str:
-    """Never rounded to all or nothing."""
+    """Round, but never to all or nothing."""
     text = f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
     return f"{'<100' if text == '100' and share < 1 else text} %"

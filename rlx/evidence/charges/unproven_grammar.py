@@ -1,15 +1,16 @@
-"""Was the log read by rules that no real log has confirmed yet? Then nobody knows whether the values are the run's."""
+"""Object to values that were read by rules which no real log has confirmed, because they may not be the run's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.grammars import grammars
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, unverified
 
 
 def charges(evidence: Evidence) -> Iterator[Charge]:
     if evidence.unproven:
-        yield unverified(
-            "RLX724", evidence.unproven, "hold some values against the log by eye: rlx logs RUN --grep iteration:"
-        )
+        grep = next((each.unproven_grep for each in grammars() if each.unproven == evidence.unproven), "")
+        fix = "hold some values against the log by eye: rlx logs RUN" + (f" --grep {grep}" if grep else "")
+        yield unverified("RLX724", evidence.unproven, fix)

@@ -1,65 +1,27 @@
-"""Does validation generate in the precision in which the model is trained?
+"""Check that validation generates in the precision in which the model is trained.
 
 Both go through one rollout, so what differs is the rollout against the actor. That may be the point of an experiment;
-whoever reads the values must know which model they are of. Keys: verl 0.6.1 to 0.9.1 (`rollout.dtype`,
-`rollout.quantization`, `qat`), and `trainer.hw_error_injection` of zhshgmail/verl, which imitates formats such as
-MXFP4.
+whoever reads the values must know which model they are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from rlx.evidence.grammars import grammars
+from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, remark
 from rlx.plan import Severity
 
-MODEL_DTYPE = "model.dtype"
-_ROLLOUT = "actor_rollout_ref.rollout"
-_ACTOR = "actor_rollout_ref.actor"
-_ACTOR_DTYPES = (f"{_ACTOR}.fsdp_config.dtype", f"{_ACTOR}.megatron.dtype")
-_TRAINED_QUANTISED = tuple(f"{_ACTOR}{engine}.qat.enable" for engine in ("", ".fsdp_config", ".megatron"))
-_IMITATED = "trainer.hw_error_injection"
-_IMITATION = tuple(f"{_IMITATED}.{name}" for name in ("enabled", "apply_during", "error_type"))
-KEYS = frozenset((*_ACTOR_DTYPES, *_TRAINED_QUANTISED, *_IMITATION, f"{_ROLLOUT}.dtype", f"{_ROLLOUT}.quantization"))
-_LONG = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 
-
-def charges(settings: Mapping[str, Any]) -> Iterator[Charge]:
-    trained, validated = trained_in(settings), validated_in(settings)
-    if trained and validated and trained != validated:
+def charges(evidence: Evidence) -> Iterator[Charge]:
+    said = ((each.precision, evidence.settings) for each in grammars(evidence.backend))
+    found = ((precision.trained_in(settings), precision.validated_in(settings)) for precision, settings in said)
+    trained, validated = next((both for both in found if all(both)), ("", ""))
+    if trained != validated:
         yield remark(
             "RLX723",
             Severity.WARNING,
             f"trained in {trained}, validated in {validated}: the values are of another rounding than the training's",
             "validate the checkpoint in the precision that it is trained for, or say which one the values are of",
         )
-
-
-def trained_in(settings: Mapping[str, Any]) -> str:
-    """The actor's precision in words; empty where it is not known."""
-    dtype = next((settings[key] for key in _ACTOR_DTYPES if settings.get(key)), settings.get(MODEL_DTYPE))
-    quantised = "quantised weights" if any(settings.get(key) is True for key in _TRAINED_QUANTISED) else ""
-    return _words(dtype, quantised or _imitated(settings, {"training", "both"}))
-
-
-def validated_in(settings: Mapping[str, Any]) -> str:
-    """The rollout's precision in words; empty where it is not known."""
-    quantised = "quantised weights" if settings.get(f"{_ROLLOUT}.quantization") else ""
-    dtype = settings.get(f"{_ROLLOUT}.dtype") or settings.get(MODEL_DTYPE)
-    return _words(dtype, quantised or _imitated(settings, {"rollout", "both"}))
-
-
-def _imitated(settings: Mapping[str, Any], phases: set[str]) -> str:
-    """The fork imitates a format in the rollout only unless it is told otherwise."""
-    if settings.get(f"{_IMITATED}.enabled") is not True:
-        return ""
-    during = settings.get(f"{_IMITATED}.apply_during", "rollout")
-    return f"imitated {settings.get(f'{_IMITATED}.error_type', 'errors')}" if during in phases else ""
-
-
-def _words(dtype: Any, quantised: str) -> str:
-    if not isinstance(dtype, str):
-        return ""
-    name = _LONG.get(dtype.lower(), dtype)
-    return f"{name} with {quantised}" if quantised else name

@@ -1,4 +1,4 @@
-"""What a log says about why a run failed, stands still, or went wrong: one row a signature, below rows/."""
+"""Find in a log why a run failed, stands still, or went wrong: one row a signature, below rows/."""
 
 from rlx.evidence.diagnosis.collapse import collapses
 from rlx.evidence.diagnosis.diagnose import Diagnosis, Hit, diagnose

@@ -14,7 +14,9 @@ from operator import gt, lt
 from statistics import median
 
 from rlx.evidence.diagnosis.trend import first, last, lasting, medians
-from rlx.evidence.metrics import core_keys, finite, metric_names, series
+from rlx.evidence.grammars import grammars, names_of
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import core_keys, finite, metric_names, metric_of, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Finding, Severity
 
@@ -26,7 +28,7 @@ _FINITE = ("loss", "grad_norm", "entropy")
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
-    """What went wrong, by step."""
+    """Warn of what went wrong, by step."""
     rules = (_not_finite, _kl, _score, _validation, _entropy, _length, _gradient)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 
@@ -69,12 +71,13 @@ def _kl(evidence: Evidence) -> Iterator[Finding]:
 def _kl_keys(evidence: Evidence) -> list[str]:
     """Coefficients and the gap between rollout and actor are no KL of the training."""
     keys = metric_names(evidence)
-    words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith("rollout_corr/")}
+    others = tuple(start for each in grammars() for start in each.not_kl)
+    words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith(others)}
     return sorted(key for key, parts in words.items() if "kl" in parts and "coef" not in parts)
 
 
 def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
-    """Some trainers sum over tokens: such a KL may be large, but not many times what it is at other steps."""
+    """Compare with other steps, because some trainers sum over tokens: such a KL is large, but evenly so."""
     values = finite(series(evidence, key))
     large = [(step, value) for step, value in values.items() if abs(value) >= _KL_LARGE]
     sizes = sorted(map(abs, values.values())) if large else []
@@ -84,14 +87,14 @@ def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
 
 
 def _median_of_others(sizes: Sequence[float], size: float) -> float:
-    """Of ascending sizes without this one; without a copy of them, since there is one for each step."""
+    """Take the median of ascending sizes without this one, copying nothing, since it is asked for each step."""
     place, count = bisect_left(sizes, size), len(sizes) - 1
     low, high = (sizes[at + (at >= place)] for at in ((count - 1) // 2, count // 2))
     return (low + high) / 2
 
 
 def _score(evidence: Evidence) -> Iterator[Finding]:
-    for key in ("critic/score/mean", "critic/rewards/mean", "grpo/score/mean"):
+    for key in names_of(Role.SCORE, evidence.backend):
         values = medians(evidence, key)
         best = max(values.values(), default=0.0)
         fell = lasting(values, partial(gt, 0.4 * best)) if best >= 0.1 else None
@@ -121,7 +124,7 @@ def _validation(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_collapse(best: float, final: float, rows: int | None) -> bool:
-    """Far below the best, by ten points at least, and beyond what so few rows explain (z > 4)."""
+    """Require a value far below the best: ten points at least, and beyond what so few rows explain (z > 4)."""
     if best - final < 0.1 or final > (0.6 if rows else 0.5) * best:
         return False
     variance = sum(max(share * (1 - share), 0.0) for share in (best, final)) / (rows or math.inf)
@@ -129,12 +132,13 @@ def _is_collapse(best: float, final: float, rows: int | None) -> bool:
 
 
 def _entropy(evidence: Evidence) -> Iterator[Finding]:
-    values = medians(evidence, "actor/entropy")
+    key = metric_of(evidence, Role.ENTROPY)
+    values = medians(evidence, key)
     start = first(values)
     if fell := lasting(values, partial(gt, min(0.02 * start, 0.005))):
         yield _warning(
             "RLX896",
-            f"actor/entropy fell from {start:.3g} to {last(values):.2g} by step {fell}: "
+            f"{key} fell from {start:.3g} to {last(values):.2g} by step {fell}: "
             "all answers to a prompt are the same, so there is nothing left to learn from",
             "a higher temperature, an entropy coefficient, or clip-higher",
             fell,
@@ -142,36 +146,37 @@ def _entropy(evidence: Evidence) -> Iterator[Finding]:
     if rose := lasting(values, partial(lt, max(5 * start, 2.0))):
         yield _warning(
             "RLX896",
-            f"actor/entropy rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes noise",
+            f"{key} rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes noise",
             "a lower learning rate, or a larger KL coefficient",
             rose,
         )
 
 
 def _length(evidence: Evidence) -> Iterator[Finding]:
-    values = medians(evidence, "response_length/mean")
+    key = metric_of(evidence, Role.RESPONSE_LENGTH)
+    values = medians(evidence, key)
     shrank = lasting(values, partial(gt, 0.1 * first(values))) if first(values) > 20 else None
     if shrank:
         yield _warning(
             "RLX897",
-            f"response_length/mean shrank from {first(values):.4g} to {last(values):.3g} tokens by step {shrank}",
+            f"{key} shrank from {first(values):.4g} to {last(values):.3g} tokens by step {shrank}",
             "does the reward pay for short or empty answers?",
             shrank,
         )
-    clipped = medians(evidence, "response_length/clip_ratio")
+    share = metric_of(evidence, Role.CLIP_RATIO)
+    clipped = medians(evidence, share)
     at_limit = lasting(clipped, partial(lt, 0.95)) if first(clipped) < 0.5 else None
     if at_limit:
         yield _warning(
             "RLX897",
-            f"nearly all answers end at the length limit from about step {at_limit} on "
-            f"(response_length/clip_ratio {last(clipped):.2g})",
+            f"nearly all answers end at the length limit from about step {at_limit} on ({share} {last(clipped):.2g})",
             "does the reward pay for long answers, or has the policy lost its end token?",
             at_limit,
         )
 
 
 def _gradient(evidence: Evidence) -> Iterator[Finding]:
-    for key in ("actor/grad_norm", "grad_norm"):
+    for key in names_of(Role.GRAD_NORM, evidence.backend):
         values = medians(evidence, key)
         usual = median(values.values()) if values else 0.0
         if grew := lasting(values, partial(lt, max(50 * usual, 10.0))):

@@ -1,4 +1,4 @@
-"""From an excerpt of a log to what caused the end of a run, and what only followed from it."""
+"""Find in an excerpt of a log what caused the end of a run, and what only followed from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a log says about the end of its run.
+    """The causes that a log shows of the end of its run.
 
     `cause`: the first primary cause by time. Where the log has none, the best that there is: an exception that no
     signature knows, then a warning, then a symptom without a cause. None for a run that nothing ended, or without a
@@ -71,7 +71,7 @@ def diagnose(
 
 
 def _goes_well(state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit], unknown: Sequence[Raised]) -> bool:
-    """Whether there is no end to explain: the run finished, or goes on as far as anybody can see.
+    """Tell whether there is no end to explain: the run finished, or goes on as far as anybody can see.
 
     Of a run in progress and of a bare log the last lines decide: only an end leaves them broken off in an error. An
     exception that nobody knows was caught, as long as the run goes on.
@@ -166,7 +166,7 @@ def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[
 
 
 def _driver_line(lines: Sequence[LogLine]) -> int | None:
-    """Where Hydra begins to say that its program failed."""
+    """Find where Hydra begins to say that its program failed."""
     return next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
 
 
@@ -176,7 +176,7 @@ def _id(error: Raised) -> tuple[str, str]:
 
 
 def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:
-    """No signature knows a line of it."""
+    """Tell whether no signature knows a line of it."""
     return not any(line.number == error.line and any(row.knows(line.text) for row in signatures()) for line in lines)
 
 

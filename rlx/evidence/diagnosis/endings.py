@@ -1,4 +1,4 @@
-"""What an exit code says, where the log says nothing."""
+"""Interpret an exit code, where the log says nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRAMS = {
 
 
 def ending(exit_code: int | None) -> Iterator[Finding]:
-    """What a shell's exit code adds to a log without a cause."""
+    """Interpret a shell's exit code for a log without a cause."""
     if exit_code in _SIGNALS:
         name, meaning, fix = _SIGNALS[exit_code]
         yield Finding("RLX888", Severity.ERROR, f"the run was ended by {name} (exit code {exit_code}): {meaning}", fix)

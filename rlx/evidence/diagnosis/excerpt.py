@@ -70,7 +70,7 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
 
 
 def clean(text: str) -> tuple[str, str]:
-    """Who says a line, and what it says."""
+    """Split a line into who says it, and what it says."""
     speaker, text = "", text.rstrip()
     while found := _SPEAKER.match(text):
         speaker += found[1]

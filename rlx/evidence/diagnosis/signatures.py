@@ -1,4 +1,4 @@
-"""The known failures, one row of TOML each.
+"""The known failures, one row of TOML each; those of one back-end's code in its folder `diagnosis`.
 
 A row has a stable `id`, a `kind`, a `pattern` for one line as it is left without colours, speakers and time stamps, and
 the fixed texts (`needles`) one of which every such line contains: the log is searched for those. `within`: what must
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+
+from rlx.evidence.grammars import folders
 
 _FOLDER = Path(__file__).with_name("rows")
 # Exceptions that no row knows; their own lines name them.
@@ -46,13 +48,18 @@ class Signature:
         return any(needle in line for needle in self.needles) and self.pattern.search(line) is not None
 
 
-@cache
 def signatures() -> tuple[Signature, ...]:
     """All rows, the special before the general: the first that knows a line names it."""
+    return _signatures((_FOLDER, *folders("diagnosis")))
+
+
+@cache
+def _signatures(folders: tuple[Path, ...]) -> tuple[Signature, ...]:
+    """The names of the files order them, wherever they lie."""
     import tomllib
 
-    rows = [row for path in sorted(_FOLDER.glob("*.toml")) for row in tomllib.loads(path.read_text())["signature"]]
-    return tuple(_signature(**row) for row in rows)
+    paths = sorted((path for folder in folders for path in folder.glob("*.toml")), key=lambda path: path.name)
+    return tuple(_signature(**row) for path in paths for row in tomllib.loads(path.read_text())["signature"])
 
 
 def _signature(
@@ -76,10 +83,14 @@ def _signature(
     )
 
 
-@cache
 def needle_pattern() -> str:
     """An extended regular expression for grep and awk: the lines that are worth a look."""
-    needles = {needle for row in signatures() for needle in row.needles}
+    return _needle_pattern(signatures())
+
+
+@cache
+def _needle_pattern(rows: tuple[Signature, ...]) -> str:
+    needles = {needle for row in rows for needle in row.needles}
     # A text that contains another one need not be searched for itself.
     needles = {
         one for one in {*needles, *_EXCEPTIONS} if not any(two in one for two in {*needles, *_EXCEPTIONS} - {one})

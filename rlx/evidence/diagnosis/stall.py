@@ -1,17 +1,17 @@
-"""Whether a run that has not ended stands still: no new step for many times what a step takes."""
+"""Recognise a run that stands still: no new step for many times what a step takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from rlx.evidence.grammars import names_of, own_or_all
+from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations, Finding, Severity
 
-_STEP_TIMES = ("timing_s/step", "perf/time_per_step", "timing/all")
-_EXTRA_TIMES = ("timing_s/testing", "timing_s/save_checkpoint")
 # The first steps compile kernels and fill caches.
 _FEWEST_STEPS = 3
 _MANY = 10.0
@@ -19,6 +19,7 @@ _LEAST_S = 600.0
 _UNKNOWN_VALIDATION_S = 7200.0
 _SILENT_START_S = 1200.0
 _NEAR_END = 2
+_RAY_WAITS = "Ray waits without a word where it cannot place the workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +37,36 @@ class Quiet:
 
 
 def is_stalled(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> bool:
-    """Start-up is exempt, and so is a validation of unknown length."""
+    """Tell whether it stands still. Start-up is exempt, and so is a validation of unknown length."""
     patience = _patience_s(evidence, expectations)
     return patience is not None and quiet.without_step_s is not None and quiet.without_step_s > patience
 
 
 def _patience_s(evidence: Evidence, expectations: Expectations) -> float | None:
-    """How long the next step may take before it is worth a word; None while nobody can know."""
+    """Say how long the next step may take before it is worth a word; None while nobody can know."""
     times = _step_times(evidence)
     if len(times) < _FEWEST_STEPS:
         return None
-    extra = sum(max(finite(series(evidence, key)).values(), default=0.0) for key in _EXTRA_TIMES)
+    validations = _times(evidence, Role.VALIDATION_SECONDS)
+    extra = sum(max(times, default=0.0) for times in (validations, _times(evidence, Role.SAVE_SECONDS)))
     patience = max(_LEAST_S, _MANY * median(times) + 3 * extra)
     is_due = evidence.last_step + 1 in expectations.validation_steps
-    never_timed = not series(evidence, _EXTRA_TIMES[0])
-    return max(patience, _UNKNOWN_VALIDATION_S) if is_due and never_timed else patience
+    return max(patience, _UNKNOWN_VALIDATION_S) if is_due and not validations else patience
 
 
 def _step_times(evidence: Evidence) -> list[float]:
-    return next((list(found.values()) for key in _STEP_TIMES if (found := finite(series(evidence, key)))), [])
+    return _times(evidence, Role.STEP_SECONDS)
+
+
+def _times(evidence: Evidence, role: Role) -> list[float]:
+    names = names_of(role, evidence.backend)
+    return next((list(found.values()) for key in names if (found := finite(series(evidence, key)))), [])
 
 
 def stalls(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> Iterator[Finding]:
-    """What stands still, with the silent hangs that are known of that place. No evidence: it is starting."""
+    """Name what stands still, with the silent hangs that are known of that place. No evidence: it is starting."""
     if not evidence.metrics:
-        yield from _silent_start(quiet)
+        yield from _silent_start(quiet, _known(evidence, "at_start"))
     elif is_stalled(evidence, expectations, quiet):
         total = evidence.total_steps or expectations.total_steps
         left = None if total is None else total - evidence.last_step
@@ -72,18 +78,15 @@ def _no_end(evidence: Evidence, quiet: Quiet) -> Finding:
         "RLX892",
         f"the last step ({evidence.last_step}) was logged {_minutes(quiet.without_step_s)} ago, "
         "and the run does not end",
-        "verl is known to hang in Ray's shutdown after the last validation: "
+        f"{'; '.join(_known(evidence, 'at_end')) or 'it may hang after the last validation'}: "
         "if that is in the log the numbers are complete; rlx stop RUN",
         evidence.last_step,
     )
 
 
 def _no_step(evidence: Evidence, quiet: Quiet, left: int | None) -> Finding:
-    known = (
-        "verl is known to hang one or two steps before the end, where the data ends before the steps do"
-        if left is not None and left <= _NEAR_END
-        else "a rank may be stuck in a collective, or the rollout waits for an answer without end"
-    )
+    near_end = _known(evidence, "near_end") if left is not None and left <= _NEAR_END else []
+    known = "; ".join(near_end) or "a rank may be stuck in a collective, or the rollout waits for an answer without end"
     return _finding(
         "RLX890",
         f"no new step for {_minutes(quiet.without_step_s)} after step {evidence.last_step}, "
@@ -93,15 +96,20 @@ def _no_step(evidence: Evidence, quiet: Quiet, left: int | None) -> Finding:
     )
 
 
-def _silent_start(quiet: Quiet) -> Iterator[Finding]:
+def _silent_start(quiet: Quiet, known: Sequence[str]) -> Iterator[Finding]:
     if min(quiet.log_s or 0.0, quiet.run_s or 0.0) > _SILENT_START_S:
         yield _finding(
             "RLX891",
             f"no step yet, and not a line in the log for {_minutes(quiet.log_s)}",
-            "Ray waits without a word where it cannot place the workers; MindSpeed-RL does with fewer than 8 CPUs for "
-            "each NPU (ray.get(pg.ready())): lower num_cpus_for_placement_group; ray status in the container",
+            "; ".join((_RAY_WAITS, *known, "ray status in the container")),
             None,
         )
+
+
+def _known(evidence: Evidence, place: str) -> list[str]:
+    """The silent hangs that are known of the run's back-end; of any, where nobody says which it is."""
+    words = (getattr(each.hangs, place) for each in own_or_all(evidence.backend))
+    return [each for each in words if each]
 
 
 def _minutes(seconds: float | None) -> str:

@@ -28,7 +28,7 @@ class Frame:
 
     @property
     def is_own(self) -> bool:
-        """No installed package and no part of Python."""
+        """Tell whether it is in the user's code: in no installed package and no part of Python."""
         return self.file.endswith(".py") and _INSTALLED.search(self.file) is None
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ def medians(evidence: Evidence, key: str) -> Mapping[int, float]:
 
 
 def lasting(values: Mapping[int, float], is_so: Callable[[float], bool]) -> int | None:
-    """From which step on it is so until the end, for a window at least."""
+    """Find the step from which on it is so until the end, for a window at least."""
     since: list[int] = []
     for step, value in values.items():
         if is_so(value):
@@ -37,7 +37,7 @@ def lasting(values: Mapping[int, float], is_so: Callable[[float], bool]) -> int 
 
 
 def first(values: Mapping[int, float]) -> float:
-    """What it was at the start; 0 where there is nothing."""
+    """Return the value at the start; 0 where there is nothing."""
     return next(iter(values.values()), 0.0)
 
 

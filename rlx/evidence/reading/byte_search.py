@@ -27,7 +27,7 @@ def finder(text: bytes) -> Find:
 
 @cache
 def _memmem() -> Any:
-    """None where the C library has no such function, or Python cannot call it."""
+    """Load the C library's search; None where it has no such function, or Python cannot call it."""
     try:
         import ctypes
 

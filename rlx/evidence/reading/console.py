@@ -1,61 +1,66 @@
-"""The console log: metric lines, totals, the progress bar, restarts and noise lines, from bytes of any quality.
-
-Sources for verl: utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since
-0.5.0, so `np.float64(0.5)` under numpy 2), trainer/ppo/ray_trainer.py and v1/trainer_base.py for the other lines.
-For MindSpeed-RL: mindspeed_rl/utils/loggers.py (`iteration: {i} / {n} | key : value | …`), read from its source only.
-"""
+"""Read a console log of any back-end, from bytes of any quality, by the grammars of all back-ends at once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from rlx.evidence.grammars import Rows, grammars, rows, rules
+from rlx.evidence.log_grammar import DataLength, DataRows, LineSays, Resumed, StepMetrics, TotalSteps
 from rlx.evidence.reading import aqn_lines
 from rlx.evidence.reading.noise_lines import NoiseLines
 from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
 from rlx.evidence.run_evidence import NoiseEvent, Progress, Totals
 
-_STEP = b"step:"
-_ITERATION = b"iteration: "
-_BAR = b"Training Progress: "
-# Of the total steps, the rows of the data sets (two wordings), and a loaded checkpoint.
-_RARE = (b"Total training steps: ", b"dataset ", b"etting global step to ")
-NEEDLES = (_STEP, _ITERATION, _BAR, *aqn_lines.NEEDLES, *_RARE)
-"""A line of a console log without any of these says nothing here."""
-RULES = "console 2"
-"""To be changed with whatever makes this parser read the same bytes otherwise."""
-
-UNPROVEN = "metrics from iteration lines of MindSpeed-RL, a grammar read from its source: no real log was seen yet"
+RULES = "console 3"
+"""To be changed with whatever makes this parser read the same bytes otherwise; the grammars have rules of their own."""
 
 # A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
 # has \1 for them.
 _HOLES = (b"\0" * 16, b"\1" * 16)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-# No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
-_STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
-_ITERATION_HEAD = re.compile(r"iteration:\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|\s")
-_PART_OF_A_NAME = re.compile(r"[\w/.-]")
-_VALUE = re.compile(
-    r"(?:np\.\w+\()?([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))\)?s?(?=\s|$)",
-    re.IGNORECASE,
-)
-_NUMPY = "np.float64(", ")"
-# What follows a metrics line without an end of line: a bar, or what another process said.
-_GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
-_BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
-_TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
-_DATASET_ROWS = re.compile(r"train dataset size: (\d{1,12}), val dataset size: (\d{1,12})")
-_DATASET_LENGTH = re.compile(r"(filter )?dataset len: (\d{1,12})")
-_RESUMED_AT = re.compile(r"[Ss]etting global step to (\d{1,12})")
+
+Reader = tuple[str, Callable[[str], Iterable[LineSays]]]
+"""What is unproven about it, in words, and what it reads from a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """Who reads a line, by the needle that it holds. No line without any of `needles` says anything."""
+
+    needles: tuple[bytes, ...]
+    by_needle: Mapping[bytes, tuple[Reader, ...]]
+    noise_needles: frozenset[bytes]
+
+
+def needles() -> tuple[bytes, ...]:
+    """A line of a console log without any of these says nothing here."""
+    return _readers(rows()).needles
+
+
+@cache
+def _readers(rows: Rows) -> _Readers:
+    by_needle: dict[bytes, tuple[Reader, ...]] = {}
+    for grammar in grammars():
+        for form in grammar.lines:
+            for needle in form.needles:
+                by_needle[needle] = (*by_needle.get(needle, ()), (grammar.unproven, form.read))
+    noise = dict.fromkeys((*(each for grammar in grammars() for each in grammar.noise_needles), *aqn_lines.NEEDLES))
+    return _Readers(tuple(dict.fromkeys((*by_needle, *noise))), by_needle, frozenset(noise))
 
 
 class ConsoleParser:
-    """Feed it the log as it comes; every attribute is up to date after each call. No input raises."""
+    """Feed it the log as it comes; every attribute is up to date after each call. No input raises.
+
+    `unproven`: what the log was read by, in words, where no real log has confirmed that yet.
+    """
 
     def __init__(self, attempt: int = 1) -> None:
-        self.rules = f"{RULES} {attempt}"
+        self.rules = f"{RULES} {rules()} {attempt}"
         self.timeline = Timeline("console", attempt)
         self.noise_lines = NoiseLines()
         self.has_hole = False
@@ -64,7 +69,8 @@ class ConsoleParser:
         self._total_steps: int | None = None
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
-        self._scanner = LineScanner(NEEDLES)
+        self._readers = _readers(rows())
+        self._scanner = LineScanner(self._readers.needles)
 
     @property
     def noise(self) -> list[NoiseEvent]:
@@ -108,83 +114,31 @@ class ConsoleParser:
         return Totals(self._total_steps, train, validation)
 
     def _dataset_lengths(self) -> tuple[int | None, int | None]:
-        """Older trainers print one length a data set, the training set first."""
+        """Read lengths of data sets. Older trainers print one line each, the training set first."""
         return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
 
     def _read(self, raw: bytes, needles: tuple[bytes, ...]) -> None:
         self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
         line = _ANSI.sub(b"", raw).decode("utf-8", "replace")
-        for read in dict.fromkeys(_READERS[needle] for needle in needles):
-            read(self, line)
+        by_needle = self._readers.by_needle
+        for unproven, read in dict.fromkeys(reader for needle in needles for reader in by_needle.get(needle, ())):
+            for said in read(line):
+                self._take(said)
+                self.unproven = unproven or self.unproven
+        if not self._readers.noise_needles.isdisjoint(needles):
+            self.noise_lines.read(line)
 
-    def _read_steps(self, line: str) -> None:
-        for step, values in read_step_lines(line):
-            self.timeline.add(step, values)
-
-    def _read_iteration(self, line: str) -> None:
-        if match := _ITERATION_HEAD.search(line):
-            step, total = int(match[1]), int(match[2])
-            self.progress, self.unproven = Progress(step, total), UNPROVEN
-            self.timeline.add(step, _pairs(line[match.end() :], " | "))
-
-    def _read_noise(self, line: str) -> None:
-        self.noise_lines.read(line)
-
-    def _read_bar(self, line: str) -> None:
-        for match in _BAR_STATE.finditer(line):
-            self.progress = Progress(int(match[1]), int(match[2]))
-
-    def _read_totals(self, line: str) -> None:
-        if match := _TOTAL_STEPS.search(line):
-            self._total_steps = int(match[1])
-        if match := _DATASET_ROWS.search(line):
-            self._rows = int(match[1]), int(match[2])
-        if match := _DATASET_LENGTH.search(line):
-            # A filtered length replaces the length of the same data set.
-            self._lengths = [*(self._lengths[:-1] if match[1] else self._lengths[:2]), int(match[2])]
-        if match := _RESUMED_AT.search(line):
-            self._resume(int(match[1]))
-
-    def _resume(self, step: int) -> None:
-        self.timeline.resume(step)
-        self.noise_lines.forget_after(step)
-
-
-_READERS = {
-    _STEP: ConsoleParser._read_steps,
-    _ITERATION: ConsoleParser._read_iteration,
-    _BAR: ConsoleParser._read_bar,
-    **dict.fromkeys(aqn_lines.NEEDLES, ConsoleParser._read_noise),
-    **dict.fromkeys(_RARE, ConsoleParser._read_totals),
-}
-
-
-def read_step_lines(line: str) -> Iterator[tuple[int, dict[str, float]]]:
-    """The metrics of each `step:N - k:v - …` in a line: several, where lines were glued together."""
-    # `timing_s/step:87 - ` is a metric, not a head.
-    heads = [
-        head for head in _STEP_HEAD.finditer(line) if not _PART_OF_A_NAME.match(line[head.start() - 1 : head.start()])
-    ]
-    ends = [*(head.start() for head in heads), len(line)][1:]
-    for head, end in zip(heads, ends, strict=True):
-        body = _GLUED.split(line[head.end() : end], maxsplit=1)[0]
-        if values := _pairs(body, " - "):
-            yield int(head[1]), values
-
-
-def _pairs(body: str, separator: str) -> dict[str, float]:
-    values = {}
-    for item in body.split(separator):
-        key, _, text = item.rpartition(":")
-        if text.endswith(_NUMPY[1]) and text.startswith(_NUMPY[0]):
-            # Most numbers of newer trainers: raising and matching would take twice the time.
-            text = text[len(_NUMPY[0]) : -1]
-        try:
-            value = float(text)
-        except ValueError:
-            if (found := _VALUE.match(text.strip())) is None:
-                continue
-            value = float(found[1])
-        if (key := key.strip()) and " " not in key:
-            values[key] = value
-    return values
+    def _take(self, said: LineSays) -> None:
+        if isinstance(said, StepMetrics):
+            self.timeline.add(said.step, said.values)
+        elif isinstance(said, Progress):
+            self.progress = said
+        elif isinstance(said, TotalSteps):
+            self._total_steps = said.steps
+        elif isinstance(said, DataRows):
+            self._rows = said.training, said.validation
+        elif isinstance(said, DataLength):
+            self._lengths = [*(self._lengths[:-1] if said.filtered else self._lengths[:2]), said.rows]
+        elif isinstance(said, Resumed):
+            self.timeline.resume(said.step)
+            self.noise_lines.forget_after(said.step)

@@ -46,7 +46,7 @@ class ItemScores:
     prompts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def prompt(self, item: str) -> str:
-        """What a person recognises an item by; "" where it is not known."""
+        """The text that a person recognises an item by; "" where it is not known."""
         return self.prompts.get(item.partition(_AGAIN)[0], "")
 
     @property
@@ -61,7 +61,7 @@ class ItemScores:
 
 
 class Wanted(NamedTuple):
-    """What a metric is the mean of: `samples` values of `variable` for each item of `source`."""
+    """The scores that a metric is the mean of: `samples` values of `variable` for each item of `source`."""
 
     source: str
     variable: str
@@ -80,7 +80,7 @@ class _Answer(NamedTuple):
 
 
 def wanted_scores(metric: str) -> Wanted | None:
-    """What `val-core/openai/gsm8k/acc/mean@1` is the mean of; None for a metric that no item has a share in."""
+    """Say what `val-core/openai/gsm8k/acc/mean@1` is the mean of; None for a metric that no item has a share in."""
     match = _MEAN.fullmatch(metric)
     return Wanted(match[1], match[2], int(match[3])) if match and int(match[3]) else None
 
@@ -141,7 +141,7 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
 
 
 def _excerpt(prompt: str) -> str:
-    """Its two ends: what is asked stands after what all prompts begin with, and before what all end with."""
+    """Cut its middle out: what is asked stands after what all prompts begin with, and before what all end with."""
     text = " ".join(prompt.split())
     return text if len(text) <= 2 * _EXCERPT else f"{text[:_EXCERPT]} … {text[-_EXCERPT:]}"
 

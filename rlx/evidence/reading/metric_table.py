@@ -32,7 +32,7 @@ class Column(NamedTuple):
         return same_length and (self.steps is other.steps or bytes(self.steps) == bytes(other.steps))
 
     def equals(self, other: Column) -> bool:
-        """To the last bit: also where both have NaN."""
+        """Compare to the last bit: also where both have NaN."""
         return self.has_same_steps(other) and bytes(self.values) == bytes(other.values)
 
 
@@ -117,14 +117,14 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
         return grown
 
     def until(self, step: int) -> MetricTable:
-        """Without what comes after `step`; adding to it leaves this one as it is."""
+        """Copy it without what comes after `step`; adding to the copy leaves this one as it is."""
         cut = {key: column.until(step) for key, column in self.columns.items()}
         return MetricTable(
             self.steps[: bisect_right(self.steps, step)], {key: column for key, column in cut.items() if column.steps}
         )
 
     def updated(self, other: MetricTable) -> MetricTable:
-        """With the values of `other`, which win. Shares columns with both: not to be added to."""
+        """Join the values of `other`, which win. Shares columns with both: not to be added to."""
         if not self.steps or not other.steps:
             return self if self.steps else other
         steps = array("q", sorted({*self.steps, *other.steps}))

@@ -1,4 +1,4 @@
-"""What the other nodes of a run recorded: each node writes down the noise of its own rollouts."""
+"""Read what the other nodes of a run recorded: each node writes down the noise of its own rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the lines about noise, in their order, to events: each line says a part, and only several together say all."""
+"""Join lines about noise, in their order, to events: each line says a part, and only several together say all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from rlx.evidence.reading.aqn_lines import NOISY, Context, Weights, read_aqn_line
+from rlx.evidence.log_grammar import NOISY, Context, Weights
+from rlx.evidence.reading.aqn_lines import read_aqn_line
 from rlx.evidence.run_evidence import Announcement, NoiseEvent
 
 _SPEAKER = re.compile(r"\s*\(\w+ (pid=\d+(?:, ip=[^)\s]+)?)\)\s*")

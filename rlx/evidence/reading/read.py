@@ -1,4 +1,4 @@
-"""From the files of a run to its Evidence."""
+"""Read the files of a run into its Evidence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Store(Shelf, States, Protocol):
-    """Where parsers keep what they know, and evidence is kept as a whole."""
+    """The place where parsers keep what they know, and evidence is kept as a whole."""
 
 
 def read_log(path: Path, *, finished: bool = False) -> Evidence:
@@ -158,7 +158,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
 
 
 def _first_step(attempt: _Attempt) -> int | None:
-    """Where an attempt begins. Its events come last: weights may be synced before a checkpoint is loaded."""
+    """Find where an attempt begins. Its events come last: weights may be synced before a checkpoint is loaded."""
     if attempt.steps:
         return min(attempt.steps)
     if attempt.restarts:

@@ -1,4 +1,4 @@
-"""What the reward function of a rehearsal was asked, and what it answered (payload/rehearsed_reward.py)."""
+"""Read what the reward function of a rehearsal was asked, and what it answered (payload/rehearsed_reward.py)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def read_events(folder: Path) -> list[NoiseEvent]:
 
 
 def read_answers(folder: Path) -> dict[int, int]:
-    """How many answers each validation kept, by step: the lines of `<step>.jsonl`, where it can be read."""
+    """Count the answers that each validation kept, by step: the lines of `<step>.jsonl`, where it can be read."""
     counts = {int(path.stem): _count_lines(path) for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
     return {step: count for step, count in counts.items() if count is not None}
 
@@ -100,7 +100,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _document(line: bytes) -> dict[str, Any]:
-    """Empty where the line is no object of JSON."""
+    """Parse a line; empty where it is no object of JSON."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

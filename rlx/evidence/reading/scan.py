@@ -31,7 +31,7 @@ class LineScanner:
 
     @property
     def pending(self) -> int:
-        """How many bytes at the end of the stream wait for the end of their line."""
+        """The number of bytes at the end of the stream that wait for the end of their line."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[Match]:
@@ -58,7 +58,7 @@ def matching_lines(stream: BinaryIO, needles: tuple[bytes, ...], *, last_line_co
 
 
 def _complete_bytes(buffer: bytes) -> int:
-    """How much of the buffer is whole lines; of an endless line, everything up to its last blank."""
+    """Count how much of the buffer is whole lines; of an endless line, everything up to its last blank."""
     end = buffer.rfind(b"\n") + 1
     if len(buffer) - end <= MAX_LINE_BYTES:
         return end

@@ -1,18 +1,19 @@
-"""What the recipe, or the configuration that was found, says of the back-end: dotted key -> value."""
+"""Read what the recipe, or the configuration that was found, says of the back-end: dotted key -> value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlx.evidence.charges.validation_precision import KEYS, MODEL_DTYPE
+from rlx.evidence.grammars import grammars
 
-OWN_REWARD = "custom_reward_function.path"
+MODEL_DTYPE = "model.dtype"
+_OWN_REWARD = "reward.path"
 """Whose scores may be anything; the rewards that a back-end knows by name are right or wrong."""
 
 
 def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
+    """Collect what a resolved recipe passes on verbatim, its model's precision, and whether it has a reward of its own.
 
     Empty for a run without a recipe.
     """
@@ -20,13 +21,27 @@ def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
     passed_on = dict(_leaves(overrides)) if isinstance(overrides, Mapping) else {}
     own = {MODEL_DTYPE: model.get("dtype")} if isinstance(model, Mapping) else {}
     if isinstance(reward := recipe.get("reward"), Mapping):
-        own[OWN_REWARD] = reward.get("path", "verifiers")
+        own[_OWN_REWARD] = reward.get("path", "verifiers")
     return {**own, **{key.lstrip("+"): value for key, value in passed_on.items() if key[:1] != "~"}}
+
+
+def backend_of(recipe: Mapping[str, Any]) -> str:
+    """`backend.kind` of a resolved recipe; "" for a run without a recipe."""
+    backend = recipe.get("backend")
+    kind = backend.get("kind") if isinstance(backend, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def has_own_reward(settings: Mapping[str, Any]) -> bool:
+    """Whether the recipe, or what it passes on, replaces the back-end's rewards."""
+    keys = (key for grammar in grammars() for key in grammar.own_reward)
+    return _OWN_REWARD in settings or any(key in settings for key in keys)
 
 
 def settings_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys about precision in a composed configuration. What is interpolated is not known there."""
-    leaves = ((key, value) for key, value in _leaves(config) if key in KEYS and value is not None)
+    keys = frozenset().union(*(grammar.precision.keys for grammar in grammars()))
+    leaves = ((key, value) for key, value in _leaves(config) if key in keys and value is not None)
     return {key: value for key, value in leaves if not (isinstance(value, str) and "${" in value)}
 
 

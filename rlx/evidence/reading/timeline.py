@@ -72,7 +72,7 @@ class Timeline:
 
 
 def contradictions(first: Timeline, second: Timeline) -> list[Disagreement]:
-    """Where two sources give one metric of one step different values, by step."""
+    """Find where two sources give one metric of one step different values, by step."""
     sources = first.source, second.source
     found = [
         disagreement

@@ -1,4 +1,4 @@
-"""What to say when a container cannot be used, and what helps."""
+"""Word the errors of containers that cannot be used, with what helps."""
 
 from __future__ import annotations
 

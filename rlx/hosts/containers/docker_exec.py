@@ -45,7 +45,7 @@ class _LocalLink:
             yield session
 
     def open_ahead(self, line: str) -> None:
-        """Nothing here is far away."""
+        """Do nothing, because docker is on this machine and not far away."""
 
     def explain(self, failure: Failure) -> RlxError:
         return Unreachable(f"local: exit {failure.code} before the command began: {failure.said}")

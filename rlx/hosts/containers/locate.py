@@ -62,7 +62,7 @@ def locate(site: Site, *, reading: bool = False) -> tuple[Site, tuple[str, ...]]
 
 
 def inspect_container(site: Site, *, reading: bool = False) -> Container:
-    """What the host says of the site's container. Raises ContainerGone."""
+    """Ask the host about the site's container. Raises ContainerGone."""
     completed = transport_for(site.place).run(locating(site, "look" if reading else "try"), timeout_s=_TIMEOUT_S)
     if completed.code != 0:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"

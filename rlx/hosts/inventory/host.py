@@ -1,4 +1,4 @@
-"""What rlx knows of a host: the values of the files of hosts."""
+"""The values of the files of hosts: one host, as rlx knows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEVICE_KINDS = ("npu", "cuda", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a host has. `count` is None where the file does not say; a CPU is not counted."""
+    """The devices of a host. `count` is None where the file does not say; a CPU is not counted."""
 
     kind: str
     count: int | None = None
@@ -42,7 +42,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Where a launch goes that names no host. `container` belongs to that host alone."""
+    """The host of launches that name none. `container` belongs to that host alone."""
 
     host: str = LOCAL.host
     container: str | None = None

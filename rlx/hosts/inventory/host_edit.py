@@ -19,7 +19,7 @@ from typing import Any
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.inventory.host import HostFile
 from rlx.hosts.inventory.host_file import parse_host_file, read_text
-from rlx.hosts.inventory.host_yaml import compose
+from rlx.hosts.inventory.host_yaml import read_nodes
 
 
 def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) -> None:
@@ -61,7 +61,7 @@ def _proven(text: str, path: Path, wanted: HostFile) -> str:
 
 
 def _inserted(text: str, entry: Mapping[str, Any]) -> str:
-    root = compose(text, "")
+    root, _ = read_nodes(text, "")
     lines = _lines(text)
     pairs = root.value if root else []
     hosts = next((pair for pair in pairs if pair[0].value == "hosts"), None)
@@ -94,7 +94,8 @@ def _removed(text: str, name: str) -> str:
 
 def _entry(text: str, name: str) -> tuple[Any, Any]:
     """Key node and value node of a host that is there."""
-    (hosts,) = (node for key, node in compose(text, "").value if key.value == "hosts")
+    root, _ = read_nodes(text, "")
+    (hosts,) = (node for key, node in (root.value if root else ()) if key.value == "hosts")
     ((key, node),) = (pair for pair in hosts.value if pair[0].value == name)
     return key, node
 
@@ -121,7 +122,7 @@ def _indented(entry: Mapping[str, Any], columns: int) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Two commands at once take turns; neither forgets what the other wrote."""
+    """Let two commands take turns, so that neither forgets what the other wrote."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(path.parent, os.O_RDONLY)

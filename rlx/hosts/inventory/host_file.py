@@ -25,14 +25,14 @@ from rlx.errors import UsageError
 from rlx.hosts.inventory.host import Defaults, Host, HostFile
 from rlx.hosts.inventory.host_entry import read_container, read_host
 from rlx.hosts.inventory.host_values import name_problem
-from rlx.hosts.inventory.host_yaml import Reader, compose
+from rlx.hosts.inventory.host_yaml import Reader, read_nodes
 from rlx.plan import LOCAL
 
 _SIZE_LIMIT = 1_000_000
 
 
 def read_host_file(path: Path) -> HostFile:
-    """What a file says; nothing, if it does not exist. Raises UsageError with file, line, key and fix."""
+    """Read a file of hosts; nothing, if it does not exist. Raises UsageError with file, line, key and fix."""
     text = read_text(path)
     return parse_host_file(text, str(path)) if text.strip() else HostFile()
 
@@ -55,10 +55,10 @@ def read_text(path: Path) -> str:
 
 def parse_host_file(text: str, file: str, *, has_lines: bool = True) -> HostFile:
     """Raises UsageError with every problem. Without `has_lines`, problems are told without a line."""
-    root = compose(text, file)
+    root, problems = read_nodes(text, file)
     if root is None:
         return HostFile()
-    reader = Reader(file, has_lines=has_lines)
+    reader = Reader(file, problems, has_lines=has_lines)
     top = reader.section(root, "", ("hosts", "defaults"), {"default": "defaults", "host": "hosts"})
     hosts = _hosts(reader, top["hosts"]) if "hosts" in top else {}
     defaults = _defaults(reader, top["defaults"]) if "defaults" in top else None

@@ -1,4 +1,4 @@
-"""Where the files of hosts are: one of the user, one of the project that one works in."""
+"""Find the files of hosts: one of the user, one of the project that one works in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a single value of a host's entry may be. Each function returns what is wrong with it, or nothing."""
+"""Check single values of a host's entry. Each function returns what is wrong with one, or nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE
 
 
 def destination_problem(text: str) -> str:
-    """What keeps a text from being an ssh destination. The text is not shown where it may hold a password."""
+    """Say what keeps a text from being an ssh destination, without showing it where it may hold a password."""
     user, at, address = text.removeprefix("ssh://").rpartition("@")
     if at and ":" in user:
         return "holds a password; ssh takes none: use a key, and write USER@HOST"
@@ -72,7 +72,7 @@ def variable_problem(name: str) -> str:
 
 
 def public_problem(name: str, value: str) -> str:
-    """What keeps a variable from standing in a file as plain text."""
+    """Say what keeps a variable from standing in a file as plain text."""
     if _PASSWORD_IN_URL.search(value):
         return f"holds a password; write it as proxies: {{{name}: {{secret: NAME}}}}, the value then comes from you"
     if _SECRET_LIKE.search(name):

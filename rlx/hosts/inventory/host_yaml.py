@@ -5,66 +5,62 @@ The YAML library is imported when there is a file to read: `rlx status` on this 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.errors import UsageError
+from rlx.yaml_reader.nodes import YamlError, YamlNode, YamlProblem
+from rlx.yaml_reader.reader import YamlForm, compose, text_value
 
-_DEPTH_LIMIT = 16
 _SHOWN_PROBLEMS = 20
 _NOTHING = ("", "~", "null", "Null", "NULL")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# No refusal shows a value: it may be a password.
+_UNREAD = "anchors, aliases and tags are not read; write the value itself"
+_FORM = YamlForm(
+    what="file of hosts",
+    file="file of hosts",
+    most_nodes=10_000,
+    most_levels=16,
+    scalar=text_value,
+    anchor=_UNREAD,
+    tag=_UNREAD,
+)
 
 
-def compose(text: str, file: str) -> Any:
-    """The root node of a YAML text, None for one without content. Raises UsageError with the line."""
-    import yaml
+def read_nodes(text: str, file: str) -> tuple[YamlNode | None, list[YamlProblem]]:
+    """The root node of a YAML text, None for one without content, and what is wrong with single entries.
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    Raises UsageError with the line for what cannot be read.
+    """
     try:
-        # libyaml composes by recursion and crashes on deep nesting; its events come one by one.
-        _check_events(yaml.parse(text, Loader=loader), file)
-        return yaml.compose(text, Loader=loader)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file}:{_explained(error)}") from None
-
-
-def _explained(error: Any) -> str:
-    """libyaml names the line at which it gave up, and where the value began that it could not end."""
-    mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
-    since = f" ({error.context} that begins in line {begun.line + 1})" if begun and mark else ""
-    return f"{mark.line + 1 if mark else 1}: {getattr(error, 'problem', None) or 'is no YAML text'}{since}"
-
-
-def _check_events(events: Iterator[Any], file: str) -> None:
-    import yaml
-
-    depth = 0
-    for event in events:
-        line = event.start_mark.line + 1
-        if getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise UsageError(f"{file}:{line}: anchors, aliases and tags are not read; write the value itself")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEPTH_LIMIT:
-            raise UsageError(f"{file}:{line}: is nested more than {_DEPTH_LIMIT} levels deep")
+        return compose(text, _FORM)
+    except YamlError as error:
+        problem = error.problems[-1]
+        raise UsageError(f"{file}:{problem.line}: {problem.text}") from None
 
 
 class Reader:
     """Takes values out of nodes and collects what is wrong with them, each with its line and its dotted key."""
 
-    def __init__(self, file: str, *, has_lines: bool = True) -> None:
+    def __init__(self, file: str, found: Iterable[YamlProblem] = (), *, has_lines: bool = True) -> None:
         self._file = file
         self._has_lines = has_lines
         self._problems: list[tuple[int, str]] = []
+        for problem in found:
+            self._complain(problem.line, problem.key, problem.text)
 
-    def place(self, node: Any) -> str:
+    def place(self, node: YamlNode) -> str:
         """`file:line` of a node."""
-        return f"{self._file}:{node.start_mark.line + 1}" if self._has_lines else self._file
+        return self._place(node.line)
 
-    def complain(self, node: Any, key: str, text: str) -> None:
-        where = f"{self.place(node)}: {key}" if key else self.place(node)
-        self._problems.append((node.start_mark.line, f"{where}: {text}"))
+    def complain(self, node: YamlNode, key: str, text: str) -> None:
+        self._complain(node.line, key, text)
+
+    def _place(self, line: int) -> str:
+        return f"{self._file}:{line}" if self._has_lines else self._file
+
+    def _complain(self, line: int, key: str, text: str) -> None:
+        where = f"{self._place(line)}: {key}" if key else self._place(line)
+        self._problems.append((line, f"{where}: {text}"))
 
     def check(self) -> None:
         """Raises UsageError with everything that was wrong, in the order of the file."""
@@ -74,24 +70,15 @@ class Reader:
         if lines:
             raise UsageError("\n".join(lines))
 
-    def entries(self, node: Any, key: str) -> dict[str, tuple[Any, Any]]:
+    def entries(self, node: YamlNode, key: str) -> dict[str, tuple[YamlNode, YamlNode]]:
         """Key -> key node and value node; nothing at all where nothing is written."""
         if node.id != "mapping":
             if not is_nothing(node):
                 self.complain(node, key, f"must be a map of `key: value` lines, found {_described(node)}")
             return {}
-        found: dict[str, tuple[Any, Any]] = {}
-        for name, value in node.value:
-            if name.id != "scalar":
-                self.complain(name, key, "a list or map cannot be a key")
-            elif name.value in found:
-                first = found[name.value][0].start_mark.line + 1
-                self.complain(name, _below(key, name.value), f"appears twice, first in line {first}; keep one")
-            else:
-                found[name.value] = (name, value)
-        return found
+        return {name.value: (name, value) for name, value in node.value}
 
-    def section(self, node: Any, key: str, known: Sequence[str], meant: Mapping[str, str]) -> dict[str, Any]:
+    def section(self, node: YamlNode, key: str, known: Sequence[str], meant: Mapping[str, str]) -> dict[str, YamlNode]:
         """The values of a map by key. An unknown key is a problem; `meant` says what people mean by a foreign one."""
         found = {}
         for name, (name_node, value) in self.entries(node, key).items():
@@ -101,17 +88,14 @@ class Reader:
                 self.complain(name_node, _below(key, name), f"unknown key; {_nearest(name, known, meant)}")
         return found
 
-    def text(self, node: Any, key: str) -> str | None:
+    def text(self, node: YamlNode, key: str) -> str | None:
         """A word or text, None (and a problem) for anything else."""
         if node.id != "scalar" or is_nothing(node):
             self.complain(node, key, f"must be text, found {_described(node)}")
             return None
-        if control := _CONTROL.search(node.value):
-            self.complain(node, key, f"contains the control character U+{ord(control[0]):04X}")
-            return None
         return str(node.value)
 
-    def items(self, node: Any, key: str) -> list[tuple[Any, str]]:
+    def items(self, node: YamlNode, key: str) -> list[tuple[YamlNode, str]]:
         """The nodes of a list, each with its key."""
         if node.id != "sequence":
             self.complain(node, key, f"must be a list, found {_described(node)}")
@@ -119,12 +103,12 @@ class Reader:
         return [(item, f"{key}[{position}]") for position, item in enumerate(node.value)]
 
 
-def is_nothing(node: Any) -> bool:
+def is_nothing(node: YamlNode) -> bool:
     """A key without a value."""
-    return node.id == "scalar" and not node.style and node.value in _NOTHING
+    return node.id == "scalar" and node.is_plain and node.value in _NOTHING
 
 
-def _described(node: Any) -> str:
+def _described(node: YamlNode) -> str:
     if node.id != "scalar":
         return "a list" if node.id == "sequence" else "a map"
     # The value itself is not shown: it may be a password.

@@ -20,7 +20,7 @@ _BARE_DESTINATION = frozenset("@.:/")
 
 
 def site_of(name: str | None = None, container: str | None = None) -> Site:
-    """Where runs go on a host: a known name, `local`, or an ssh destination. Asks no host.
+    """Find where runs go on a host: a known name, `local`, or an ssh destination. Asks no host.
 
     None is the default host of the project or the user, else this machine. `container` replaces that of the entry; an
     empty one means the host itself. Raises UsageError for a host that rlx does not know.
@@ -51,13 +51,13 @@ def known_hosts() -> Mapping[str, Host]:
 
 
 def default_host() -> Defaults:
-    """Where a launch goes that names no host."""
+    """Find where a launch goes that names no host."""
     user, project = _files()
     return project.defaults or user.defaults or Defaults()
 
 
 def local_site() -> Site:
-    """This machine, with the programs next to the Python that runs rlx. `$RLX_ROOT` and `$RLX_LEASES` override."""
+    """Find this machine, with the programs next to rlx's Python. `$RLX_ROOT` and `$RLX_LEASES` override."""
     return site_of(LOCAL.host)
 
 

@@ -1,4 +1,4 @@
-"""Who may use a shared connection: sshd lets ten sessions share one (MaxSessions)."""
+"""Count who uses a shared connection, because sshd lets ten sessions share one (MaxSessions)."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.link import Failure
 from rlx.hosts.process import ProcessSession, process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.sockets import control_path
+from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import explain_ssh
 from rlx.plan import Cmd
 
@@ -46,14 +46,8 @@ def check_destination(destination: str) -> str:
     return destination
 
 
-def ssh_config() -> str | None:
-    """Another ssh config than the user's: `$RLX_SSH_CONFIG`."""
-    chosen = os.environ.get("RLX_SSH_CONFIG")
-    return str(Path(chosen).expanduser().absolute()) if chosen else None
-
-
 def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What ssh may see of the caller's environment, since `SendEnv` would pass it on: no secrets and no locale."""
+    """Choose what ssh may see of the environment, since `SendEnv` would pass it on: no secrets and no locale."""
     return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or _SECRET.search(name))}
 
 

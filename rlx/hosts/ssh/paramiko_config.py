@@ -1,4 +1,4 @@
-"""What paramiko can honour of an ssh config. A host whose config needs more is refused, not reached round it."""
+"""Read what paramiko can honour of an ssh config. A host whose config needs more is refused, not reached round it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.ssh.openssh import check_destination, ssh_config
+from rlx.hosts.ssh.openssh import check_destination
+from rlx.hosts.ssh.ssh_config import ssh_config
 
 _HONOURED = {
     "hostname", "port", "user", "identityfile", "identitiesonly", "identityagent",
@@ -32,7 +33,7 @@ _PORT = 22
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a destination is reached. `identities` and `known_hosts` are files; some may not be there."""
+    """The way to a destination. `identities` and `known_hosts` are files; some may not be there."""
 
     host: str
     port: int
@@ -106,7 +107,7 @@ def _readable(path: Path, alias: str) -> str:
 
 
 def _needs_a_whole_ssh(keyword: str, value: str, path: Path) -> bool:
-    """What cannot be told from the options of the host any more, once paramiko has read the file."""
+    """Find what cannot be told from the options of the host any more, once paramiko has read the file."""
     if keyword == "include":
         return _includes_something(value, path)
     if keyword == "canonicalizehostname":

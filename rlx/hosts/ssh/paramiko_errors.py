@@ -1,4 +1,4 @@
-"""What paramiko raises while connecting, and what it means."""
+"""Translate what paramiko raises while connecting into errors of rlx."""
 
 from __future__ import annotations
 

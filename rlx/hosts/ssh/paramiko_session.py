@@ -70,13 +70,13 @@ class ChannelSession:
         return thread
 
     def _send(self, data: bytes) -> None:
-        """In pieces: paramiko copies what is left of one after every packet."""
+        """Send in pieces, because paramiko copies what is left of one after every packet."""
         with suppress(*_GONE):
             for begin in range(0, len(data), _CHUNK_BYTES):
                 self._channel.sendall(data[begin : begin + _CHUNK_BYTES])
 
     def _read_err(self) -> None:
-        """Beside stdout, since both share the channel's window."""
+        """Read it beside stdout, since both share the channel's window."""
         with suppress(*_GONE):
             while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
                 self._err += chunk
@@ -85,6 +85,6 @@ class ChannelSession:
 
 
 def close(channel: paramiko.Channel) -> None:
-    """Whoever waits for the channel goes on. There is none left to close where the connection is gone."""
+    """Let whoever waits for the channel go on. None is left to close where the connection is gone."""
     with suppress(*_GONE):
         channel.close()

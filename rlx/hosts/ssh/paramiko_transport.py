@@ -57,10 +57,10 @@ class ParamikoLink:
             yield ChannelSession(channel)
 
     def open_ahead(self, line: str) -> None:
-        """Not by paramiko: it is there for machines without ssh."""
+        """Do nothing: paramiko is there for machines without ssh, and opens no channel ahead."""
 
     def _shared_session(self) -> paramiko.Channel | None:
-        """None if the host grants no further session there. A connection that broke unnoticed is replaced.
+        """Open a session; None if the host grants no more. A connection that broke unnoticed is replaced.
 
         One at a time: of several refusals at once paramiko keeps one, and the others would look like a broken one.
         """

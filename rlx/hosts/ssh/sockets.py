@@ -1,4 +1,4 @@
-"""Where the sockets of shared ssh connections lie."""
+"""Choose the folder of the sockets of shared ssh connections."""
 
 from __future__ import annotations
 

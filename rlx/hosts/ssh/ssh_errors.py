@@ -1,4 +1,4 @@
-"""What ssh says when it fails, and what it means. The wordings are those of OpenSSH 7.4 to 10."""
+"""Translate what ssh says when it fails into errors of rlx. The wordings are those of OpenSSH 7.4 to 10."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rlx.hosts.host_errors import (
     Unreachable,
 )
 from rlx.hosts.link import Failure
+from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.transport import shown
 
 _SSH_FAILED = 255
@@ -90,7 +91,7 @@ _WORDINGS = (
 
 
 def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | None:
-    """None if only the shared connection was gone, so that a new one is worth a try."""
+    """Explain it; None if only the shared connection was gone, so that a new one is worth a try."""
     if failure.began:
         return _lost(host, failure)
     if failure.code != _SSH_FAILED:
@@ -128,14 +129,12 @@ def _unknown(host: str, destination: str, failure: Failure) -> HostError:
 
 
 def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
-    """With the first line of what was said."""
+    """Add the first line of what was said."""
     words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
     return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"
 
 
 def by_hand(destination: str) -> str:
-    from rlx.hosts.ssh.openssh import ssh_config
-
     config = ssh_config()
     return f"ssh -F {config} {destination}" if config else f"ssh {destination}"
 

@@ -10,14 +10,14 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
-from rlx.hosts.ssh.openssh import ssh_config
+from rlx.hosts.ssh.ssh_config import ssh_config
 
 _INCLUDE_DEPTH = 16  # what ssh itself allows
 _MATCH_BY_NAME = ("host", "originalhost")
 
 
 def is_ssh_name(name: str) -> bool:
-    """Whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
+    """Tell whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
     return any(_matches(name, patterns) for patterns in _patterns(_config(), 0))
 
 

@@ -22,7 +22,7 @@ _FIXES = {
 
 
 def docker(examined: Examined) -> Iterator[Finding]:
-    """Only a container makes Docker matter."""
+    """Judge Docker, which matters only for a container."""
     found = examined.host.of("docker")
     if examined.site.container is None or not found or found["problem"] is None:
         return
@@ -52,7 +52,7 @@ def container(examined: Examined) -> Iterator[Finding]:
 
 
 def reachable(examined: Examined) -> Iterator[Finding]:
-    """For a run of several nodes: a container behind its host's bridge has an address that no other host knows."""
+    """Refuse for several nodes a container behind its host's bridge: no other host knows its address."""
     network, name = examined.host.of("container").get("network"), examined.site.container
     if network in _HIDDEN:
         message = f"the container {name} has a network of its own ({network}): other nodes cannot reach the Ray in it"
@@ -86,7 +86,7 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
 
 
 def _reaps(init: str) -> bool:
-    """Whether process 1 is a program that waits for orphans. bash and sh do, too, while they wait for a command."""
+    """Tell whether process 1 waits for orphans. bash and sh do, too, while they wait for a command."""
     return PurePosixPath(init.split()[0]).name in {
         "tini",
         "docker-init",

@@ -12,7 +12,7 @@ from rlx.preflight.wanted import DataFile, Flaw, host_of, hosts
 
 
 def python(examined: Examined) -> Iterator[Finding]:
-    """Without a recipe a host without Python is no fault: it may only hold containers."""
+    """Judge Python. Without a recipe a host without it is no fault: it may only hold containers."""
     found = _packages(examined)
     if "error" in found:
         needed = examined.wanted.backend is not None or examined.site.container is not None
@@ -45,7 +45,7 @@ def backend(examined: Examined) -> Iterator[Finding]:
 
 
 def _any_backend(found: Facts, examined: Examined) -> Iterator[Finding]:
-    """Without a recipe nobody knows which one is meant; that there is none at all is worth a line."""
+    """Say that there is no back-end at all, because without a recipe nobody knows which one is meant."""
     if found["packages"] or found["locations"]:
         return
     running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ()))

@@ -60,7 +60,7 @@ def _missing_tools(where: str, found: Facts, needed: tuple[str, ...]) -> Iterato
 
 
 def disk(examined: Examined) -> Iterator[Finding]:
-    """Space and inodes of every folder that was asked for; rights and kind of the one that holds the runs."""
+    """Judge space and inodes of every folder asked for; rights and kind of the one that holds the runs."""
     for where, side in examined.sides():
         root = examined.site.container_root if side is examined.inside else examined.site.root
         for folder in folders(side):
@@ -136,7 +136,7 @@ def memory_and_cpus(examined: Examined) -> Iterator[Finding]:
 
 
 def silence(examined: Examined) -> Iterator[Finding]:
-    """What did not answer. What it would have said is not known, and nothing is concluded from it."""
+    """Name what did not answer, because nothing is concluded from what it would have said."""
     for where, side in examined.sides():
         yield from (_silent(where, side, name) for name in side.silent if name != "npu_smi")
 

@@ -29,7 +29,7 @@ def wants_npus(examined: Examined) -> bool:
 
 
 def table(examined: Examined) -> Iterator[Finding]:
-    """Whether npu-smi answers: on the host, and in the container, where it needs the driver's folders."""
+    """Tell whether npu-smi answers: on the host, and in the container, where it needs the driver's folders."""
     for where, side in examined.sides():
         found = side.of("npu_smi")
         # Without device nodes this is simply no NPU host; `missing` inside is common, and Python decides.
@@ -57,7 +57,7 @@ def _unanswered(where: str, found: Facts, examined: Examined, inside: bool) -> F
 
 
 def devices(examined: Examined) -> Iterator[Finding]:
-    """As many device nodes, within reach, as the recipe wants."""
+    """Check that as many device nodes are within reach as the recipe wants."""
     side = examined.environment
     found = side.of("devices") if side else {}
     if not found:
@@ -97,7 +97,7 @@ def health(examined: Examined) -> Iterator[Finding]:
 
 
 def holders(examined: Examined) -> Iterator[Finding]:
-    """Who holds which NPU. A process in another container may be invisible; its memory is not."""
+    """Name who holds which NPU. A process in another container may be invisible; its memory is not."""
     processes = examined.host.of("npu_smi").get("processes") or []
     held = {(one["npu"], one["chip"]) for one in processes}
     if processes:
@@ -139,7 +139,7 @@ def image(examined: Examined) -> Iterator[Finding]:
 
 
 def python(examined: Examined) -> Iterator[Finding]:
-    """Whether Python reaches the NPUs, where it is meant to."""
+    """Tell whether Python reaches the NPUs, where it is meant to."""
     side = examined.environment
     found = side.of("accelerator") if side else {}
     if not side or not found or not _is_meant_to(examined, side):

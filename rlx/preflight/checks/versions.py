@@ -1,4 +1,4 @@
-"""What was found held against the combinations of versions that are documented, and those that are known to fail.
+"""Hold versions that were found against documented combinations, and against those that are known to fail.
 
 The tables are versions.json, each row with its source. They know releases; a fork may differ from all of them, so an
 unknown combination is a note and no more.
@@ -76,7 +76,7 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _likeliest(backend: str, found: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Of a back-end's combinations the one that has most in common with this one."""
+    """Choose of a back-end's combinations the one that has most in common with this one."""
 
     def unlike(row: Mapping[str, Any]) -> tuple[int, int]:
         compared = [_differs(row, found, name) for name in _HELD if name in row and name in found]
@@ -95,7 +95,7 @@ def _differs(row: Mapping[str, Any], found: Mapping[str, str], name: str) -> boo
 
 
 def _documented(row: Mapping[str, Any], name: str) -> list[object]:
-    """Several where the sources contradict each other."""
+    """Look it up; several where the sources contradict each other."""
     said = row[name] if isinstance(row[name], list) else [row[name]]
     return [_comparable(name, version) for version in said]
 

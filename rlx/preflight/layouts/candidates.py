@@ -132,7 +132,7 @@ def _rollout_reasons(job: Job, rollout: Rollout) -> tuple[str, ...]:
 
 
 def _refused(job: Job, batch: Batch) -> Iterator[str]:
-    """What is wrong with the recipe's own layout, then with single sizes that would divide the devices."""
+    """Say what is wrong with the recipe's own layout, then with single sizes that would divide the devices."""
     yield from training_flaws(job, batch)
     yield from _rollout_reasons(job, job.rollout)
     devices = job.split.devices

@@ -51,7 +51,7 @@ def _model_parallel(job: Job, tokens: float) -> dict[str, float]:
 
 
 def _expert(job: Job, hidden: float) -> float:
-    """To the experts and back, one copy for each of them (arXiv:2006.16668, section 3)."""
+    """Count the way to the experts and back, one copy for each of them (arXiv:2006.16668, section 3)."""
     experts = job.shape.experts
     if experts is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Which splits a model and a batch allow: what Megatron, verl and vLLM assert, as reasons in words."""
+"""List the splits that a model and a batch allow: what Megatron, verl and vLLM assert, as reasons in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def training_flaws(job: Job, batch: Batch) -> Iterator[str]:
-    """Why the training cannot be split like that. Nothing: it can."""
+    """List what keeps the training from being split like that. Nothing: it can."""
     split, shape = job.split, job.shape
     if job.is_megatron:
         yield from _tensor_flaws(shape, split.tp, "tp")
@@ -42,7 +42,7 @@ def training_flaws(job: Job, batch: Batch) -> Iterator[str]:
 
 
 def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterator[str]:
-    """Why the generation cannot be split like that. vLLM copies key-value heads where they are too few."""
+    """List what keeps the generation from being split like that. vLLM copies key-value heads where they are too few."""
     yield from _needs("rollout tp", tp, devices=devices, heads=shape.heads)
     yield from _key_flaws(shape, tp, "rollout tp")
     if shape.experts is None:
@@ -57,7 +57,7 @@ def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterat
 
 
 def _key_flaws(shape: Architecture, size: int, name: str) -> Iterator[str]:
-    """Where too few key-value heads are copied (vLLM; verl's Ulysses, verl/models/transformers/monkey_patch.py)."""
+    """Check key-value heads where too few are copied (vLLM; verl's Ulysses, models/transformers/monkey_patch.py)."""
     if shape.kv_heads % size and size % shape.kv_heads:
         yield f"{name} {size} neither divides {shape.kv_heads} key-value heads nor is a multiple of them"
 

@@ -1,4 +1,4 @@
-"""How much memory a device needs in each phase of a step, with its margin: docs/memory.md."""
+"""Estimate the memory a device needs in each phase of a step, with its margin: docs/memory.md."""
 
 from rlx.preflight.memory.estimate import Estimate, Phase, estimate
 from rlx.preflight.memory.inputs import device_of, estimate_of, job_of

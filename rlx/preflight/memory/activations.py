@@ -32,7 +32,7 @@ class _Layer:
 
 
 def update_activations(job: Job) -> float:
-    """Kept from the forward pass for the backward pass of one micro batch, of the fullest pipeline stage.
+    """Sum what is kept for the backward pass of one micro batch, of the fullest pipeline stage.
 
     The first stage has as many micro batches in flight as there are stages: as much as all layers of one
     (arXiv:2205.05198, section 4.2.3). With recomputation a layer keeps its input, and one layer is redone.
@@ -95,7 +95,7 @@ def _mixed(job: Job) -> _Layer:
 
 
 def _norms(job: Job) -> int:
-    """Of both norms the input and the output, which is what follows' input.
+    """Count of both norms the input and the output, which is what follows' input.
 
     transformers' RMSNorm computes in 32 bits and keeps its input so, and its output before the weight as well.
     """

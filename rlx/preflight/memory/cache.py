@@ -1,4 +1,4 @@
-"""What the inference engine does with its share of a device: weights, work space, KV cache.
+"""Estimate how the inference engine uses its share of a device: weights, work space, KV cache.
 
 vLLM gives the KV cache what remains of `gpu_memory_utilization` × capacity after weights and a profiling run
 (docs.vllm.ai, "Conserving Memory"; arXiv:2309.06180). It sleeps while the model trains (docs.vllm.ai, "Sleep Mode").
@@ -25,12 +25,12 @@ class Cache:
 
     @property
     def room(self) -> float:
-        """For the KV cache; negative where not even the weights fit."""
+        """The bytes for the KV cache; negative where not even the weights fit."""
         return self.pool - self.weights - self.work
 
     @property
     def sequences(self) -> int:
-        """How many of the longest sequences the cache holds at once."""
+        """The number of longest sequences that the cache holds at once."""
         return max(0, int(self.room / (self.token * self.sequence)))
 
 

@@ -67,12 +67,12 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Even at the upper end of the margin."""
+        """True if the phase fits even at the upper end of the margin."""
         return all(phase.total + phase.margin <= self.capacity for phase in self.phases)
 
     @property
     def cannot_fit(self) -> bool:
-        """Not even at the lower end."""
+        """True if the phase does not fit even at the lower end."""
         return any(phase.least > self.capacity for phase in self.phases)
 
 
@@ -83,7 +83,7 @@ def estimate(job: Job) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What does not depend on the rollout: GiB that stay on the device in any phase, and the phases that train."""
+    """The memory that does not depend on the rollout: GiB that stay in any phase, and the phases that train."""
 
     idle: dict[str, float]
     phases: tuple[Phase, ...]
@@ -136,7 +136,7 @@ def _backward(job: Job) -> dict[str, float]:
 
 
 def _idle(job: Job, states: States) -> dict[str, float]:
-    """What stays on the device in any phase.
+    """Sum what stays on the device in any phase.
 
     FSDP frees gradients after the step; Megatron keeps its buffer, which goes to the host with the weights.
     """
@@ -162,5 +162,5 @@ def _idle_critic(job: Job, states: States) -> float:
 
 
 def _reference(job: Job) -> float:
-    """With LoRA the reference is the base of the actor itself."""
+    """Sum the reference. With LoRA it is the base of the actor itself."""
     return 0.0 if job.lora_rank is not None else frozen_weights(job)

@@ -1,4 +1,4 @@
-"""From a recipe, and the settings that its back-end really gets, to the numbers of a `Job`."""
+"""Derive the numbers of a `Job` from a recipe and the settings that its back-end really gets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def device_of(recipe: Recipe, size: float | None = None) -> Device | None:
 
 
 def estimate_of(recipe: Recipe, settings: Settings, shape: Architecture) -> Estimate | None:
-    """None where there is no device whose memory is known, or the devices cannot be split like that."""
+    """Estimate; None where no device's memory is known, or the devices cannot be split like that."""
     device = device_of(recipe)
     if device is None:
         return None

@@ -1,4 +1,4 @@
-"""What the memory of a run depends on, as numbers. No recipe here: `rlx layouts` varies these directly."""
+"""The numbers that the memory of a run depends on. No recipe here: `rlx layouts` varies these directly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Split:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the sizes divide the devices; a layout rule says which does not."""
+        """Tell whether the sizes divide the devices; a layout rule says which does not."""
         return self.devices % (self.tp * self.pp * self.cp) == 0 and self.devices % (self.etp * self.ep * self.pp) == 0
 
     @property
@@ -61,7 +61,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What leaves the device while it is not needed."""
+    """The states that leave the device while they are not needed."""
 
     weights: bool = False
     gradients: bool = False

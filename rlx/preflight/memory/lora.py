@@ -10,7 +10,7 @@ _Widths = dict[str, tuple[int, int]]
 def adapter_parameters(
     shape: Architecture, rank: int, targets: tuple[str, ...] | None, *, fused: bool
 ) -> tuple[int, int]:
-    """Of the whole model: outside and inside the experts. `fused`: Megatron's naming and matrices.
+    """Count the whole model's: outside and inside the experts. `fused`: Megatron's naming and matrices.
 
     Without targets, or with none that is known, every linear layer of attention and MLPs has adapters.
     """

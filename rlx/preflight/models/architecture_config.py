@@ -26,7 +26,7 @@ SUPPORTED = tuple(sorted(_DENSE | _MIXED | _LATENT))
 
 
 def known_architecture(recipe: Recipe) -> Architecture | None:
-    """From config.json where the model's folder is on this machine, else from the table. None: not known.
+    """Read config.json where the model's folder is on this machine, else the table. None: not known.
 
     Raises UsageError for a config.json here that does not describe a supported model.
     """
@@ -39,7 +39,7 @@ def known_architecture(recipe: Recipe) -> Architecture | None:
 
 
 def architecture_from_text(text: str, where: str) -> Architecture:
-    """From the text of a config.json. Raises UsageError with `where` if it describes no supported model."""
+    """Parse the text of a config.json. Raises UsageError with `where` if it describes no supported model."""
     try:
         config = json.loads(text)
         if not isinstance(config, dict):
@@ -79,7 +79,7 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    """None as well for positions that are scaled (`rope_scaling`): engines count those each in its own way."""
+    """Read it; None as well for scaled positions (`rope_scaling`): engines count those each in its own way."""
     return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
 
 

@@ -73,7 +73,7 @@ class Architecture:
 
 
 def architecture_of(recipe: Recipe) -> Architecture | None:
-    """By `model.arch`, else by the name of the model's folder. None: not in the table."""
+    """Look it up by `model.arch`, else by the name of the model's folder. None: not in the table."""
     return find_architecture(recipe.model.arch or recipe.model.path)
 
 

@@ -1,4 +1,4 @@
-"""How many parameters a model has, by part, from its shapes as transformers' modules lay them out."""
+"""Count the parameters of a model, by part, from its shapes as transformers' modules lay them out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Parameters:
 
     @property
     def active(self) -> int:
-        """For one token, the embedding included, as the published counts have it."""
+        """Count for one token, the embedding included, as the published counts have it."""
         return self.embedding + self.head + self.attention + self.mlp + self.active_experts + self.norms
 
 

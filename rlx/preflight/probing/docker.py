@@ -1,4 +1,4 @@
-"""What Docker says: of itself, and of the container that a run would go into."""
+"""Parse what Docker says: of itself, and of the container that a run would go into."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from rlx.preflight.wanted import Wanted
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How far the host's clock is ahead of this one's, in seconds: somewhere from `least` to `most`."""
+    """The lead of the host's clock over this one's, in seconds: somewhere from `least` to `most`."""
 
     least: float
     most: float
 
     @property
     def off_s(self) -> float:
-        """What it is off for certain, 0 if both may agree; negative where the host is behind."""
+        """The seconds that it is off for certain, 0 if both may agree; negative where the host is behind."""
         return self.least if self.least > 0 else min(self.most, 0.0)
 
 
@@ -45,7 +45,7 @@ class Examined:
 
     @property
     def where(self) -> str:
-        """How that side is called in messages."""
+        """The name of that side in messages."""
         return f"container {self.site.container}" if self.site.container else self.site.host
 
     def sides(self) -> list[tuple[str, Side]]:
@@ -80,14 +80,14 @@ def _is_system(folder: PurePosixPath) -> bool:
 
 
 def shares_root(examined: Examined) -> bool:
-    """Whether the container sees the folder that the site names for the runs."""
+    """Tell whether the container sees the folder that the site names for the runs."""
     root, home = examined.site.root, examined.host.of("machine").get("home", "")
     path = PurePosixPath(home + root[1:] if root.startswith("~") else root)
     return any(path.is_relative_to(folder) for folder in shared_folders(examined))
 
 
 def root_is_settled(examined: Examined) -> bool:
-    """Whether runs lie below the site's root on the host for certain.
+    """Tell whether runs lie below the site's root on the host for certain.
 
     In a container a launch takes a shared folder where nobody has chosen a root, and stays inside where there is none.
     """
@@ -98,7 +98,7 @@ def root_is_settled(examined: Examined) -> bool:
 
 
 def is_held_outside(examined: Examined) -> bool:
-    """Whether the holder of a run is on the host itself: without a folder that both see, it is in the container."""
+    """Tell whether the holder of a run is on the host: without a folder that both see, it is in the container."""
     site = examined.site
     if site.container is None or site.place.inside is not None:
         return site.container is None

@@ -1,4 +1,4 @@
-"""What a machine is, has and lacks: the parsers of the probes that every host and every container gets."""
+"""Parse what a machine is, has and lacks: the probes that every host and every container gets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_tools(text: str) -> dict[str, Any]:
 
 
 def parse_disk(text: str) -> dict[str, Any]:
-    """By path: space in KiB, inodes, file system, whether this user may write."""
+    """Parse by path: space in KiB, inodes, file system, whether this user may write."""
     records = re.split(r"^(?=path=)", text, flags=re.MULTILINE)
     return {"paths": [_folder(key_values(record)) for record in records if record.startswith("path=")]}
 
@@ -55,7 +55,7 @@ def _folder(found: dict[str, str]) -> dict[str, Any]:
 
 
 def parse_processes(text: str) -> dict[str, Any]:
-    """How many processes and zombies, whose children the zombies are, and the raylets with their users."""
+    """Count processes and zombies, and name whose children the zombies are, and the raylets with their users."""
     facts: dict[str, Any] = {"total": None, "zombies": 0, "parents": [], "raylets": [], "init": ""}
     for line in text.splitlines():
         word, _, rest = line.partition(" ")

@@ -117,7 +117,7 @@ def _chip(upper: Sequence[str], lower: Sequence[str], heading: Sequence[str]) ->
 
 
 def _numbered(chips: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Where the table does not say which /dev/davinciN a chip is, it is the NPU's number: one chip a card."""
+    """Take the NPU's number where the table does not say which /dev/davinciN a chip is: one chip a card."""
     for chip in chips:
         if chip["device"] is None:
             chip["device"] = chip["npu"]

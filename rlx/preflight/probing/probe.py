@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one machine answered: the host itself, or the container. `silent`: probes that gave no answer in time."""
+    """The answers of one machine: the host itself, or the container. `silent`: probes that gave none in time."""
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
@@ -78,6 +78,6 @@ def _json(line: str) -> Any:
 
 
 def last_line(text: str) -> str:
-    """What a program said last: usually why it ended."""
+    """Return what a program said last: usually why it ended."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""

@@ -1,4 +1,4 @@
-"""What a launch script would find when it starts Python: versions, NPUs within reach, model and data."""
+"""Parse what a launch script would find when it starts Python: versions, NPUs within reach, model and data."""
 
 from __future__ import annotations
 

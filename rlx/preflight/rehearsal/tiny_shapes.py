@@ -29,7 +29,7 @@ _CHATS = {"llama": "llama", "deepseek_v2": "deepseek", "deepseek_v3": "deepseek"
 
 @dataclass(frozen=True, slots=True)
 class TinyModel:
-    """What payload/tiny_model.py is asked for. `config` are arguments of transformers' configuration class."""
+    """The order for payload/tiny_model.py. `config` are arguments of transformers' configuration class."""
 
     model_type: str
     chat: str
@@ -85,7 +85,7 @@ def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:
 
 
 def stand_in() -> TinyModel:
-    """For a model of which nothing is known: Qwen2, with grouped heads."""
+    """Stand in for a model of which nothing is known: Qwen2, with grouped heads."""
     return tiny_model(Architecture("qwen2", 64, 2, 4, 2, 16, 128, 512, True, "", True, qkv_bias=True))
 
 

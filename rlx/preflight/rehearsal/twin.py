@@ -1,4 +1,4 @@
-"""What a rehearsal is, as values: the derived recipe, what was changed, and what it cannot tell."""
+"""The values of a rehearsal: the derived recipe, what was changed, and what it cannot tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arithmetic, key tables and known faults tell about a recipe before anything starts. No look at a host."""
+"""Hold a recipe against arithmetic, key tables and known faults before anything starts. No look at a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules look at: the recipe, and the settings that its back-end really gets."""
+"""The facts that rules look at: the recipe, and the settings that its back-end really gets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Facts:
 
     @property
     def architecture_problem(self) -> str:
-        """Why the config.json that was found does not count; "" if it does, or there is none."""
+        """The reason why the config.json that was found does not count; "" if it does, or there is none."""
         return self._shape[1]
 
     @cached_property
@@ -89,12 +89,12 @@ class Facts:
 
     @property
     def is_split_as_written(self) -> bool:
-        """Whether the devices are split as the recipe's `layout` says, and by no override otherwise."""
+        """Tell whether the devices are split as the recipe's `layout` says, and by no override otherwise."""
         return True
 
     @property
     def fixed_micro_batches(self) -> bool:
-        """Whether a micro batch is a number of samples, and not filled up by tokens."""
+        """Tell whether a micro batch is a number of samples, and not filled up by tokens."""
         return True
 
     @property

@@ -10,7 +10,7 @@ _MOST_TRIED = 10_000
 
 
 def divisors(number: int) -> list[int]:
-    """Of a number of at least 1, in ascending order; of a huge one not all."""
+    """List those of a number of at least 1, in ascending order; of a huge one not all."""
     small = [candidate for candidate in range(1, min(isqrt(number), _MOST_TRIED) + 1) if number % candidate == 0]
     return sorted({*small, *(number // candidate for candidate in small)})
 
@@ -27,7 +27,7 @@ def one_of(numbers: Sequence[int]) -> str:
 
 
 def product(*factors: int | None) -> int | None:
-    """None if one of them is not known, or no count."""
+    """Multiply; None if one of them is not known, or no count."""
     result = 1
     for factor in factors:
         if factor is None or factor < 1:

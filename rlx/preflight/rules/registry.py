@@ -18,7 +18,7 @@ _COMMON = ("noise",)
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What a rule found: the numbers in `message`, what to write instead in `fix`. `key`: the recipe key at fault."""
+    """The result of a rule: numbers in `message`, what to write instead in `fix`. `key`: the recipe key at fault."""
 
     severity: Severity
     message: str
@@ -101,7 +101,7 @@ def error(message: str, fix: str, key: str = "") -> Flaw:
 
 
 def warning(message: str, fix: str, key: str = "") -> Flaw:
-    """It runs, and somebody should know first."""
+    """Warn: it runs, and somebody should know first."""
     return Flaw(Severity.WARNING, message, fix, key)
 
 

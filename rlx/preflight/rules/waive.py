@@ -29,12 +29,12 @@ def waived(resolved: ResolvedRecipe, findings: Sequence[Finding]) -> Iterator[Fi
 
 
 def waives_nothing(finding: Finding) -> bool:
-    """Whether it says that an arm has nothing of what the recipe waives."""
+    """Tell whether it says that an arm has nothing of what the recipe waives."""
     return finding.id == "RLX030" and finding.severity is Severity.NOTE
 
 
 def _can_be_waived(finding: Finding) -> bool:
-    """Not what is wrong with the recipe itself: keys and lengths without which there is no plan."""
+    """Tell whether it may be waived: not keys and lengths without which there is no plan."""
     is_its_own = finding.id.startswith("RLX0") and finding.severity is Severity.ERROR
     return finding.severity is not Severity.NOTE and not is_its_own
 

@@ -1,4 +1,4 @@
-"""Takes in a run that somebody started by hand, and follows its log."""
+"""Take in a run that somebody started by hand, and follow its log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import LaunchPlan, Place
-from rlx.runs.adopted.adopted_store import run_dirs, take_in
+from rlx.runs.adopted.adopted_dirs import run_dirs
+from rlx.runs.adopted.adopted_store import take_in
 from rlx.runs.adopted.foreign_log import ask_log
 from rlx.runs.adopted.log_copy import read_copy, refresh
 from rlx.runs.adopted.log_source import Source, read_source, write_source

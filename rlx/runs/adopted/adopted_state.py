@@ -1,4 +1,4 @@
-"""What has become of a run that rlx did not start, by its log alone: who writes it, and whether it shows its end."""
+"""Conclude the state of a run that rlx did not start from its log: who writes it, and whether it shows its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlx.runs.adopted.log_copy import Copy, read_copy, refresh_all
 from rlx.runs.adopted.log_source import read_source
 from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.runs.looking.observe import Observation, unreachable
+from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.manifest import read_manifest
 from rlx.runs.run import RunPaths, RunRef
 
@@ -26,7 +26,7 @@ def observe_adopted(refs: Sequence[RunRef]) -> Mapping[str, Observation]:
 
 
 def _imported(ref: RunRef) -> Observation:
-    """Nobody knows what became of its processes: only its logs can say that it came to its end."""
+    """Conclude from the logs alone, because nobody knows what became of the run's processes."""
     attempts, shows_end = RunPaths(ref.run_dir).attempts, _shows_its_end(ref)
     end = "shows its last step" if shows_end else "does not show its end"
     return Observation(
@@ -39,7 +39,7 @@ def _imported(ref: RunRef) -> Observation:
 
 
 def unasked_adopted(refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, Observation]:
-    """What their copies say, by id, where their host has just failed to answer."""
+    """Conclude from their copies, by id, where their host has just failed to answer."""
     return {
         ref.run_id: _observation(ref, read_copy(ref.run_dir), failure)
         if read_source(ref.run_dir).followed

@@ -1,17 +1,18 @@
-"""The run directories of runs that rlx did not start: below `RLX_HOME/adopted`, laid out like any root of runs."""
+"""Take in runs that rlx did not start: a plan that promises nothing, a run directory, and its place in the index."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.plan import Expectations, LaunchPlan, Place, Site
+from rlx.runs.adopted.adopted_dirs import adopted_manifests, adopted_root
 from rlx.runs.index.run_index import Index
-from rlx.runs.manifest import Manifest, read_manifest, render_manifest
+from rlx.runs.manifest import Manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
 
 _NOTHING_PROMISED = Expectations(
@@ -54,11 +55,11 @@ def take_in(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path],
     `place` is where the logs are. If `fill` raises, nothing is left. Raises RlxError where it cannot be
     written.
     """
-    root, now = _root(index.path.parent), time.time()
+    root, now = adopted_root(index.path.parent), time.time()
     # What rlx would have to ship, run and keep secret is nothing of this run's.
     site = Site(Place(place.host), container=place.inside, root=str(root))
     plan = replace(plan, site=site, command=(), env={}, secrets=(), files=(), findings=())
-    together = [known for known in _manifests(index.path.parent) if _belongs_to(known, plan)]
+    together = [known for known in adopted_manifests(index.path.parent) if _belongs_to(known, plan)]
     launch_id = together[0].launch_id if together else new_launch_id(now)
     ref, position = new_ref(plan, launch_id, now), len(together)
     try:
@@ -70,12 +71,12 @@ def take_in(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path],
 
 
 def _belongs_to(known: Manifest, plan: LaunchPlan) -> bool:
-    """What people call by one name belongs side by side, as the arms of a launch do."""
+    """Put side by side what people call by one name, as the arms of a launch are."""
     return (known.plan.name, known.plan.site.host) == (plan.name, plan.site.host)
 
 
 def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None]) -> None:
-    """Aside first: a run directory that is there has its logs."""
+    """Build it aside first: a run directory that is there has its logs."""
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=runs, prefix=".incoming-") as scratch:
         folder = Path(scratch, "run")
@@ -83,30 +84,3 @@ def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None])
         (folder / "manifest.json").write_text(manifest, encoding="utf-8")
         fill(folder)
         folder.replace(runs / run_id)
-
-
-def run_dirs(home: Path, run_name: str = "") -> Iterator[Path]:
-    """The directories of all of them, or of those of this run name."""
-    pattern = f"{run_name}-[0-9]*" if run_name else "[!.]*"
-    for run_dir in sorted((_root(home) / "runs").glob(pattern)):
-        if (run_dir / "source.json").is_file():
-            yield run_dir
-
-
-def _root(home: Path) -> Path:
-    return home / "adopted"
-
-
-def _manifests(home: Path) -> list[Manifest]:
-    """In the order in which they were taken in."""
-    found = [manifest for run_dir in run_dirs(home) if (manifest := read_manifest(run_dir)) is not None]
-    return sorted(found, key=lambda manifest: manifest.created_epoch)
-
-
-def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
-    """The runs of this user with their positions, for an index that has lost them."""
-    for manifest in _manifests(home):
-        plan, created = manifest.plan, manifest.created_epoch
-        place, root = plan.site.place, str(_root(home))
-        ref = RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, place, root, created)
-        yield ref, manifest.position

@@ -13,7 +13,7 @@ from rlx.runs.run import RunPaths
 
 
 def conflicts_of(run_dir: Path, evidence: Evidence, parsed: ParsedFiles) -> tuple[Disagreement, ...]:
-    """Where other logs that claim to be this run have other values; empty for a run that rlx started itself."""
+    """Find where other logs that claim to be this run have other values; empty for a run that rlx started itself."""
     source = source_of(run_dir)
     manifest = read_manifest(run_dir) if source else None
     if source is None or manifest is None:

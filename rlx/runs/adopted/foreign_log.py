@@ -21,7 +21,7 @@ _MOST_BYTES = 16 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far a copy of the log goes: `bytes` of the file `inode`, and the checksum of the last of them."""
+    """The reach of a copy of the log: `bytes` of the file `inode`, and the checksum of the last of them."""
 
     inode: str = "0"
     bytes: int = 0
@@ -51,7 +51,7 @@ class LogAnswer:
 
 
 def ask_log(place: Place, path: str, known: Extent, timeout_s: float = DEADLINE_S) -> LogAnswer | None:
-    """What is new since `known`; None if there is no such file (any more).
+    """Ask what is new since `known`; None if there is no such file (any more).
 
     Raises HostError if the place cannot be asked, RlxError if the file cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Takes in logs as they are, of a run that is over: one attempt of the run each."""
+"""Take in logs as they are, of a run that is over: one attempt of the run each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.evidence import Evidence, Totals
 from rlx.plan import LOCAL, LaunchPlan
-from rlx.runs.adopted.adopted_store import run_dirs, take_in
+from rlx.runs.adopted.adopted_dirs import run_dirs
+from rlx.runs.adopted.adopted_store import take_in
 from rlx.runs.adopted.log_copy import point_latest
 from rlx.runs.adopted.log_file import copy_log, look_at
 from rlx.runs.adopted.log_source import Source, read_source, write_source

@@ -34,7 +34,7 @@ _NOTHING = Extent()
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """How far the copy goes: `extent` of attempt `attempt`, with `left` bytes yet to come.
+    """The reach of the copy: `extent` of attempt `attempt`, with `left` bytes yet to come.
 
     `changed` is when the log was last written and `now` when that was asked, by the clock of its host; `as_of` the same
     moment by this machine's; `silent_since` the first question in vain after it. `writers` as in LogAnswer; `gone`:
@@ -57,12 +57,12 @@ class Copy:
 
     @property
     def quiet_s(self) -> float:
-        """How long the log had not been written when it was last looked at."""
+        """The seconds for which the log had not been written when it was last looked at."""
         return max(0.0, self.now - self.changed)
 
     @property
     def is_written(self) -> bool:
-        """Somebody had it open for writing when it was last looked at, or may have had."""
+        """True if somebody had it open for writing when it was last looked at, or may have had."""
         return not self.gone and (self.quiet_s < _QUIET_S if self.writers is None else self.writers > 0)
 
 
@@ -70,7 +70,7 @@ _NO_COPY = Copy()
 
 
 def lacks(run_dir: Path) -> str:
-    """Why a followed log says too little for a verdict, in words; empty if it does not, and for other runs."""
+    """Say why a followed log says too little for a verdict; empty if it does not, and for other runs."""
     if not _is_followed(run_dir):
         return ""
     copy = read_copy(run_dir)
@@ -91,7 +91,7 @@ def _is_followed(run_dir: Path) -> bool:
 
 
 def read_copy(run_dir: Path) -> Copy:
-    """Nothing copied yet where the file is missing or damaged: then all is copied again, as another attempt."""
+    """Read how far the copy goes. Where the file is missing or damaged, all is copied again, as another attempt."""
     try:
         return from_jsonable(Copy, json.loads((run_dir / _CURSOR).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError):
@@ -128,7 +128,7 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
 
 @contextmanager
 def _locked(run_dir: Path) -> Iterator[None]:
-    """Several rlx may look at once; each adds where the one before it ended."""
+    """Let several rlx take turns; each adds where the one before it ended."""
     descriptor = os.open(run_dir, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -160,7 +160,7 @@ def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Co
 
 
 def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
-    """What a killed rlx wrote beyond its cursor is written again."""
+    """Append what is new, over what a killed rlx wrote beyond its cursor."""
     folder = run_dir / "attempts" / str(attempt)
     (folder / "state").mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
@@ -173,7 +173,7 @@ def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
 
 
 def point_latest(run_dir: Path, attempt: int) -> None:
-    """What reads the log of a run reads it of this attempt from now on."""
+    """Point to this attempt, so that what reads the log of a run reads it from now on."""
     link = run_dir / f".latest-{attempt}"
     link.unlink(missing_ok=True)
     link.symlink_to(f"attempts/{attempt}")

@@ -89,7 +89,7 @@ def _holds_metrics(head: bytes) -> bool:
 
 
 def look_at(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
-    """What the copy in `folder` shows, and what a person should know of it. Raises RlxError if `path` is no text."""
+    """Read the copy in `folder`, with what a person should know of it. Raises RlxError if `path` is no text."""
     evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
     if shows_nothing:

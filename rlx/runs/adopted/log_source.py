@@ -1,4 +1,4 @@
-"""Where the logs are of a run that rlx did not start."""
+"""The place of the logs of a run that rlx did not start."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Source:
 
 
 def is_adopted(ref: RunRef) -> bool:
-    """Taken in by its logs: rlx did not start it, and knows no process of it."""
+    """Tell whether it was taken in by its logs: rlx did not start it, and knows no process of it."""
     return ref.place.is_local and (ref.run_dir / _SOURCE).is_file()
 
 
 def source_of(run_dir: Path) -> Source | None:
-    """None for a run that rlx started. Raises RlxError if somebody damaged it."""
+    """Read the source; None for a run that rlx started. Raises RlxError if somebody damaged it."""
     return read_source(run_dir) if (run_dir / _SOURCE).is_file() else None
 
 

@@ -27,14 +27,14 @@ def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole:
 
     One call, and more where something is left: until nothing is (`whole`), or while a person would wait.
     """
-    until, timeout_s = (math.inf, _WHOLE_TIMEOUT_S) if whole else (end_of_patience(), DEADLINE_S)
+    until, timeout_s = limits(whole=whole)
     cursors = _copy_once(home, place, root, ids, timeout_s)
     return copy_on(home, place, root, cursors, until, whole=whole)
 
 
-def end_of_patience() -> float:
-    """When nobody waits any longer for a copy that begins now, on the monotonic clock."""
-    return time.monotonic() + _PATIENCE_S
+def limits(*, whole: bool) -> tuple[float, float]:
+    """When nobody waits any longer for a copy that begins now, on the monotonic clock, and how long for one command."""
+    return (math.inf, _WHOLE_TIMEOUT_S) if whole else (time.monotonic() + _PATIENCE_S, DEADLINE_S)
 
 
 def copy_on(
@@ -62,7 +62,7 @@ def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_
 
 
 def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Request:
-    """What is asked of a place, by how far the copies go."""
+    """Write what is asked of a place, by how far the copies go."""
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
         for run_id in ids

@@ -48,7 +48,7 @@ def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:
 
 
 def _head(chunks: Iterator[bytes], host: str) -> tuple[str, str, Iterator[bytes]]:
-    """How the data comes, its digest, and the data; ("", "", …) where there is none."""
+    """Split how the data comes, its digest, and the data; ("", "", …) where there is none."""
     begin = b""
     while b"\n" not in begin and len(begin) < _MOST_HEAD_BYTES:
         chunk = next(chunks, b"")
@@ -68,7 +68,7 @@ def _chain(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(data: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Never more than a piece at once, and not endlessly more than `size`, whatever comes."""
+    """Unpack never more than a piece at once, and not endlessly more than `size`, whatever comes."""
     unpacking, done = zlib.decompressobj(wbits=31), 0
     for chunk in data:
         while chunk and done <= size:

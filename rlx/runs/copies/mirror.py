@@ -27,7 +27,7 @@ from rlx.runs.run import RunPaths, RunRef
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
-_WHOLE_DEADLINE_S = 24 * 3600.0
+WHOLE_DEADLINE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Mirrored:
 
     @property
     def end(self) -> RunState | None:
-        """How the run ended, by the exit record of its latest attempt; None if there is none here."""
+        """The end of the run by the exit record of its latest attempt; None if there is none here."""
         try:
             record = (RunPaths(self.run_dir).latest / "state" / "exit").read_text(errors="replace")
         except OSError:
@@ -54,7 +54,7 @@ class Mirrored:
 
     @property
     def final_state(self) -> RunState | None:
-        """How the run ended, if all that evidence needs of it is here: no host can add to that."""
+        """The final state, if all that evidence needs of the run is here: no host can add to that."""
         return None if self.lacks else self.end
 
 
@@ -73,7 +73,7 @@ def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Cop
         return mirrored(home, copy_runs(home, place, root, ids, whole=whole))
 
     distant = [ref for ref in refs if not ref.place.is_local]
-    return gathered(index, refs, ask(distant, copy, _WHOLE_DEADLINE_S if whole else DEADLINE_S))
+    return gathered(index, refs, ask(distant, copy, WHOLE_DEADLINE_S if whole else DEADLINE_S))
 
 
 def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copies:
@@ -90,7 +90,7 @@ def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copi
 
 
 def folder_of(index: Index) -> Path:
-    """Where the copies of all runs are."""
+    """Name the folder of the copies of all runs."""
     return index.path.parent / "mirror"
 
 

@@ -15,18 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from rlx.evidence import NEEDLES
+from rlx.evidence import needles
 from rlx.runs.copies.mirror_wire import Frame
 
 _CURSOR = "cursor.json"
 _MOST_LINES = 10**7
-# Logs are copied by these; a copy made by other ones may lack lines.
-_RULES = hashlib.sha256(b"\n".join(NEEDLES)).hexdigest()[:16]
+
+
+def _rules() -> str:
+    """What logs are copied by: a copy that was made by other rules may lack lines."""
+    return hashlib.sha256(b"\n".join(needles())).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far one file is copied: `bytes` of the file on the host, which became `kept` bytes here.
+    """The reach of the copy of one file: `bytes` of the file on the host, which became `kept` bytes here.
 
     `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
     the host may not read it; it may be a folder.
@@ -59,7 +62,7 @@ def read_cursor(folder: Path) -> Cursor:
     """The cursor of the copy in `folder`, without the files that are not there as it says."""
     try:
         document = json.loads((folder / _CURSOR).read_bytes())
-        if document["rules"] != _RULES:
+        if document["rules"] != _rules():
             return Cursor(document["as_of"])
         files = {path: Copied(*values) for path, values in document["files"].items()}
         return Cursor(document["as_of"], {path: file for path, file in files.items() if _is_there(folder / path, file)})
@@ -116,7 +119,7 @@ def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
 
 
 def _untouched(known: Copied | None, frame: Frame) -> Copied:
-    """What is here stays; what is there is left."""
+    """Keep what is here, and leave what is there."""
     size, denied = frame.end + frame.left, frame.how == "denied"
     if denied or known is None or known.inode != frame.inode:
         return Copied("-", 0, known.kept if known else 0, size, denied=denied)
@@ -160,4 +163,4 @@ def _as_json(cursor: Cursor) -> bytes:
         path: [file.inode, file.bytes, file.kept, file.left, file.sum, file.denied]
         for path, file in cursor.files.items()
     }
-    return json.dumps({"as_of": cursor.as_of, "rules": _RULES, "files": files}).encode()
+    return json.dumps({"as_of": cursor.as_of, "rules": _rules(), "files": files}).encode()

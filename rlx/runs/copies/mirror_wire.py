@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from rlx.errors import RlxError
-from rlx.evidence import MAX_LINE_BYTES, NEEDLES
+from rlx.evidence import MAX_LINE_BYTES, needles
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
-from rlx.hosts.script_parts import Part, run_part, slim
+from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Cmd, Place
 from rlx.resources import payload_folder
 
@@ -54,16 +54,16 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a place; `mark` is how the frames of its answer begin."""
+    """The question to a place; `mark` is how the frames of its answer begin."""
 
     mark: str
-    part: Part
+    part: ScriptPart
 
 
 def ask(
     place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
 ) -> list[Frame]:
-    """What is new in the files of these runs; `known` says up to where a file is known: path -> (inode, bytes).
+    """Ask what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is known.
 
     Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
     """
@@ -73,9 +73,9 @@ def ask(
 
 def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> Request:
     mark = secrets.token_hex(16)
-    needles = "\n".join(needle.decode() for needle in NEEDLES)
+    sought = "\n".join(needle.decode() for needle in needles())
     limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    return Request(mark, Part(_asking(ids, known), (root, mark, needles, *limits)))
+    return Request(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
 
 
 def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:

@@ -96,7 +96,7 @@ def _may_be_beginning(target: Path, size: int) -> bool:
 
 
 def _start(target: Path, size: int) -> int:
-    """From where on a file is asked for: what is here of it need not come again."""
+    """Choose from where on a file is asked for: what is here of it need not come again."""
     begun = target if target.exists() else _part(target)
     return begun.stat().st_size if begun.exists() and _may_be_beginning(begun, size) else 0
 

@@ -1,4 +1,4 @@
-"""What a host is asked for a pull: which files there are, and their bytes, each file followed by its digest."""
+"""Ask a host for a pull: which files there are, and their bytes, each file followed by its digest."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _parse_list(ref: RunRef, text: str, parts: Sequence[str]) -> Iterator[Listed
 
 
 def batches(files: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    """As many files together as fit into one command: each command costs a round trip."""
+    """Put as many files together as fit into one command: each command costs a round trip."""
     batch: list[Wanted] = []
     for file in files:
         names = sum(len(each.path.encode(errors="surrogateescape")) + 40 for each in (*batch, file))
@@ -112,7 +112,7 @@ class Delivery:
         self._chunks, self._host, self._rest = chunks, host, b""
 
     def data(self, size: int) -> Iterator[bytes]:
-        """Exactly `size` bytes in pieces. Raises ConnectionLost if they do not all come."""
+        """Read exactly `size` bytes in pieces. Raises ConnectionLost if they do not all come."""
         while size:
             chunk = self._rest or next(self._chunks, b"")
             if not chunk:

@@ -1,13 +1,15 @@
-"""From what a person types to the runs they mean."""
+"""Find the runs that a person's words mean."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 
 from rlx.errors import NoSuchRun
 from rlx.runs.index.run_index import Index
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
 _MOST_CANDIDATES = 8
@@ -20,9 +22,9 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 
 
 def current_runs(index: Index) -> tuple[RunRef, ...]:
-    """What a person cares for now: the newest launch, and every run that has not ended. Empty if there is no run."""
+    """Find what a person cares for now: the newest launch, and every run that has not ended. Empty without runs."""
     refs = candidates(index)
-    return still_current(refs, observe(index, refs))
+    return still_current(refs, {run_id: sight.observation for run_id, sight in look(index, refs).items()})
 
 
 def candidates(index: Index) -> tuple[RunRef, ...]:
@@ -32,7 +34,7 @@ def candidates(index: Index) -> tuple[RunRef, ...]:
 
 
 def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
-    """Those of `candidates` that are current as they were seen."""
+    """Choose those of `candidates` that are current as they were seen."""
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
 
 
@@ -40,8 +42,8 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     """The runs that the names mean, in that order, none twice.
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
-    newest so called), a launch id, or the beginning of exactly one run id; of a run of several nodes also the id of a
-    worker. Raises NoSuchRun with the candidates.
+    newest so called), a launch id, an experiment's own name (the newest launch so called), or else the beginning of
+    exactly one run id; of a run of several nodes also the id of a worker. Raises NoSuchRun with the candidates.
     """
     refs = some_runs(index)
     workers = [ref for ref in index.workers(refs) if ref.run_id in names]
@@ -62,11 +64,20 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
     return refs
 
 
+_EXACT: Sequence[Callable[[RunRef], Collection[str]]] = (
+    lambda ref: (ref.arm, ref.run_name),
+    lambda ref: (ref.short_name,),
+    lambda ref: (ref.name,),
+)
+"""What a run is called, what goes first before the rest: `arm-s1` may be an arm that is really called so."""
+
+
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
-    """A run name may be short, as in `arm-s1`; an arm that is really called so goes first."""
-    exact = [ref for ref in refs if name in (ref.run_id, ref.launch_id)]
-    named = exact or _newest([ref for ref in refs if name in (ref.arm, ref.run_name)])
-    return named or _newest([ref for ref in refs if name == ref.short_name]) or _by_prefix(refs, name)
+    """Find what is called exactly so before what only begins so, since every beginning is somebody's whole name."""
+    if exact := [ref for ref in refs if name in (ref.run_id, ref.launch_id)]:
+        return exact
+    called = ([ref for ref in refs if name in names(ref)] for names in _EXACT)
+    return next((_newest(found) for found in called if found), None) or _by_prefix(refs, name)
 
 
 def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
@@ -88,6 +99,7 @@ def _listed(refs: Sequence[RunRef]) -> str:
 
 
 def _nearest(refs: Sequence[RunRef], name: str) -> str:
-    known = list(dict.fromkeys(label for ref in refs for label in (ref.arm, ref.short_name, ref.run_name, ref.run_id)))
+    labels = ((ref.arm, ref.short_name, ref.run_name, ref.name, ref.run_id) for ref in refs)
+    known = list(dict.fromkeys(chain.from_iterable(labels)))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean: {', '.join(close or known[:3])}"

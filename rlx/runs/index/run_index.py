@@ -18,11 +18,12 @@ from typing import TypeVar
 from rlx.errors import RlxError
 from rlx.hosts import local_site
 from rlx.plan import Site
+from rlx.runs.adopted.adopted_dirs import adopted_refs
 from rlx.runs.index import sightings, tables
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import PendingLaunch
-from rlx.runs.looking.observe import Observation
-from rlx.runs.looking.state_report import look
+from rlx.runs.looking.observation import Observation
+from rlx.runs.looking.state_report import request_reports
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
 from rlx.runs.run import RunRef
 
@@ -82,16 +83,17 @@ class Index:
         self._guarded(lambda db: tables.mark_resolved(db, launch_id))
 
     def forget(self, launch_id: str) -> None:
-        """Nothing of the launch reached its host."""
+        """Remove the launch from the journal, because nothing of it reached its host."""
         self._guarded(lambda db: tables.forget(db, launch_id))
 
     def sightings(self, run_ids: Sequence[str]) -> Mapping[str, Sighting]:
-        """What was last seen of these runs, as far as anything was."""
+        """Read what was last seen of these runs, as far as anything was."""
         return self._guarded(lambda db: sightings.read(db, run_ids))
 
-    def remember(self, seen: Sequence[Observation], now: float) -> None:
-        """Keep these observations for the time when the hosts do not answer."""
-        self._guarded(lambda db: tables.note(db, seen, now))
+    def remember(self, seen: Sequence[Observation]) -> None:
+        """Keep these observations of now for the time when the hosts do not answer."""
+        if seen:
+            self._guarded(lambda db: tables.note(db, seen, time.time()))
 
     def ended(self) -> frozenset[str]:
         """The ids of the runs on other machines that are known to have ended."""
@@ -101,15 +103,13 @@ class Index:
         """Look which runs of interrupted launches did arrive. Of a host that does not answer, nobody knows yet."""
         waiting = self._guarded(tables.read_waiting)
         if waiting:
-            looked = look(waiting, _SETTLE_S)
-            there = {run_id for answer in looked.answers for run_id in answer}
-            answered = [ref for ref in waiting if ref.run_id in there or ref.place not in looked.failures]
+            reports = request_reports(waiting, _SETTLE_S)
+            there = {run_id for answer in reports.answers for run_id in answer}
+            answered = [ref for ref in waiting if ref.run_id in there or ref.place not in reports.failures]
             self._guarded(lambda db: tables.settle(db, answered, there))
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        from rlx.runs.adopted.adopted_store import adopted_refs
-
         refs = [*_find_runs(local_site()), *adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 
@@ -138,7 +138,7 @@ class Index:
             return work(db)
 
     def _set_aside(self, broken: int | None) -> None:
-        """Another rlx may have been faster, and have a launch in the new file already."""
+        """Move it aside. Another rlx may have been faster, and have a launch in the new file already."""
         kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
         with _locked(self.path.parent):
             if self._inode() == broken:
@@ -158,7 +158,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _make_folder(home: Path) -> None:
-    """For its user alone: it gets copies of logs, which lie in private folders where they come from."""
+    """Make it for its user alone: it gets copies of logs, which lie in private folders where they come from."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What was last seen of a run on another machine, for the time when that machine does not answer. A cache."""
+"""Keep what was last seen of a run on another machine, for the time when that machine does not answer. A cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rlx.errors import UsageError
 from rlx.plan import RunState, from_jsonable, to_jsonable
-from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.observation import Observation
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS sightings("
@@ -42,7 +42,7 @@ def read(db: sqlite3.Connection, run_ids: Iterable[str]) -> dict[str, Sighting]:
 
 
 def _parse(text: str, seen: float | None, silent_since: float | None) -> Sighting | None:
-    """None for what another version of rlx wrote."""
+    """Parse it; None for what another version of rlx wrote."""
     try:
         return Sighting(from_jsonable(Observation, json.loads(text)), seen, silent_since)
     except (ValueError, UsageError):
@@ -59,14 +59,14 @@ def note(db: sqlite3.Connection, seen: Sequence[Observation], now: float) -> Non
 
 def _news(found: Observation, before: Sighting | None, now: float) -> Sighting | None:
     if found.state is RunState.UNREACHABLE:
-        return _silence(found, before, now)
+        return _silence(found, before, found.unreachable_since or now)
     return Sighting(found, now, None) if before is None or _is_new(found, before, now) else None
 
 
-def _silence(found: Observation, before: Sighting | None, now: float) -> Sighting | None:
+def _silence(found: Observation, before: Sighting | None, since: float) -> Sighting | None:
     if before is None:
-        return Sighting(found, None, now)
-    return replace(before, silent_since=now) if before.silent_since is None else None
+        return Sighting(found, None, since)
+    return replace(before, silent_since=since) if before.silent_since is None else None
 
 
 def _is_new(found: Observation, before: Sighting, now: float) -> bool:

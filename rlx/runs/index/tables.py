@@ -11,7 +11,7 @@ from typing import Any
 
 from rlx.plan import Place
 from rlx.runs.index import sightings
-from rlx.runs.looking.observe import Observation
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
 _VERSION = 4
@@ -45,7 +45,7 @@ class PendingLaunch:
 
 
 def is_new(db: sqlite3.Connection) -> bool:
-    """Another version's file counts as broken: it is only a cache."""
+    """Tell whether the file is to be made. Another version's counts as broken: it is only a cache."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version not in (0, _VERSION):
         raise sqlite3.DatabaseError(f"version {version}")
@@ -91,7 +91,7 @@ def _ref(row: tuple[Any, ...]) -> RunRef:
 
 
 def _columns(ref: RunRef) -> tuple[Any, ...]:
-    """In the order of _REF_COLUMNS."""
+    """List values in the order of _REF_COLUMNS."""
     place = astuple(ref.place)
     return (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, *place, ref.root, ref.created, ref.node)
 

@@ -1,7 +1,7 @@
 """The configuration that the training program composed in the container: its own files and every override together.
 
-Hydra writes it to `hydra/.hydra/config.yaml` of the attempt before anything else runs. Interpolations are left as they
-are written, so it holds no value of the environment.
+A back-end whose program writes it down says where (`composed_configuration` of its log grammar), such as Hydra before
+anything else runs. Interpolations are left as they are written, so it holds no value of the environment.
 """
 
 from __future__ import annotations
@@ -12,25 +12,31 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
+from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.printed_config import read_printed_config
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
 
-COMPOSED = "hydra/.hydra/config.yaml"
 _MOST_BYTES = 4 << 20
 
 
 def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
-    """What the container composed (`config`) and what the log shows of it (`printed_config`), as far as they are there.
+    """Read what the container composed (`config`) and what the log shows of it (`printed_config`), if there.
 
     The files of a fork may set what no recipe names.
     """
     found = {
-        "config": _once(read_composed, attempt, attempt / COMPOSED, parsed),
+        "config": _once(read_composed, attempt, composed_file(attempt), parsed),
         "printed_config": _once(read_printed_config, attempt / "log", attempt / "log", parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
+
+
+def composed_file(attempt: Path) -> Path:
+    """The file of the first back-end that has left one; where there is none, one that is not there."""
+    paths = [attempt / each.composed_configuration for each in grammars() if each.composed_configuration]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
@@ -42,7 +48,7 @@ def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: Pars
 
 
 def _as_json(tree: Tree) -> Tree | None:
-    """None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
+    """Convert; None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
     try:
         return tree if json.loads(json.dumps(tree)) == tree else None
     except (TypeError, ValueError):
@@ -52,7 +58,7 @@ def _as_json(tree: Tree) -> Tree | None:
 def read_composed(attempt: Path) -> Mapping[str, Any]:
     """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
     try:
-        with (attempt / COMPOSED).open("rb") as file:
+        with composed_file(attempt).open("rb") as file:
             text = file.read(_MOST_BYTES)
     except OSError:
         return {}
@@ -61,10 +67,10 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 
 
 def _parse(text: bytes) -> Any:
-    # PyYAML takes longer to import than a status takes: only a comparison needs it.
-    import yaml
+    from rlx.yaml_reader.hydra import read_hydra
+    from rlx.yaml_reader.nodes import YamlError
 
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        return read_hydra(text.decode("utf-8"))
+    except (YamlError, UnicodeDecodeError):
         return None

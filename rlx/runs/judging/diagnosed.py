@@ -1,4 +1,4 @@
-"""Why runs failed, stand still or went wrong. The log is matched on its host: only lines that may say why travel."""
+"""Diagnose runs. The log is matched on its host, because only lines that may say why are worth the way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
 from rlx.resources import payload_folder
 from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.logs.line_stream import split_lines
-from rlx.runs.looking.overview import overview, quiet
+from rlx.runs.looking.conclusion import quiet
+from rlx.runs.looking.overview import overview
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
@@ -62,7 +63,7 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
 
 
 def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
-    """Why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    """Say why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
     # A host that did not answer a moment ago is not asked again.
     ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -83,7 +84,7 @@ def diagnose_log(path: Path) -> Diagnosed:
 
 
 def explains_an_end(path: Path) -> bool:
-    """Whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    """Tell whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
     return _explains(diagnose_log(path).diagnosis)
 
 
@@ -92,7 +93,7 @@ def _explains(found: Diagnosis) -> bool:
 
 
 def _refuse_packed(path: Path) -> None:
-    """In what is not text no line says anything, and that reads like a clean log."""
+    """Refuse what is not text, because no line of it says anything, and that reads like a clean log."""
     with path.open("rb") as log:
         if log.read(len(_GZIP)) == _GZIP:
             raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")

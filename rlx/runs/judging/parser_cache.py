@@ -1,4 +1,4 @@
-"""What parsers knew of logs, below `RLX_HOME/parsed`, so that of a log of gigabytes only the end is read again.
+"""Keep what parsers knew of logs in `RLX_HOME/parsed`, so that of a log of gigabytes only the end is read again.
 
 A cache: remove it and the next look takes longer. Files are replaced as a whole, so that several rlx may use it at
 once, and each carries a checksum, so that a damaged one counts as none.
@@ -47,7 +47,7 @@ class ParsedFiles:
         return view[_HEAD_BYTES:]
 
     def peek(self, name: str) -> memoryview | None:
-        """As `load`, without a look at the checksum: for a file that has its own for each part."""
+        """Load without a look at the checksum: for a file that has its own for each part."""
         path = self._folder / name
         try:
             with path.open("rb") as file:

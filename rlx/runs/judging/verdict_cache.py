@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.evidence import PROBABILITY_GAP, Evidence, Verdict, judge, judge_unplanned, series
+from rlx.evidence import Evidence, Verdict, gap_metric, judge, judge_unplanned, series
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -38,11 +38,11 @@ def _once(
 def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evidence | None) -> Verdict:
     if not plan.has_recipe:
         return judge_unplanned(evidence, plan.expectations, state)
-    gap = series(control, PROBABILITY_GAP) if control is not None else {}
+    gap = series(control, gap_metric(control)) if control is not None else {}
     return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=gap or None)
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
-    """What the recipe took on itself before the launch belongs to what is said of the result."""
+    """Add what the recipe took on itself before the launch, because it belongs to what is said of the result."""
     taken = tuple(finding for finding in plan.findings if finding.waived)
     return replace(verdict, findings=(*verdict.findings, *taken))

@@ -1,4 +1,4 @@
-"""What is here of the other nodes of runs, beside the files of their heads."""
+"""Find what is here of the other nodes of runs, beside the files of their heads."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Workers:
     unfinished: tuple[str, ...] = ()
 
     def lacks(self, state: RunState) -> str:
-        """What of a run in that state is not here, in words; empty if nothing."""
+        """Say what of a run in that state is not here; empty if nothing."""
         if not (state.is_terminal and self.unfinished):
             return ""
         return f"the run has ended, and the records of {', '.join(self.unfinished)} are not here to their end"
 
 
 def workers_of(index: Index, refs: Sequence[RunRef], copies: Mapping[str, Mirrored]) -> Mapping[str, Workers]:
-    """By the ids of the heads. `copies` are of the last look; what it did not bring is taken as it is here.
+    """Find them by the ids of the heads. `copies` are of the last look; what it did not bring is taken as it is here.
 
     A node writes nothing that counts after its head has ended, so that a copy of that time is whole.
     """

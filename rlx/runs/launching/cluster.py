@@ -1,4 +1,4 @@
-"""What the nodes of a run must agree on before any of them has started: where the head's Ray listens, and its token.
+"""Decide for the nodes of a run, before any has started, where the head's Ray listens, and by which token.
 
 Nothing but the launch reaches all of them, and none of them can be asked once the laptop is closed.
 """
@@ -43,7 +43,7 @@ def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:
 
 
 def _key(path: Path) -> bytes:
-    """For its user alone; made once, by whichever rlx is first."""
+    """Read or make the key, for its user alone; made once, by whichever rlx is first."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if not path.exists():

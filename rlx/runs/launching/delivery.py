@@ -1,4 +1,4 @@
-"""What a launch sends to one host, and what unpacks and starts it there. One command."""
+"""Send a launch to one host, and unpack and start it there, in one command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ exit
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What goes to one host: the same node of every run of a launch."""
+    """The part of a launch that goes to one host: the same node of every run."""
 
     plans: tuple[LaunchPlan, ...]
     refs: tuple[RunRef, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +20,21 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.plan.checked import is_sealed
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
 from rlx.runs.launching.delivery import Part, deliver
 from rlx.runs.launching.shipment import check_plan, pack, pick_secrets
-from rlx.runs.looking.observe import Observation, observe
+from rlx.runs.looking.look import look
+from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
 from rlx.runs.stop import stop
 
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
+_UNCHECKED = "the rules have not judged this plan, or it was changed since, or another version of rlx made it"
+_BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch --plan FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,22 @@ class Launched:
     completed: bool = False
     warnings: tuple[str, ...] = ()
 
+    def __iter__(self) -> Iterator[RunRef]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, number: int) -> RunRef:
+        return self.runs[number]
+
 
 def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) -> Launched:
     """Start every plan on its host, in order, and return at once. `secrets` are the values for the plans' names.
 
-    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing; RlxError if the
-    host refuses, and then no run that did not start is left behind.
+    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing, RlxError (exit 5)
+    for a plan that has not passed the preflight; RlxError if the host refuses, and then no run that did not start is
+    left behind.
     """
     _check(plans, secrets)
     index = Index(home)
@@ -85,7 +99,7 @@ def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes) -> 
 
 
 def _take_back(index: Index, pending: PendingLaunch, failed: Part) -> None:
-    """Nothing of this part has started, so the workers that went before it have no head to wait for."""
+    """Stop the workers that went before a part of which nothing has started, because they have no head to wait for."""
     for ref in pending.runs:
         if ref.node and (failed.node == 0 or ref.node < failed.node):
             # One that cannot be reached ends by itself, when it has waited long enough.
@@ -99,8 +113,11 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> None:
         raise UsageError("there is nothing to launch", "name at least one arm")
     if any(_sites(plan) != _sites(plans[0]) for plan in plans[1:]):
         raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
-    for node in (node for plan in plans for node in plan.nodes):
-        _check_node(node, secrets)
+    for plan in plans:
+        for node in plan.nodes:
+            _check_node(node, secrets)
+        if not is_sealed(plan):
+            raise RlxError(f"{plan.run_name}: {_UNCHECKED}", _BY_PREFLIGHT, ExitCode.PREFLIGHT_FAILED)
 
 
 def _check_node(plan: LaunchPlan, secrets: Mapping[str, str]) -> None:
@@ -120,11 +137,15 @@ def _journal(index: Index, plans: Sequence[LaunchPlan]) -> PendingLaunch:
     plan_digest = hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
     pending = index.pending(plan_digest)
     now = time.time()
-    if pending is not None and _is_history(list(observe(index, pending.runs).values()), now - pending.runs[0].created):
+    if pending is not None and _is_history(_seen(index, pending.runs), now - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
         index.resolve_launch(pending.launch_id)
     launch_id = new_launch_id(now)
     return index.begin(plan_digest, launch_id, [ref for plan in plans for ref in _new_refs(plan, launch_id, now)])
+
+
+def _seen(index: Index, refs: Sequence[RunRef]) -> list[Observation]:
+    return [sight.observation for sight in look(index, refs).values()]
 
 
 def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
@@ -133,7 +154,7 @@ def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
-    """Not soon after an interruption: then the launch is typed again because nobody knows that it has run."""
+    """Tell whether the launch is over for good. Soon after an interruption it is typed again because nobody knows."""
     stopped = any(found.state is RunState.STOPPED for found in seen)
     return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
 
@@ -143,7 +164,7 @@ def _has_run(seen: Observation) -> bool:
 
 
 def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError) -> HostError:
-    """What to believe when no answer came: nothing happened, or nobody knows; only then it stays in the journal."""
+    """Conclude from no answer: nothing happened, or nobody knows; only then it stays in the journal."""
     again = "the same launch again completes it and starts nothing twice"
     if error.arrived:
         return HostError(

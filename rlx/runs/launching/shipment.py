@@ -148,7 +148,7 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
-    """What the env file exports: the recipe's secrets by their names, and proxies with the secrets they refer to."""
+    """Write what the env file exports: the recipe's secrets by their names, and proxies with those they refer to."""
     picked = pick_secrets(plan, values)
     proxies = {variable: picked[name] for variable, name in plan.site.proxies.items()}
     return proxies | {name: picked[name] for name in plan.secrets}

@@ -26,7 +26,7 @@ _LONGEST_PAUSE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """How much has arrived: `taken` bytes of the block that begins at byte `at` of the log of this attempt."""
+    """The bytes that have arrived: `taken` of the block that begins at byte `at` of the log of this attempt."""
 
     attempt: str = ""
     inode: str = ""

@@ -32,7 +32,7 @@ class Lines:
             yield self._finish()
 
     def forget(self) -> None:
-        """What has begun will not go on."""
+        """Drop the line that has begun, because it will not go on."""
         self._begun, self._length = [], 0
 
     def _add(self, part: bytes) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines: the last `lines` of those that contain `pattern` and are at most `since_seconds` old.
+    """The lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
 
     The pattern is an extended regular expression, or the very text if it is `fixed`.
     """
@@ -31,7 +31,7 @@ class LogQuery:
 
     @property
     def kind(self) -> str:
-        """As logs.sh calls it."""
+        """The name that logs.sh gives it."""
         if self.pattern is None:
             return "all"
         return "fixed" if self.fixed else "regex"

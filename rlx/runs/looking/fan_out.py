@@ -26,7 +26,7 @@ Question = Callable[[Place, str, Sequence[str]], T]
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """What came back: the answers, in no order, and for each place that gave none the reason."""
+    """The answers that came back, in no order, and for each place that gave none the reason."""
 
     answers: Sequence[T]
     failures: Mapping[Place, RlxError]
@@ -42,7 +42,7 @@ def ask(refs: Iterable[RunRef], question: Question[T], deadline_s: float = DEADL
 
 
 def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
-    """What the work returns, or raises. Raises TimedOut at the deadline; the work then goes on, and nobody hears of it.
+    """Return or raise what the work does. Raises TimedOut at the deadline; the work then goes on unheard.
 
     For questions that take several commands: each of them may be slow for a reason, all together may not.
     """

@@ -1,4 +1,4 @@
-"""Who holds the devices of a host, who waits for them, and which processes use them without asking."""
+"""Ask a host who holds its devices, who waits for them, and which processes use them without asking."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def look_at_leases(place: Place, folder: str) -> Leases:
 
 
 def parse_leases(text: str) -> Leases:
-    """What `supervise.sh leases` prints. Raises ValueError or LookupError for anything else."""
+    """Parse what `supervise.sh leases` prints. Raises ValueError or LookupError for anything else."""
     lines = [line.split(" ") for line in text.splitlines()]
     devices = {_device(words[1]): words[2] for words in lines if words[0] == "device"}
     held = [_lease(words, devices) for words in _current(lines, devices)]
@@ -92,7 +92,7 @@ def _device(text: str) -> tuple[str, int]:
 
 
 def _current(lines: list[list[str]], devices: dict[tuple[str, int], str]) -> list[list[str]]:
-    """Of each device the claim that holds. Of a locked one whose owner cannot be looked at, the newest that may."""
+    """Choose the claim that holds a device; of a locked one whose owner cannot be looked at, the newest that may."""
     claims = [words for words in lines if words[0] == "claim" and words[2] != "dead"]
     current: dict[tuple[str, int], list[str]] = {}
     for words in sorted(claims, key=lambda words: (words[2] == "live", epoch_of(words[4]))):

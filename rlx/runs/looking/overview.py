@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
-from rlx.evidence.diagnosis import Quiet, is_stalled
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import metric_of
 from rlx.plan import RunState
-from rlx.runs.duration import duration
-from rlx.runs.judging.judged import judge_observed, look
-from rlx.runs.looking.observe import Observation
-from rlx.runs.looking.state import with_steps
+from rlx.runs.judging.judged import judge_sights
+from rlx.runs.looking.look import Files, Sight, look
+from rlx.runs.looking.observation import Observation
 
 if TYPE_CHECKING:
     from rlx.plan import Expectations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # The last steps tell the pace of now; early ones include warm-up.
 _PACE_STEPS = 5
-_STEP_TIME = "timing_s/step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +60,36 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     With `visits`, places that failed to answer a moment ago are left alone.
     A run that somebody removed, or whose manifest is damaged, has a row without numbers: the others are still there.
     """
-    observations, copies = look(index, refs, visits)
-    judged = judge_observed(index, refs, observations, copies)
+    sights = look(index, refs, Files.NEW, visits)
+    judged = judge_sights(index, sights)
     return [
-        _row(ref, observations[ref.run_id], judged[ref.run_id])
-        if ref.run_id in judged and not ref.node
-        else _row_without_verdict(ref, observations[ref.run_id], copies[ref.run_id].lacks)
-        for ref in refs
+        _row(sight, judged[run_id]) if run_id in judged and not sight.ref.node else _row_without_verdict(sight)
+        for run_id, sight in sights.items()
     ]
 
 
-def _row_without_verdict(ref: RunRef, observation: Observation, lacks: str) -> Overview:
-    why = observation.detail or lacks or _WITHOUT_MANIFEST
+def _row_without_verdict(sight: Sight) -> Overview:
+    ref, why = sight.ref, sight.observation.detail or sight.copy.lacks or _WITHOUT_MANIFEST
     if ref.node:
         why = f"node {ref.node} of {ref.head_id}, whose verdict is about all of it"
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
-    return Overview(ref, observation, Evidence(), verdict)
+    return Overview(ref, sight.observation, Evidence(), verdict)
 
 
 _WITHOUT_MANIFEST = "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"
 
 
-def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
+def _row(sight: Sight, judged: JudgedRun) -> Overview:
     evidence = judged.evidence
-    seen = _with_stall(replace(observation, state=with_steps(observation.state, evidence.last_step)), judged)
     done = max(training_steps(evidence), default=0)
     total = evidence.total_steps or judged.plan.expectations.total_steps
     pace = _pace(evidence)
     metric = core_metric(evidence, judged.plan.expectations)
     values = series(evidence, metric) if metric else {}
-    running = pace is not None and total is not None and not seen.state.is_terminal
+    running = pace is not None and total is not None and not sight.state.is_terminal
     return Overview(
-        ref=ref,
-        observation=seen,
+        ref=sight.ref,
+        observation=sight.observation,
         evidence=evidence,
         verdict=judged.verdict,
         steps_done=done,
@@ -109,19 +105,6 @@ def _row(ref: RunRef, observation: Observation, judged: JudgedRun) -> Overview:
     )
 
 
-def _with_stall(seen: Observation, judged: JudgedRun) -> Observation:
-    """Only what a run logged says how long a step of it takes, so its host cannot tell."""
-    if seen.state is not RunState.RUNNING or not is_stalled(judged.evidence, judged.plan.expectations, quiet(seen)):
-        return seen
-    words = f"no step for {duration(quiet(seen).without_step_s or 0)}: rlx diagnose {seen.run_id}"
-    return replace(seen, state=RunState.STALLED, detail="; ".join(filter(None, (seen.detail, words))))
-
-
-def quiet(seen: Observation) -> Quiet:
-    """How long the run has been silent."""
-    return Quiet(seen.seconds_since_step, seen.seconds_since_log, seen.seconds_since_start)
-
-
 def _pace(evidence: Evidence) -> float | None:
-    times = series(evidence, _STEP_TIME)
+    times = series(evidence, metric_of(evidence, Role.STEP_SECONDS))
     return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlx.plan import RunState
@@ -30,7 +30,7 @@ _NO_ANSWER = frozenset({"unknown", "paused"})
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How the run ended: a shell's exit status (128 + signal), who recorded it, and when by the host's clock."""
+    """The recorded end: a shell's exit status (128 + signal), who recorded it, and when by the host's clock."""
 
     code: int
     by: str
@@ -39,7 +39,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What `supervise.sh report` says of one run. Times are seconds since 1970 by the host's clock, `now` among them.
+    """The facts that `supervise.sh report` gives of one run. Times are seconds since 1970 by the host's clock.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
@@ -75,37 +75,85 @@ class Facts:
         return self.is_alive or Life.UNKNOWN in (self.supervisor, self.leader)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    size: int
+    time: float
+
+
+@dataclass(slots=True)
+class _Records:
+    """The records of a report by kind: those of `runs` and `inside` are the words of a run, as key and value."""
+
+    now: float | None = None
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    inside: dict[str, dict[str, str]] = field(default_factory=dict)
+    containers: dict[str, str] = field(default_factory=dict)
+    members: Counter[str] = field(default_factory=Counter)
+    files: dict[tuple[str, str], _File] = field(default_factory=dict)
+
+    def add_run(self, words: Sequence[str]) -> None:
+        self.runs[words[0]] = _values(words[1:])
+
+    def add_inside(self, words: Sequence[str]) -> None:
+        """Take what was seen of a run inside its container."""
+        self.inside[words[0]] = _values(words[1:])
+
+    def add_container(self, words: Sequence[str]) -> None:
+        self.containers[words[0]] = words[1]
+
+    def add_members(self, words: Sequence[str]) -> None:
+        """Count the processes by their marks, of which a word may hold several."""
+        self.members.update(mark.removeprefix("RLX_RUN=") for word in words for mark in word.split("\0"))
+
+    def add_file(self, words: Sequence[str]) -> None:
+        """Take size and time of a file; that of a file of /proc is the time now."""
+        path, size, time = words
+        self.files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
+        self.now = epoch_of(time) if path == _CLOCK else self.now
+
+
+_ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
+    "run": _Records.add_run,
+    "in": _Records.add_inside,
+    "container": _Records.add_container,
+    "marked": _Records.add_members,
+    "file": _Records.add_file,
+}
+"""What reads each kind of line; other kinds are of a later supervise.sh."""
+
+
 def parse_report(text: str) -> dict[str, Facts]:
     """The runs of a report by id. Runs that the host does not have are left out.
 
     Raises ValueError or LookupError for what is no report.
     """
-    now: float | None = None
-    runs: dict[str, dict[str, str]] = {}
-    inside: dict[str, dict[str, str]] = {}
-    containers: dict[str, str] = {}
-    members: Counter[str] = Counter()
-    files: dict[tuple[str, str], _File] = {}
+    records = _read_records(text)
+    if (now := records.now) is None:
+        raise ValueError("it is empty")
+    return {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
+
+
+def _read_records(text: str) -> _Records:
+    records = _Records()
     for line in text.splitlines():
         kind, *words = line.split()
-        if kind == "container":
-            containers[words[0]] = words[1]
-        elif kind == "marked":
-            members.update(mark.removeprefix("RLX_RUN=") for word in words for mark in word.split("\0"))
-        elif kind in ("run", "in"):
-            (runs if kind == "run" else inside)[words[0]] = dict(word.split("=", 1) for word in words[1:])
-        elif kind == "file":
-            path, size, time = words
-            files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
-            now = epoch_of(time) if path == _CLOCK else now
-    if now is None:
-        raise ValueError("it is empty")
-    for run_id, values in runs.items():
-        if "container" in values:
-            values |= _contained(containers.get(values["container"], "unknown"), inside.get(run_id))
-        else:
-            values["members"] = str(members[run_id])
-    return {run_id: _facts(run_id, now, values, files) for run_id, values in runs.items()}
+        if kind in _ADD:
+            _ADD[kind](records, words)
+    return records
+
+
+def _values(words: Sequence[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
+
+
+def _values_of(run_id: str, records: _Records) -> dict[str, str]:
+    """The words of a run with those on its processes, which are seen from the host or inside its container."""
+    values = records.runs[run_id]
+    if "container" not in values:
+        return {**values, "members": str(records.members[run_id])}
+    status = records.containers.get(values["container"], "unknown")
+    return {**values, **_contained(status, records.inside.get(run_id))}
 
 
 def epoch_of(text: str | float) -> float:
@@ -117,18 +165,12 @@ def epoch_of(text: str | float) -> float:
 
 
 def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
-    """What is known of the processes in a container: what was seen there, that all are dead, or nothing."""
+    """Conclude about the processes in a container: what was seen there, that all are dead, or nothing."""
     if status == "running" and seen is not None:
         return {**seen, "container": "restarted" if "restarted" in seen else status}
     life = Life.UNKNOWN if status in {"running", *_NO_ANSWER} else Life.DEAD
     status = "unknown" if status == "running" else status
     return {"supervisor": life, "leader": life, "members": "0", "container": status}
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    size: int
-    time: float
 
 
 def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> Facts:
@@ -157,7 +199,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
 
 
 def _parse_exit(text: str) -> Exit | None:
-    """None for a record that is missing, or that a full disk or a crash left torn."""
+    """Parse the record; None for one that is missing, or that a full disk or a crash left torn."""
     try:
         code, by, epoch = text.split(",")
         return Exit(int(code), by, epoch_of(epoch))
@@ -183,14 +225,8 @@ def derive_state(facts: Facts) -> RunState:
     return RunState.STARTING if just_shipped else RunState.LOST
 
 
-def with_steps(state: RunState, steps: int) -> RunState:
-    """The state of a run whose evidence shows so many steps: a back-end may log them to its console only, where whoever
-    derives a state does not look."""
-    return RunState.RUNNING if state is RunState.STARTING and steps else state
-
-
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
-    """What became of a run by the text of its exit record alone; None if that is no record."""
+    """Conclude what became of a run by the text of its exit record alone; None if that is no record."""
     end = _parse_exit(",".join(record.split()[:3]))
     return _state_after(end, stop_asked) if end else None
 
@@ -210,7 +246,7 @@ def _state_while_started(facts: Facts, started: float) -> RunState:
 
 
 def container_detail(facts: Facts) -> str:
-    """What a person must know of the container of a run that has not recorded an end; empty if nothing."""
+    """Say what a person must know of the container of a run that has not recorded an end; empty if nothing."""
     if facts.started is None:
         return ""
     if facts.container == "paused":

@@ -1,4 +1,4 @@
-"""What `supervise.sh report` tells of the runs of a place, in one round trip."""
+"""Ask places what `supervise.sh report` tells of their runs, in one round trip."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
-from rlx.hosts.script_parts import Part, run_part
+from rlx.hosts.script_parts import ScriptPart, run_part
 from rlx.plan import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
@@ -15,12 +15,12 @@ from rlx.runs.run import RunRef
 
 _MOST_IDS_A_CALL = 500
 
-Looked = Asked[dict[str, Facts]]
+Reports = Asked[dict[str, Facts]]
 """The facts by run id, one answer a root."""
 
 
-def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
-    """The facts of those runs that exist on their hosts, one answer a root."""
+def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Reports:
+    """Ask for the facts of those runs that exist on their hosts, one answer a root."""
 
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
         return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
@@ -28,13 +28,13 @@ def look(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Looked:
     return ask(refs, report, deadline_s)
 
 
-def report_part(root: str, ids: Sequence[str]) -> Part:
+def report_part(root: str, ids: Sequence[str]) -> ScriptPart:
     # Beyond this, naming them costs more than hearing about all.
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
 
 
 def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
-    """What a `report_part` answered. Raises RlxError for what is no report."""
+    """Parse what a `report_part` answered. Raises RlxError for what is no report."""
     text = supervisor.answer(place, "report", completed)
     with reading_answer(place.host, "rlx status"):
         return parse_report(text)

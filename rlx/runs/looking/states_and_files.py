@@ -10,12 +10,11 @@ from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.script_parts import run_part, run_parts
 from rlx.plan import Place
-from rlx.runs.copies.copying import copy_on, end_of_patience, request, take
-from rlx.runs.copies.mirror import Copies, folder_of, mirrored
+from rlx.runs.copies.copying import copy_on, limits, request, take
+from rlx.runs.copies.mirror import WHOLE_DEADLINE_S, Copies, folder_of, mirrored
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
-from rlx.runs.looking.observe import own_runs
 from rlx.runs.looking.state import Facts
-from rlx.runs.looking.state_report import Looked, facts_of, report_part
+from rlx.runs.looking.state_report import Reports, facts_of, report_part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,30 +27,32 @@ _Facts = dict[str, Facts] | RlxError
 _Both = tuple[Place, _Facts, Copies | RlxError]
 
 
-def look_and_copy(index: Index, refs: Sequence[RunRef]) -> tuple[Looked, Asked[Copies]]:
-    """What the places of these runs say of their states, and how far their files are copied then.
+def request_states_and_files(index: Index, refs: Sequence[RunRef], *, whole: bool) -> tuple[Reports, Asked[Copies]]:
+    """Ask the places of these runs for their states, and for what is new in their files; `whole`: for all of it.
 
     Either may fail where the other does not. The states come first: what had ended by then has its end in the copy.
     """
     home = folder_of(index)
-    asked = ask(own_runs(refs), lambda place, root, ids: _both(home, place, root, ids))
+    deadline_s = WHOLE_DEADLINE_S if whole else DEADLINE_S
+    asked = ask(refs, lambda place, root, ids: _both(home, place, root, ids, whole), deadline_s)
     facts = [(place, found) for place, found, _ in asked.answers]
     copies = [(place, found) for place, _, found in asked.answers]
     return _sorted(facts, asked), _sorted(copies, asked)
 
 
-def _both(home: Path, place: Place, root: str, ids: Sequence[str]) -> _Both:
+def _both(home: Path, place: Place, root: str, ids: Sequence[str], whole: bool) -> _Both:
     report = report_part(root, ids)
     if place.is_local:
         return place, facts_of(place, run_part(transport_for(place), report, DEADLINE_S)), {}
-    began, until = time.time(), end_of_patience()
-    asked = request(home, root, ids, DEADLINE_S)
-    looked, copied = run_parts(transport_for(place), [report, asked.part], DEADLINE_S)
+    began, (until, timeout_s) = time.time(), limits(whole=whole)
+    asked = request(home, root, ids, timeout_s)
+    reported, copied = run_parts(transport_for(place), [report, asked.part], timeout_s)
 
     def copies() -> Copies:
-        return mirrored(home, copy_on(home, place, root, take(home, place, ids, asked, copied, began), until))
+        cursors = take(home, place, ids, asked, copied, began)
+        return mirrored(home, copy_on(home, place, root, cursors, until, whole=whole))
 
-    return place, _tried(lambda: facts_of(place, looked)), _tried(copies)
+    return place, _tried(lambda: facts_of(place, reported)), _tried(copies)
 
 
 def _tried(call: Callable[[], T]) -> T | RlxError:

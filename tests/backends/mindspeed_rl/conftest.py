@@ -76,8 +76,13 @@ def on_the_cpu(plan: LaunchPlan) -> LaunchPlan:
     return replace(plan, files=tuple(files))
 
 
+@pytest.fixture(scope="session")
+def real_ray() -> None:
+    """Tell that a test starts a Ray, which takes many seconds; see tests/sorting.py."""
+
+
 @pytest.fixture
-def start(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
+def start(real_ray: None, recipe: MakeRecipe, tmp_path: Path) -> Iterator[Start]:
     """start({...}): launch.sh runs as supervise.sh would run it, in a session of its own."""
     runs: list[Run] = []
 

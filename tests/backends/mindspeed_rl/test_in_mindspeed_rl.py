@@ -42,13 +42,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
         folder = tmp_path_factory.mktemp(f"config{number}")
         (folder / "mindspeed_rl.yaml").write_text(file_of(planned(resolved), "config/mindspeed_rl.yaml"))
         orders.append({"folder": str(folder), "kind": resolved.recipe.algorithm.kind})
+    home = str(tmp_path_factory.mktemp("home"))
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("validator.py"), CHECKOUT],
         input=json.dumps(orders),
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "HOME": str(tmp_path_factory.mktemp("home")), "RAY_AUTH_MODE": "disabled"},
+        env={**os.environ, "HOME": home, "RLX_RAY_TMP": home, "RAY_AUTH_MODE": "disabled"},
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(recipes, json.loads(done.stdout.splitlines()[-1]), strict=True))

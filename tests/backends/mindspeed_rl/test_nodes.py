@@ -43,7 +43,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(recipe: MakeRecipe, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(real_ray: None, recipe: MakeRecipe, tmp_path: Path) -> Iterator[Cluster]:
     with Nodes(tmp_path) as nodes:
         yield Cluster(recipe, nodes)
 

@@ -1,4 +1,4 @@
-"""What the workers of MindSpeed-RL get for variables: its own file of them, and the recipe's `env` over that.
+"""Write the variables of MindSpeed-RL's workers: its own file of them, and the recipe's `env` over that.
 
     python mindspeed_rl_env.py RUNTIME_ENV.yaml VARIABLES.json OUTPUT.yaml
 

@@ -16,14 +16,14 @@ _SECTIONS = (megatron.overrides, rl.overrides, generate.overrides)
 
 
 def rendered(rendering: Rendering) -> tuple[Override, ...]:
-    """What rlx itself writes, without the recipe's own `overrides`."""
+    """Render what rlx itself writes, without the recipe's own `overrides`."""
     # Hydra's default is a folder in the working directory, which the runs share.
     own = Override(HYDRA_DIR, run_path("RLX_ATTEMPT_DIR", "hydra"), "name", verbatim=True)
     return (*(setting for section in _SECTIONS for setting in section(rendering)), own)
 
 
 def chosen(rendering: Rendering) -> tuple[Override, ...]:
-    """What rlx writes, with the recipe's `overrides` in place of their own and behind it."""
+    """Render what rlx writes, with the recipe's `overrides` in place of their own and behind it."""
     own = own_overrides(rendering)
     taken = {setting.key for setting in own}
     kept = (setting for setting in leaves(rendered(rendering)) if setting.key not in taken)

@@ -1,4 +1,4 @@
-"""What every section may look at, and the settings it is made of."""
+"""Define the settings that sections are made of, and the context that every section may look at."""
 
 from __future__ import annotations
 

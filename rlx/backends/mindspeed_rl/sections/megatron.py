@@ -1,4 +1,4 @@
-"""What Megatron trains with: the shared section, the actor and, for PPO, the critic.
+"""Write the settings of Megatron: the shared section, the actor and, for PPO, the critic.
 
 Source of what no recipe says: the shipped configs/grpo_qwen25_7b_A3.yaml, ppo_qwen25_32b_A3.yaml and
 dapo_qwen3_30b_a3b_A3.yaml, which agree on it.
@@ -78,7 +78,7 @@ def _shared(rendering: Rendering) -> Iterator[Override]:
 
 
 def _lora(rendering: Rendering) -> Iterator[Override]:
-    """Here, not in a section of its own: docs/zh/features/grpo_lora.md names one that nothing reads."""
+    """Set LoRA here, because nothing reads the section that docs/zh/features/grpo_lora.md names."""
     lora = rendering.recipe.model.lora
     if lora is None:
         return

@@ -36,12 +36,12 @@ _TOPICS: tuple[Callable[[Rendering], Iterator[Override]], ...] = (
 
 
 def rendered(rendering: Rendering) -> tuple[Override, ...]:
-    """What rlx itself writes, without the recipe's own `overrides`."""
+    """Render what rlx itself writes, without the recipe's own `overrides`."""
     return tuple(override for topic in _TOPICS for override in topic(rendering))
 
 
 def chosen(rendering: Rendering) -> tuple[Override, ...]:
-    """What rlx writes, with the recipe's `overrides` in place of their own and behind it."""
+    """Render what rlx writes, with the recipe's `overrides` in place of their own and behind it."""
     own = own_overrides(rendering)
     taken = {override.key for override in own}
     return tuple(override for override in rendered(rendering) if override.key not in taken) + own

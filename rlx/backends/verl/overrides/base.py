@@ -51,5 +51,5 @@ class Rendering:
 
     @property
     def has_reference(self) -> bool:
-        """Whether anything is held against a reference model; verl starts none otherwise."""
+        """Tell whether anything is held against a reference model; verl starts none otherwise."""
         return self.recipe.algorithm.kl is not None

@@ -1,4 +1,4 @@
-"""What stock verl needs to train on a CPU with rlx's own rollout (payload rlx_verl_cpu*.py)."""
+"""Set what stock verl needs to train on a CPU with rlx's own rollout (payload rlx_verl_cpu*.py)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def environment(rendering: Rendering) -> dict[str, str]:
 
 
 def resources(devices: int) -> dict[str, int]:
-    """What a node of so many devices has, by Ray's names. The payload's platform calls a worker's resource GPU."""
+    """Count what a node of so many devices has, by Ray's names. The payload's platform calls a worker's one GPU."""
     return {"CPU": _LOGICAL_CPUS_PER_DEVICE * devices, "GPU": devices}
 
 

@@ -15,13 +15,13 @@ HOOK = "rlx_verl_hook"  # the payload's modules begin with it
 
 
 def is_hooked(rendering: Rendering) -> bool:
-    """Whether the payload's noise goes into verl's own rollout; rlx's own calls it by itself."""
+    """Tell whether the payload's noise goes into verl's own rollout; rlx's own calls it by itself."""
     recipe = rendering.recipe
     return recipe.aqn is not None and recipe.aqn.provider == "payload" and recipe.rollout.engine == "vllm"
 
 
 def environment(rendering: Rendering, others: Mapping[str, str]) -> dict[str, str]:
-    """What every process of the run must see, `others` kept: without the hook the arm would train clean."""
+    """Add what every process of the run must see to `others`: without the hook the arm would train clean."""
     if not is_hooked(rendering):
         return {}
     modules = filter(None, (others.get(_MODULES), HOOK))

@@ -1,4 +1,4 @@
-"""What the run leaves behind, and where: names, loggers, checkpoints, validation outputs."""
+"""Set what the run leaves behind, and where: names, loggers, checkpoints, validation outputs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
 
 
 def steps_per_epoch(rendering: Rendering) -> int | None:
-    """Whole batches in the training data; verl drops the rest. None: the recipe does not say how many rows."""
+    """Count whole batches in the training data; verl drops the rest. None: the recipe does not say how many rows."""
     rows = rendering.recipe.data.train_rows
     return None if rows is None else rows // rendering.recipe.train.batch_size
 

@@ -1,4 +1,4 @@
-"""What a rehearsal changes in a recipe, topic by topic, each with its reason."""
+"""Change a recipe for its rehearsal, topic by topic, each change with its reason."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _rows(recipe: Recipe) -> str | None:
 
 
 def untold(recipe: Recipe) -> Iterator[Untold]:
-    """What no CPU can rehearse."""
+    """Name what no CPU can rehearse."""
     layout, kind = recipe.layout, recipe.backend.engine
     if kind == "megatron":
         sizes = f"tp {layout.tp}, pp {layout.pp}, ep {layout.ep}, cp {layout.cp}"

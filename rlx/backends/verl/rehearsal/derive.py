@@ -1,4 +1,4 @@
-"""From a recipe to its rehearsal: the same one in small, for stock verl on this CPU."""
+"""Derive the rehearsal of a recipe: the same one in small, for stock verl on this CPU."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
 
 
 def _is_ours(override: Override, changed: Collection[str]) -> bool:
-    """What rlx writes because of something that the rehearsal changes, or for the CPU alone."""
+    """Tell whether rlx writes a key only because of what the rehearsal changes, or for the CPU alone."""
     return override.source in changed or override.source == "rollout.engine"
 
 
@@ -82,7 +82,7 @@ def _fate(override: Override, table: KeyTable, ours: Collection[str]) -> tuple[s
 
 
 def fork_keys_untold(resolved: ResolvedRecipe) -> Iterator[Untold]:
-    """What a fork's own program or files would do."""
+    """Name what a fork's own program or files would do."""
     backend = resolved.recipe.backend
     if backend.entrypoint:
         yield Untold(f"backend.entrypoint: {backend.entrypoint}", "a fork's own program; stock main_ppo is rehearsed")

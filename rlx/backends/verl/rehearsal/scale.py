@@ -28,7 +28,7 @@ class Batch:
 
 
 def batch_of(facts: VerlFacts) -> Batch:
-    """What the back-end really gets. Raises UsageError for a batch that nobody can count."""
+    """Read the batch that the back-end really gets. Raises UsageError for one that nobody can count."""
     numbers = [facts.count(key) for key in (BATCH, MINI, SAMPLES)]
     if None in numbers:
         raise UsageError("the batch of this recipe is not known beforehand", "remove what overrides its sizes")
@@ -56,7 +56,7 @@ def _divided(whole: Batch, factor: int, devices: int) -> Batch:
     batch, mini = whole.batch // factor, whole.mini // factor
 
     def pieces(size: int, prompts: int, scaled_prompts: int) -> int:
-        """As many passes over a device's samples as before, where that divides; at most one sample each."""
+        """Keep as many passes over a device's samples as before, where that divides; at most one sample each."""
         share, now = prompts * whole.n / whole.devices, scaled_prompts * whole.n // devices
         wanted = max(1, min(now, int(size * now / share)))
         return max(part for part in divisors(max(1, now)) if part <= wanted)

@@ -1,4 +1,4 @@
-"""What verl asserts about groups, lengths and modes of a batch, beside its arithmetic."""
+"""Hold groups, lengths and modes of a batch against what verl asserts, beside its arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a sequence may be: for the rollout's engine, and for the model itself."""
+"""Limit the length of a sequence: by the rollout's engine, and by the model itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the run will leave a result behind: its validations."""
+"""Check that the run will leave a result behind: its validations."""
 
 from __future__ import annotations
 

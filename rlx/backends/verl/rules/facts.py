@@ -61,7 +61,7 @@ class VerlFacts(Facts):
 
     @cached_property
     def data_parallel(self) -> int | None:
-        """None as well where the devices cannot be split like that."""
+        """Compute it; None as well where the devices cannot be split like that."""
         if not self.devices or not self.model_parallel or self.devices % self.model_parallel:
             return None
         return self.devices // self.model_parallel
@@ -84,7 +84,7 @@ class VerlFacts(Facts):
 
     @cached_property
     def steps_of_data(self) -> int | None:
-        """Whole batches in all epochs; verl drops what is left of each."""
+        """Count whole batches in all epochs; verl drops what is left of each."""
         steps, epochs = self.steps_of_epoch, self.count(_EPOCHS)
         return steps * epochs if steps is not None and epochs else None
 
@@ -111,12 +111,12 @@ class VerlFacts(Facts):
 
     @cached_property
     def filters_groups(self) -> bool:
-        """Whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
+        """Tell whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
         return self.is_true("algorithm.filter_groups.enable")
 
     @cached_property
     def uses_v1(self) -> bool:
-        """Whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
+        """Tell whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
         return self.release >= (0, 9) and self.is_true("trainer.use_v1") and self.recipe.backend.entrypoint is None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How long the run is, and whether its data lasts as long."""
+"""Check how long the run is, and that its data lasts as long."""
 
 from __future__ import annotations
 

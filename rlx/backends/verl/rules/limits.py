@@ -1,4 +1,4 @@
-"""What verl, or rlx with verl, cannot do at all."""
+"""Refuse what verl, or rlx with verl, cannot do at all."""
 
 from __future__ import annotations
 

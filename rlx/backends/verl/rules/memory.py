@@ -104,7 +104,7 @@ def _needs(phase: Phase, result: Estimate, least: str = "") -> str:
 
 
 def _room(cache: Cache, share: float) -> float:
-    """In longest sequences, if the work space is that share smaller than estimated."""
+    """Count longest sequences, if the work space is that share smaller than estimated."""
     return (cache.room + share * cache.work) / (cache.token * cache.sequence)
 
 

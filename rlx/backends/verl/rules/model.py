@@ -155,7 +155,7 @@ def whole_heads(kv_heads: int, size: int) -> bool:
 
 
 def _uneven(facts: VerlFacts) -> bool:
-    """Somebody has said how many layers each stage has."""
+    """Tell whether somebody has said how many layers each stage has."""
     section = facts.settings.section(f"{MEGATRON}.override_transformer_config")
     words = ("pipeline_stage", "pipeline_model_parallel_layout", "account_for_")
     return any(value for key, value in section.items() if any(word in key for word in words))

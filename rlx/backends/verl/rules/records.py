@@ -1,4 +1,4 @@
-"""What a run leaves on disk and sends elsewhere: loggers and checkpoints."""
+"""Check what a run leaves on disk and sends elsewhere: loggers and checkpoints."""
 
 from __future__ import annotations
 

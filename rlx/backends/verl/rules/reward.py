@@ -158,7 +158,7 @@ def _assigned(tree: ast.Module, name: str) -> bool:
 
 
 def _names(node: ast.AST) -> list[str]:
-    """What a statement defines."""
+    """Name what a statement defines."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name for alias in node.names]
     if isinstance(node, ast.Name):

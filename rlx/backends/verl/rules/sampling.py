@@ -1,4 +1,4 @@
-"""How samples are drawn: what leaves a group nothing to compare, and filters that do not run."""
+"""Check how samples are drawn: what leaves a group nothing to compare, and filters that do not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Python reaches the NPUs: one JSON object a step, so that a hang shows how far it came."""
+"""Try whether Python reaches the NPUs: one JSON object a step, so that a hang shows how far it came."""
 
 import json
 from importlib import util

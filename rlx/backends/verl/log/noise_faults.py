@@ -1,4 +1,4 @@
-"""Faults of forks that their own lines give away, so that a verdict names the cause and not only what is missing.
+"""Name the faults of verl's forks that their own lines give away, because a verdict shall not say only what is missing.
 
 Source: zhshgmail/verl, branch feature/npu-aqn-test up to cfb21db5; read there and its arithmetic re-run.
 """
@@ -16,7 +16,7 @@ from rlx.evidence.verdict import Charge, at_steps, counted, invalid
 _PER_LAYER = "trainer.noise_injection.layer_sigma_config"
 
 
-def charges(evidence: Evidence, found: Application) -> Iterator[Charge]:
+def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
     if not any(event.is_noisy for event in evidence.noise):
         yield from _epoch_aware_is_never_noisy(evidence)
         yield from _step_never_advanced(evidence, found)
@@ -25,7 +25,7 @@ def charges(evidence: Evidence, found: Application) -> Iterator[Charge]:
 
 
 def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[Charge]:
-    """It takes the sigma of the step and hands it on as a schedule of one stage, of which it wants stage 0: sigma 0."""
+    """Charge the fork's epoch-aware noise: it hands the step's sigma on as a schedule whose stage 0 is sigma 0."""
     # What was synced after the last step generates nothing.
     steps = range(1, evidence.last_step + 1)
     promised = [said for said in evidence.announced if said.epoch_aware and said.sigma > 0 and said.step in steps]

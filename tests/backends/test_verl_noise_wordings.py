@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from rlx.backends.verl.log.noise_wordings import WORDINGS, Wording
 from rlx.evidence import NoiseEvent
-from rlx.evidence.reading.aqn_lines import WORDINGS, Context, Said, Wording, read_aqn_line
+from rlx.evidence.log_grammar import Context, NoiseSays
+from rlx.evidence.reading.aqn_lines import read_aqn_line
 
 
-def comparable(said: Said) -> object:
+def comparable(said: NoiseSays | None) -> object:
     """NaN, the sigma of a line that does not say it, is not equal to itself."""
     if isinstance(said, NoiseEvent):
         return said.step, said.layers, said.kind, said.per_layer, said.sigma != said.sigma

@@ -1,4 +1,4 @@
-"""What an unquoted word means: YAML 1.2's core rules, so `5e-7` is a number and `no` is a word.
+"""Read unquoted words by YAML 1.2's core rules, so that `5e-7` is a number and `no` is a word.
 
 PyYAML follows YAML 1.1, where `5e-7` is text, `no` is false, `010` is 8 and `1:30` is 90. What the two read as
 different *numbers* is refused; what YAML 1.1 would turn from a word into something else (`no`, `1:30`, a date) stays

@@ -1,0 +1,8 @@
+"""Say what differing packages of MindSpeed-RL are about; its keys are called as those of other programs."""
+
+from __future__ import annotations
+
+from rlx.compare.difference_areas import Area, Patterns
+
+FACTS: Patterns = {Area.CODE: ("package mindspeed_rl",), Area.VERSIONS: ("package mindspeed*",)}
+OVERRIDES: Patterns = {}

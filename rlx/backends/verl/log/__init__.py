@@ -1,0 +1,51 @@
+"""Verl's log: how its lines read, what its metrics are called, and what its forks say of noise.
+
+Sources: verl/trainer/ppo/metric_utils.py for the names (`perf/total_num_tokens` counts prompts and answers of a step on
+all devices, `perf/throughput` is that per second and device); verl/trainer/main_ppo.py for what it prints at first.
+"""
+
+from __future__ import annotations
+
+from rlx.backends.verl.log import noise_wordings
+from rlx.backends.verl.log.lines import LINES
+from rlx.backends.verl.log.noise_faults import noise_faults
+from rlx.backends.verl.log.precision import PRECISION
+from rlx.backends.verl.log.printed_config import parse_printed_config
+from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
+
+GRAMMAR = LogGrammar(
+    title="verl",
+    rules="verl 1",
+    lines=LINES,
+    noise_needles=noise_wordings.NEEDLES,
+    noise=noise_wordings.read_noise_line,
+    noise_faults=noise_faults,
+    core=("val-core/",),
+    validation=("val-core/", "val-aux/", "val/"),
+    metrics={
+        Role.STEP_SECONDS: ("timing_s/step", "perf/time_per_step"),
+        Role.VALIDATION_SECONDS: ("timing_s/testing",),
+        Role.SAVE_SECONDS: ("timing_s/save_checkpoint",),
+        Role.SYNC_SECONDS: ("timing_s/update_weights",),
+        Role.TOKENS: ("perf/total_num_tokens",),
+        Role.TOKENS_A_SECOND_AND_DEVICE: ("perf/throughput",),
+        Role.SCORE: ("critic/score/mean", "critic/rewards/mean"),
+        Role.ENTROPY: ("actor/entropy",),
+        Role.RESPONSE_LENGTH: ("response_length/mean",),
+        Role.CLIP_RATIO: ("response_length/clip_ratio",),
+        Role.GRAD_NORM: ("actor/grad_norm",),
+        Role.POLICY_LOSS: ("actor/pg_loss",),
+        Role.PROBABILITY_GAP: ("training/rollout_probs_diff_mean",),
+    },
+    not_kl=("rollout_corr/",),
+    gap_setting="rollout.calculate_log_probs",
+    outputs_setting="trainer.validation_data_dir",
+    own_reward=("custom_reward_function.path",),
+    precision=PRECISION,
+    hangs=KnownHangs(
+        near_end="verl is known to hang one or two steps before the end, where the data ends before the steps do",
+        at_end="verl is known to hang in Ray's shutdown after the last validation",
+    ),
+    printed_configuration=parse_printed_config,
+    composed_configuration="hydra/.hydra/config.yaml",
+)

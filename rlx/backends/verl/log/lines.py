@@ -1,0 +1,61 @@
+"""Read the lines of verl's console: metrics, totals, the progress bar, and a checkpoint that was loaded.
+
+Sources: utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since 0.5.0, so
+`np.float64(0.5)` under numpy 2), trainer/ppo/ray_trainer.py and v1/trainer_base.py for the other lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rlx.evidence.log_grammar import DataLength, DataRows, LineForm, LineSays, Resumed, StepMetrics, TotalSteps
+from rlx.evidence.reading.pairs import read_pairs
+from rlx.evidence.run_evidence import Progress
+
+# No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
+_STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
+_PART_OF_A_NAME = re.compile(r"[\w/.-]")
+# What follows a metrics line without an end of line: a bar, or what another process said.
+_GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
+_BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
+_TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
+_DATASET_ROWS = re.compile(r"train dataset size: (\d{1,12}), val dataset size: (\d{1,12})")
+_DATASET_LENGTH = re.compile(r"(filter )?dataset len: (\d{1,12})")
+_RESUMED_AT = re.compile(r"[Ss]etting global step to (\d{1,12})")
+
+
+def read_step_lines(line: str) -> Iterator[StepMetrics]:
+    """The metrics of each `step:N - k:v - …` in a line: several, where lines were glued together."""
+    # `timing_s/step:87 - ` is a metric, not a head.
+    heads = [
+        head for head in _STEP_HEAD.finditer(line) if not _PART_OF_A_NAME.match(line[head.start() - 1 : head.start()])
+    ]
+    ends = [*(head.start() for head in heads), len(line)][1:]
+    for head, end in zip(heads, ends, strict=True):
+        body = _GLUED.split(line[head.end() : end], maxsplit=1)[0]
+        if values := read_pairs(body, " - "):
+            yield StepMetrics(int(head[1]), values)
+
+
+def _read_bar(line: str) -> Iterator[Progress]:
+    return (Progress(int(match[1]), int(match[2])) for match in _BAR_STATE.finditer(line))
+
+
+def _read_totals(line: str) -> Iterator[LineSays]:
+    """The total steps, the rows of the data sets in two wordings, and a loaded checkpoint."""
+    if match := _TOTAL_STEPS.search(line):
+        yield TotalSteps(int(match[1]))
+    if match := _DATASET_ROWS.search(line):
+        yield DataRows(int(match[1]), int(match[2]))
+    if match := _DATASET_LENGTH.search(line):
+        yield DataLength(int(match[2]), bool(match[1]))
+    if match := _RESUMED_AT.search(line):
+        yield Resumed(int(match[1]))
+
+
+LINES = (
+    LineForm((b"step:",), read_step_lines),
+    LineForm((b"Training Progress: ",), _read_bar),
+    LineForm((b"Total training steps: ", b"dataset ", b"etting global step to "), _read_totals),
+)

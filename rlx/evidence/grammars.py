@@ -1,0 +1,90 @@
+"""Ask the registry for the log grammars of all back-ends, because a log says in no line whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from rlx.backends.registry import PACKAGES, parts
+from rlx.evidence.log_grammar import LogGrammar, Role
+from rlx.plan.post_metric import POST_PREFIX
+
+Rows = tuple[tuple[str, str], ...]
+
+
+def grammars(backend: str = "") -> tuple[LogGrammar, ...]:
+    """The grammars in the order of the registry, that of a known back-end first."""
+    own = by_kind().get(backend)
+    return (*filter(None, (own,)), *(each for each in by_kind().values() if each is not own))
+
+
+def by_kind() -> dict[str, LogGrammar]:
+    """`backend.kind` -> its grammar."""
+    return _by_kind(rows())
+
+
+def own_or_all(backend: str = "") -> tuple[LogGrammar, ...]:
+    """The grammar of a known back-end alone; of an unknown one, any may be meant."""
+    own = by_kind().get(backend)
+    return (own,) if own else tuple(by_kind().values())
+
+
+def names_of(role: Role, backend: str = "") -> tuple[str, ...]:
+    """The names under which a role may be logged, those of a known back-end first, the usual one before the others."""
+    return _names_of(rows(), role, backend)
+
+
+def validation_prefixes() -> tuple[str, ...]:
+    """How the names of metrics of validations begin."""
+    return _prefixes(rows(), "validation")
+
+
+def core_prefixes(backend: str = "") -> tuple[str, ...]:
+    """How the names of metrics begin by which a run is judged, those of a known back-end first."""
+    own = by_kind().get(backend)
+    return (*(own.core if own else ()), *_prefixes(rows(), "core"))
+
+
+def rules() -> str:
+    """What changes whenever one of the grammars does."""
+    return " ".join(each.rules for each in grammars())
+
+
+def sources() -> list[Path]:
+    """The files of the grammars: a checkout changes without another version."""
+    return [path for _, module in parts("log") for path in _files(module)]
+
+
+def _files(module: ModuleType) -> Iterable[Path]:
+    own = Path(module.__file__ or "")
+    return sorted(own.parent.glob("*.py")) if own.name == "__init__.py" else (own,)
+
+
+def folders(name: str) -> tuple[Path, ...]:
+    """The folder of that name of each back-end, whether it has one or not."""
+    return tuple(Path(module.__file__ or "").parent / name for module in map(import_module, PACKAGES.values()))
+
+
+def rows() -> Rows:
+    """What answers are kept by: the registry may get another row."""
+    return tuple(PACKAGES.items())
+
+
+@cache
+def _by_kind(rows: Rows) -> dict[str, LogGrammar]:
+    return {kind: module.GRAMMAR for kind, module in parts("log")}
+
+
+@cache
+def _names_of(rows: Rows, role: Role, backend: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in grammars(backend) for name in each.metrics.get(role, ())))
+
+
+@cache
+def _prefixes(rows: Rows, kind: str) -> tuple[str, ...]:
+    """rlx names the metric of `eval.post` itself."""
+    found = dict.fromkeys(prefix for each in grammars() for prefix in getattr(each, kind))
+    return tuple(found) if POST_PREFIX.startswith(tuple(found)) else (*found, POST_PREFIX)

@@ -1,0 +1,172 @@
+"""Say what a back-end's part `log` tells rlx: how its lines read, what its metrics are called, how it is known to fail.
+
+Each back-end has a module or package `log` with one `GRAMMAR`. Nothing in it imports more than the standard library,
+this room and the leaf rooms, because `rlx status` loads them all: a log that was taken in may be of any back-end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rlx.evidence.run_evidence import Announcement, Evidence, NoiseEvent, Progress
+
+CLEAN, NOISY = "clean", "noisy"
+
+
+class Role(StrEnum):
+    """What a metric measures, whatever a back-end calls it. Seconds are those of one step."""
+
+    STEP_SECONDS = "step_seconds"
+    VALIDATION_SECONDS = "validation_seconds"
+    SAVE_SECONDS = "save_seconds"
+    SYNC_SECONDS = "sync_seconds"
+    TOKENS = "tokens"
+    TOKENS_A_SECOND = "tokens_a_second"
+    TOKENS_A_SECOND_AND_DEVICE = "tokens_a_second_and_device"
+    SCORE = "score"
+    ENTROPY = "entropy"
+    RESPONSE_LENGTH = "response_length"
+    CLIP_RATIO = "clip_ratio"
+    GRAD_NORM = "grad_norm"
+    POLICY_LOSS = "policy_loss"
+    PROBABILITY_GAP = "probability_gap"
+
+
+class StepMetrics(NamedTuple):
+    """The metrics of one training step, or of the validation after it."""
+
+    step: int
+    values: Mapping[str, float]
+
+
+class TotalSteps(NamedTuple):
+    """How many steps the run means to take."""
+
+    steps: int
+
+
+class DataRows(NamedTuple):
+    """The rows of both data sets, in one line."""
+
+    training: int
+    validation: int
+
+
+class DataLength(NamedTuple):
+    """The rows of one data set, the training set first. A filtered length replaces that of the same data set."""
+
+    rows: int
+    filtered: bool
+
+
+class Resumed(NamedTuple):
+    """Training goes on from the checkpoint of this step."""
+
+    step: int
+
+
+LineSays = StepMetrics | Progress | TotalSteps | DataRows | DataLength | Resumed
+
+
+class Context(NamedTuple):
+    """Step and sigma that a process announced for its next line about noise that it added."""
+
+    step: int
+    sigma: float
+    per_layer: bool = False
+
+
+class Weights(NamedTuple):
+    """The weights that the next noise is added to. `layers`: how many were made clean; None: all that there are."""
+
+    found: str
+    layers: int | None = None
+
+
+NoiseSays = Context | Announcement | Weights | NoiseEvent
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    """One kind of line. A line that holds a needle is read; each needle costs a pass over the log, so few and long."""
+
+    needles: tuple[bytes, ...]
+    read: Callable[[str], Iterable[LineSays]]
+
+
+def _no_words(line: str) -> NoiseSays | None:
+    return None
+
+
+def _no_faults(evidence: Evidence, found: Any) -> Iterable[Any]:
+    return ()
+
+
+def _unknown(settings: Mapping[str, Any]) -> str:
+    return ""
+
+
+def _no_configuration(lines: Iterable[str]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionSettings:
+    """Which settings say in what precision weights are held. Both functions answer in words, "" for unknown."""
+
+    keys: frozenset[str] = frozenset()
+    trained_in: Callable[[Mapping[str, Any]], str] = _unknown
+    validated_in: Callable[[Mapping[str, Any]], str] = _unknown
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHangs:
+    """Where the back-end is known to stand still without a word, for the remedy of a finding; "" for nowhere."""
+
+    at_start: str = ""
+    near_end: str = ""
+    at_end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogGrammar:
+    """What one back-end's log says, and in which words.
+
+    `title`: how people call the back-end. `rules`: to be changed with whatever reads the same bytes otherwise, since
+    what was read is kept by it.
+    `lines`: the kinds of its lines. `unproven`: in words, that no real log has confirmed how they read;
+    `unproven_grep` finds the lines in question.
+    `noise`: reads a line that holds one of `noise_needles`, in the wordings of its forks. `noise_faults`: the Charges
+    (`rlx.evidence.charges`) that a fork's own lines give away, from the evidence and its Application.
+    `core`: how the names of the metrics begin by which a run is judged (`<core><source>/<variable>/<statistic>`);
+    `validation`: the same for all metrics of validations. `metrics`: the names for each role, the usual one first.
+    `not_kl`: how names begin that speak of a KL which is not the training's.
+    `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
+    answered. `own_reward`: settings that replace its reward function.
+    `printed_configuration`: the configuration among the lines of a log's beginning. `composed_configuration`: the
+    file below an attempt into which the program writes its own, "" for none.
+    """
+
+    title: str
+    rules: str
+    lines: tuple[LineForm, ...] = ()
+    unproven: str = ""
+    unproven_grep: str = ""
+    noise_needles: tuple[bytes, ...] = ()
+    noise: Callable[[str], NoiseSays | None] = _no_words
+    noise_faults: Callable[[Evidence, Any], Iterable[Any]] = _no_faults
+    core: tuple[str, ...] = ()
+    validation: tuple[str, ...] = ()
+    metrics: Mapping[Role, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    not_kl: tuple[str, ...] = ()
+    gap_setting: str = ""
+    outputs_setting: str = ""
+    own_reward: tuple[str, ...] = ()
+    precision: PrecisionSettings = PrecisionSettings()
+    hangs: KnownHangs = KnownHangs()
+    printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
+    composed_configuration: str = ""

@@ -1,0 +1,125 @@
+"""What versions before this one wrote and started: read, listed, judged, followed and stopped by today's rlx."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.plan import LaunchPlan, from_jsonable
+from rlx.runs.manifest import parse_manifest
+from tests.cli.support import rlx
+from tests.conftest import CASES
+from tests.runs.toys import marked_processes, until
+
+VERSIONS = sorted(folder for folder in (CASES / "before").iterdir() if folder.is_dir())
+PLANS = [plan for version in VERSIONS for plan in sorted((version / "plans").iterdir())]
+each_version = pytest.mark.parametrize("version", VERSIONS, ids=lambda folder: folder.name)
+each_plan = pytest.mark.parametrize("plan", PLANS, ids=lambda file: file.name.partition(".json")[0])
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with the runs where that version put them, `~/rlx`, whatever the variables of other tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RLX_ROOT")
+    (tmp_path / "rlx").mkdir()
+    (tmp_path / "root").symlink_to("rlx")  # where the fixture of all tests looks for runs to be ended
+    return tmp_path
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="tar")
+
+
+def unpack_all(version: Path, account: Path) -> None:
+    """Unpack runs, index and shipment, and give the run that is to start an id of its own.
+
+    What belongs to a run is found by its id on the whole machine, where another test may be running it as well.
+    """
+    unpack(version / "root.tar.gz", account)
+    unpack(version / "home.tar.gz", account)
+    unpack(version / "shipment.tar.gz", account / "rlx/runs/.incoming-1")
+    (recorded,) = (account / "rlx/runs/.incoming-1").glob("endless-*")
+    own = recorded.name[:-4] + os.urandom(2).hex()
+    recorded.rename(recorded.with_name(own))
+    for file in (path for path in account.rglob("*") if path.is_file() and not path.is_symlink()):
+        file.write_bytes(file.read_bytes().replace(recorded.name.encode(), own.encode()))
+
+
+def start_as_then(account: Path) -> None:
+    """Start the third run as its launch did: the supervise.sh that was sent takes over."""
+    incoming = account / "rlx/runs/.incoming-1"
+    words = (str(incoming), str(incoming), str(account / "rlx"), os.environ["RLX_LEASES"])
+    command = ["sh", str(incoming / "supervise.sh"), "accept", *words, os.environ["RLX_TMUX_SOCKET"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "started endless" in done.stdout, done.stdout + done.stderr
+
+
+def states() -> dict[str, str]:
+    return {run["arm"]: run["state"] for run in json.loads(rlx("status", "-a", "--json").stdout)["runs"]}
+
+
+@each_plan
+def test_plans_are_read_and_can_be_launched(plan: Path, tmp_path: Path) -> None:
+    document: dict[str, Any] = json.loads(gzip.decompress(plan.read_bytes()))
+    for one in document["plans"]:
+        read = from_jsonable(LaunchPlan, one)
+        assert (read.arm, read.expectations.total_steps) == (one["arm"], one["expectations"]["total_steps"])
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(document))
+    said = rlx("launch", "--plan", str(file), "--dry-run").stdout
+    assert all(one["arm"] in said for one in document["plans"])
+
+
+@each_version
+def test_manifests_are_read_in_full(version: Path, account: Path) -> None:
+    unpack(version / "root.tar.gz", account)
+    for file in (account / "rlx" / "runs").glob("*/manifest.json"):
+        manifest = parse_manifest(file.read_text())
+        assert manifest is not None and manifest.lacks == ""
+        assert manifest.submitted_by["rlx"] == version.name
+
+
+@each_version
+@pytest.mark.parametrize("has_index", [True, False], ids=["with-its-index", "without-index"])
+def test_finished_runs_are_listed_judged_and_compared(version: Path, has_index: bool, account: Path) -> None:
+    unpack(version / "root.tar.gz", account)
+    if has_index:
+        unpack(version / "home.tar.gz", account)
+    runs = {run["arm"]: run for run in json.loads(rlx("status", "-a", "--json").stdout)["runs"]}
+    for arm, accuracy in (("baseline", 0.68), ("fast", 0.7)):
+        assert (runs[arm]["state"], runs[arm]["verdict"]["status"]) == ("finished", "valid")
+        assert (runs[arm]["steps_done"], runs[arm]["last_validation"]["value"]) == (2, accuracy)
+    said = rlx("compare", "baseline", "fast").stdout
+    assert "at step 2: +2.0 points" in said
+    assert "declared treatment: train.lr: 1e-06 → 2e-06" in said
+
+
+@each_version
+@pytest.mark.parametrize("has_index", [True, False], ids=["with-its-index", "without-index"])
+def test_a_running_run_is_seen_followed_and_stopped(version: Path, has_index: bool, account: Path) -> None:
+    unpack_all(version, account)
+    if not has_index:
+        shutil.rmtree(account / "home")
+    start_as_then(account)
+    until(lambda: states().get("endless") == "running", "it is seen running", 60)
+    with subprocess.Popen(
+        [sys.executable, "-m", "rlx", "logs", "endless", "-f"], stdout=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        assert any("step:1 - timing_s/step:1.0" in line for line in follower.stdout)
+        rlx("stop", "endless", "-y")
+        follower.communicate(timeout=60)
+    assert states() == {"baseline": "finished", "fast": "finished", "endless": "stopped"}
+    (run,) = (account / "rlx" / "runs").glob("endless-*")
+    assert marked_processes(run.name) == []

@@ -1,0 +1,92 @@
+"""Sort the tests for `make check`, `make test` and `make test-engines`, and count them.
+
+The fixtures of a test tell what it needs, so nobody has to remember a mark. The order is pytest-randomly's, but what
+takes longest starts first, because a worker that begins it last keeps all others waiting.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+_TRAININGS = Path(__file__).with_name("training")
+_FIXTURES = {
+    "demo": {"demo"},
+    "ray": {"real_ray"},
+    "hosts": {"new_rig", "rig_switch", "running_engine", "loopback"},
+}
+# A file with one of these sets something up once for several of its tests.
+_SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
+COLLECTED = pytest.StashKey[int]()
+_PER_RUN = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_PER_RUN] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark and order the tests before `-m` leaves some out."""
+    config.stash[COLLECTED] = len(items)
+    for item in items:
+        for mark in _marks(item):
+            item.add_marker(mark)
+    items.sort(key=_rank)
+
+
+def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
+    needed = set(getattr(item, "fixturenames", ()))
+    yield from (getattr(pytest.mark, name) for name, fixtures in _FIXTURES.items() if needed & fixtures)
+    if _TRAININGS in item.path.parents:
+        yield pytest.mark.training
+
+
+def _rank(item: pytest.Item) -> int:
+    """Lowest first: several trainings in a row, one training, what waits most of its time, all others."""
+    if item.get_closest_marker("training"):
+        return 0 if _sets_up_once(item.path) else 1
+    return 2 if item.get_closest_marker("ray") or item.get_closest_marker("hosts") else 3
+
+
+class _OneByOne(LoadScopeScheduling):
+    """Hand each worker one test at a time, but all of a file at once where that sets something up for them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return path if _sets_up_once(self.config.rootpath / path) else nodeid
+
+
+@functools.cache
+def _sets_up_once(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return any(words in text for words in _SETS_UP_ONCE)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneByOne | None:
+    return _OneByOne(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the numbers of an xdist worker to the process that prints them."""
+    numbers = {"collected": session.config.stash.get(COLLECTED, 0), "selected": len(getattr(session, "items", ()))}
+    session.config.stash[_PER_RUN] = session.config.stash[_PER_RUN] or numbers
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["numbers"] = numbers
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_PER_RUN] = getattr(node, "workeroutput", {}).get("numbers") or node.config.stash[_PER_RUN]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    numbers = terminalreporter.config.stash[_PER_RUN]
+    if numbers:
+        terminalreporter.write_line(f"{numbers['collected']} tests collected, {numbers['selected']} of them selected")

@@ -1,0 +1,16 @@
+"""The sorting of the tests, and their number."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sorting import COLLECTED
+
+# Raise it with the tests that you add. Where it has to fall, the commit says which tests went and why.
+AT_LEAST = 4572
+
+
+def test_no_test_got_lost(pytestconfig: pytest.Config) -> None:
+    if pytestconfig.args != pytestconfig.getini("testpaths"):
+        pytest.skip("only a part of the tests was collected")
+    assert pytestconfig.stash[COLLECTED] >= AT_LEAST
