@@ -64,6 +64,7 @@ def _facts(draft: Draft) -> Facts | None:
     """From the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.api.saved_plans import recipe_of
     from rlx.errors import UsageError
+    from rlx.preflight.rules.facts import facts_of
 
     try:
         resolved = recipe_of(draft.plan)

@@ -17,6 +17,7 @@ from rlx.evidence import (
     settings_of_config,
     with_nodes,
 )
+from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
@@ -120,7 +121,7 @@ def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedR
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
     """Read what the latest attempt found on its host; nothing if it ended before it could write that down."""
     try:
-        found = json.loads((paths.latest / "provenance.json").read_text(encoding="utf-8"))
+        found = json.loads((paths.latest / PROVENANCE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
