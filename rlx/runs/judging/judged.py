@@ -12,7 +12,6 @@ from rlx.errors import RlxError
 from rlx.evidence import (
     JudgedRun,
     VerdictStatus,
-    backend_of,
     read_evidence,
     settings_of,
     settings_of_config,
@@ -82,10 +81,9 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     evidence = sight.evidence or read_evidence(paths.attempts, parsed)
     evidence = with_nodes(evidence, sight.workers.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
-    conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
-    evidence = replace(
-        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend_of(plan.recipe)
-    )
+    conflicts = conflicts_of(copy.run_dir, evidence, parsed)
+    settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
+    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
