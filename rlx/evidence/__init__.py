@@ -18,7 +18,7 @@ from rlx.evidence.reading.item_scores import ItemScores, read_items
 from rlx.evidence.reading.nodes import with_nodes
 from rlx.evidence.reading.read import read_evidence, read_log
 from rlx.evidence.reading.scan import MAX_LINE_BYTES
-from rlx.evidence.reading.settings import backend_of, settings_of, settings_of_config
+from rlx.evidence.reading.settings import settings_of, settings_of_config
 from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.verdict import Verdict, VerdictStatus
@@ -36,7 +36,6 @@ __all__ = [
     "Totals",
     "Verdict",
     "VerdictStatus",
-    "backend_of",
     "conflicts",
     "core_metric",
     "gap_metric",
