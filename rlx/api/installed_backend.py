@@ -17,14 +17,16 @@ class BackendTrees:
         self._must_answer = must_answer
         self._found: dict[Look, FoundTree] = {}
 
-    def look(self, resolved: ResolvedRecipe) -> Look:
-        """Write the question. None where nobody needs to know: this machine, without a launch."""
+    def look(self, resolved: ResolvedRecipe) -> Look | None:
+        """Write the question; None for a back-end of which nothing needs to be known."""
         from rlx.backends.protocol import load_backend
 
         return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
 
-    def find(self, look: Look) -> FoundTree:
+    def find(self, look: Look | None) -> FoundTree | None:
         """Raises HostError for a host that must answer and does not; otherwise the answer says why there is none."""
+        if look is None:
+            return None
         if look not in self._found:
             self._found[look] = self._find(look)
         return self._found[look]

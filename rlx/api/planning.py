@@ -149,7 +149,7 @@ def _file(recipe: str | RecipeFile, sets: Sequence[str]) -> RecipeFile:
 
 def find_backends(
     looks: HostLooks, resolved: Sequence[ResolvedRecipe], target: Target
-) -> Callable[[], list[FoundTree]]:
+) -> Callable[[], list[FoundTree | None]]:
     """Ask the hosts for all that these recipes want; what comes back waits for the back-end that each would import."""
     from rlx.api.background import Background
     from rlx.api.installed_backend import BackendTrees
@@ -160,7 +160,7 @@ def find_backends(
     # Ready before anything else takes the processor: what is asked now is answered while that is done.
     questions = [trees.look(one) for one in resolved]
 
-    def find() -> list[FoundTree]:
+    def find() -> list[FoundTree | None]:
         looks.connected()
         return [trees.find(question) for question in questions]
 

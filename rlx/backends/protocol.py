@@ -24,8 +24,8 @@ class Backend(Protocol):
     def settings(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
         """Derive what the back-end will really be configured with. Raises UsageError where nobody can tell."""
 
-    def look(self, resolved: ResolvedRecipe, site: Site) -> Look:
-        """Write the question to the host whose answer is `found`."""
+    def look(self, resolved: ResolvedRecipe, site: Site) -> Look | None:
+        """What to ask the host for `found`; None for a back-end that may differ in nothing."""
 
     def plan(self, resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
         """The launch, without findings. Raises UsageError for what cannot be written down at all."""

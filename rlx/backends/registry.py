@@ -38,8 +38,9 @@ def optional_part(kind: str, name: str) -> ModuleType | None:
 
 
 def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
-    """The module of that name of every back-end, with its kind."""
-    return ((kind, part(kind, name)) for kind in PACKAGES)
+    """The module of that name of every back-end that has one, with its kind."""
+    found = ((kind, optional_part(kind, name)) for kind in PACKAGES)
+    return ((kind, module) for kind, module in found if module)
 
 
 def _package(kind: str) -> str:

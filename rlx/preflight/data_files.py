@@ -1,15 +1,13 @@
-"""Check that data files fit the recipe. They are looked at where they lie, in one round trip.
-
-Source of what verl needs: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/reward_score, 0.6 to 0.9.
-"""
+"""Check that data files fit the recipe. They are looked at where they lie, in one round trip."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.backends.registry import optional_part
 from rlx.errors import RlxError
 from rlx.plan import Finding, Severity
 
@@ -26,13 +24,34 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """A reward that verl picks by the data: for which `data_source`, and the ground truths that an answer can meet."""
+    """A reward that a back-end picks by the data: for which `data_source`, and the ground truths that an answer can meet."""
 
     source: str
     truth: str
 
 
-NAMED_REWARDS = {"gsm8k": NamedReward("openai/gsm8k", r"-?[0-9.]+")}
+@dataclass(frozen=True, slots=True)
+class TableForm:
+    """How a back-end reads tables: the `TABLES` of its module `data`, if it has one.
+
+    `rewards`: those by name; `prompts` and `truths`: what it needs, in words.
+    """
+
+    name: str
+    rewards: Mapping[str, NamedReward] = field(default_factory=dict)
+    prompts: str = "the rows need chats as messages"
+    truths: str = "the rows need what the reward compares with"
+
+
+def form_of(recipe: Recipe) -> TableForm:
+    """Read it from the recipe's back-end."""
+    own = optional_part(recipe.backend.kind, "data")
+    form: TableForm = own.TABLES if own else TableForm(recipe.backend.kind)
+    return form
+
+
+def _named_reward(recipe: Recipe) -> NamedReward | None:
+    return form_of(recipe).rewards.get(recipe.reward) if isinstance(recipe.reward, str) else None
 
 
 def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
@@ -49,7 +68,7 @@ def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
 
 
 def _order(recipe: Recipe) -> dict[str, Any]:
-    named = NAMED_REWARDS.get(recipe.reward) if isinstance(recipe.reward, str) else None
+    named = _named_reward(recipe)
     return {
         "files": {"train": recipe.data.train, "val": recipe.data.val},
         "prompt_key": recipe.data.prompt_key,
@@ -97,7 +116,7 @@ def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield _error("RLX018", message, f"name it in data.prompt_key, or convert the file: rlx data gsm8k{form}")
     elif file["prompts"]["count"]:
         message = f"data.{role}: {_rows_text(file['prompts'], file['rows'])} no chat for {recipe.data.prompt_key}"
-        yield _error("RLX019", message, "verl needs [{role: user, content: text}]: rlx data gsm8k writes it")
+        yield _error("RLX019", message, form_of(recipe).prompts)
     yield from _grading(recipe, role, file)
 
 
@@ -113,29 +132,26 @@ def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield Finding("RLX017", Severity.NOTE, f"data.{role}: has {file['rows']:,} rows", fix)
     if long and promised != used:
         limit = recipe.data.max_prompt_tokens
-        message = f"data.{role}: {_rows_text(file['long'], file['rows'])} over {limit} tokens long; verl drops them"
+        message = f"data.{role}: {_rows_text(file['long'], file['rows'])} over {limit} tokens long; {form_of(recipe).name} drops them"
         fix = f"raise data.max_prompt_tokens to {file['long']['longest']}, or write {key}: {used}"
         yield Finding("RLX022", Severity.WARNING, message, fix)
 
 
 def _grading(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
-    named = NAMED_REWARDS.get(recipe.reward) if isinstance(recipe.reward, str) else None
+    named = _named_reward(recipe)
     others = [f"{name} ({count:,} rows)" for name, count in file["sources"].items() if named and name != named.source]
     if file["truths"]["count"]:
         message = f"data.{role}: {_rows_text(file['truths'], file['rows'])} no answer that can be graded"
-        fix = "verl's reward reads reward_model: {style: rule, ground_truth: text}: rlx data gsm8k writes it"
-        yield _error("RLX020", message, fix)
+        yield _error("RLX020", message, form_of(recipe).truths)
     if named and others:
-        message = (
-            f"data.{role}: data_source {', '.join(others)}, but verl picks reward {recipe.reward} by {named.source}"
-        )
+        message = f"data.{role}: data_source {', '.join(others)}, but {form_of(recipe).name} picks reward {recipe.reward} by {named.source}"
         yield _error("RLX021", message, f"write data_source {named.source}, or give reward: {{path, function}}")
     if file["reward"]:
         yield _error("RLX021", f"data.{role}: the reward function fails: {file['reward']}", "correct the function")
 
 
 def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
-    if isinstance(recipe.reward, str) and recipe.reward not in NAMED_REWARDS:
+    if isinstance(recipe.reward, str) and _named_reward(recipe) is None:
         message = f"reward {recipe.reward}: rlx does not know which ground truths it can grade"
         yield Finding("RLX023", Severity.NOTE, message)
     if facts["not_measured"]:

@@ -5,8 +5,12 @@ Source: mindspeed_rl/datasets/data_handler.py and indexed_dataset.py.
 
 from __future__ import annotations
 
+from rlx.preflight.data_files import TableForm
+
 _FIELDS = ("input_ids", "attention_mask", "labels")
 _SUFFIXES = ("bin", "idx")
+# Its own preprocessing has made other files of the tables; what that reads is no part of the run.
+TABLES = TableForm("MindSpeed-RL")
 
 
 def packed_files(prefix: str) -> tuple[str, ...]:

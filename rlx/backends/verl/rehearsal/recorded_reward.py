@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.backends.verl.data import TABLES
 from rlx.errors import RlxError, UsageError
 from rlx.plan.run_dir import PAYLOAD_DIR
-from rlx.preflight.data_files import NAMED_REWARDS
 from rlx.preflight.rehearsal.twin import Change, Untold
 from rlx.resources import payload_folder
 
@@ -43,7 +43,7 @@ def reward_of(recipe: Recipe, own_rows: bool) -> Reward:
     reward = recipe.reward
     if isinstance(reward, FunctionReward):
         return _of_function(reward)
-    if isinstance(reward, str) and (own_rows or reward in NAMED_REWARDS):
+    if isinstance(reward, str) and (own_rows or reward in TABLES.rewards):
         change = Change("reward", reward, "verl's own", "picked by data_source; each call is recorded")
         return Reward(_section({}), _order(file=None), (change,))
     why = "not verl's own, and there are no rows here that could say what it grades"

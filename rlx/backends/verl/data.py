@@ -1,0 +1,15 @@
+"""The tables that verl reads.
+
+Source: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/reward_score, 0.6 to 0.9.
+"""
+
+from __future__ import annotations
+
+from rlx.preflight.data_files import NamedReward, TableForm
+
+TABLES = TableForm(
+    name="verl",
+    rewards={"gsm8k": NamedReward("openai/gsm8k", r"-?[0-9.]+")},
+    prompts="verl needs [{role: user, content: text}]: rlx data gsm8k writes it",
+    truths="verl's reward reads reward_model: {style: rule, ground_truth: text}: rlx data gsm8k writes it",
+)

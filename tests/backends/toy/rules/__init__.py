@@ -1,0 +1,3 @@
+"""Its rules on recipes."""
+
+MODULES = ("pace",)

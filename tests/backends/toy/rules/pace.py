@@ -1,0 +1,14 @@
+"""How fast it may learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.registry import Flaw, rule, warning
+
+
+@rule("TOY001", title="a hasty toy", why="it scores at most 1", fix="a lower train.lr", source="backend.py beside it")
+def haste(facts: Facts) -> Iterator[Flaw]:
+    if facts.recipe.train.lr > 1:
+        yield warning(f"train.lr {facts.recipe.train.lr:g} is more than 1", "train.lr 1 or less", "train.lr")
