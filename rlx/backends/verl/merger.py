@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from rlx.backends.verl.overrides import Rendering
 
+PROGRAM = "verl.model_merger"
+"""The module that converts a checkpoint where a recipe names no converter of its own."""
+
 
 def merge_arguments(rendering: Rendering) -> tuple[str, ...]:
     """Write arguments for `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""
