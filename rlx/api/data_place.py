@@ -40,7 +40,7 @@ def refusal(answer: dict[str, Any], where: str) -> RlxError:
 
 
 _HINTS = {
-    "checkout": "name the root of MindSpeed-RL's checkout",
+    "checkout": "name the root of the back-end's checkout",
     "preprocessing": "run it by hand in the checkout, for all that it says",
     "differs": "nothing was written; name another folder with --to, or replace it with --force",
     "failed": "choose a folder that can be written to and has room, with --to",

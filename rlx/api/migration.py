@@ -8,9 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, splits, to_megatron
+from rlx.backends.registry import kinds, optional_part
+from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Finding, Severity
 
@@ -83,10 +85,13 @@ def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path |
     file = load_recipe(recipe)
     document = file.resolve(file.control or file.arms[0]).document
     values = _set_values(sets, file.arms)
+    migrator = _migrator_of(document["backend"])
     _refuse_old_start(document["backend"], values)
     results = [
-        _result(source, {**_all_changes(file, document, one), **values}, tuple(advice(document)), target)
-        for one in splits(document, sizes)
+        _result(
+            source, {**_all_changes(migrator, file, document, one), **values}, tuple(migrator.advice(document)), target
+        )
+        for one in migrator.splits(document, sizes)
     ]
     return min(results, key=lambda result: (result.count(Severity.ERROR), result.count(Severity.WARNING)))
 
@@ -105,6 +110,16 @@ def _result(source: Source, changes: Mapping[Keys, object], said: tuple[str, ...
     return Migrated(text, diff, said, _findings(new))
 
 
+def _migrator_of(backend: Mapping[str, Any]) -> ModuleType:
+    """Find the back-end's module `migrate`. Raises UsageError where there is none."""
+    found = optional_part(backend["kind"], "migrate")
+    if found is None:
+        able = " or ".join(kind for kind in kinds() if optional_part(kind, "migrate"))
+        message = f"backend: {backend['kind']} with {backend['engine']} is not to be migrated"
+        raise UsageError(message, f"name a recipe for {able} with fsdp or fsdp2")
+    return found
+
+
 def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, object]) -> None:
     """A file of the fork's from which a run starts is one for FSDP, whatever stands in the recipe."""
     if (name := backend["config_name"]) and ("backend", "config_name") not in values:
@@ -121,14 +136,16 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
         )
 
 
-def _all_changes(file: RecipeFile, document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
+def _all_changes(
+    migrator: ModuleType, file: RecipeFile, document: Mapping[str, Any], sizes: Sizes
+) -> dict[Keys, object]:
     """Collect the changes of the recipe itself, and of the overrides that arms add."""
     by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}
     added = {key for own in by_arm.values() for key in own}
     shared = {key: value for key, value in document["overrides"].items() if key not in added}
-    changes = to_megatron({**document, "overrides": shared}, sizes)
+    changes: dict[Keys, object] = migrator.to_megatron({**document, "overrides": shared}, sizes)
     for arm, own in by_arm.items():
-        changes |= {("arms", arm, *keys): value for keys, value in override_changes(own)}
+        changes |= {("arms", arm, *keys): value for keys, value in migrator.override_changes(own)}
     return changes
 
 

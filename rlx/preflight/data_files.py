@@ -24,7 +24,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """A reward that a back-end picks by the data: for which `data_source`, and the ground truths that an answer can meet."""
+    """A reward that is picked by the data: for which `data_source`, and the ground truths that an answer can meet."""
 
     source: str
     truth: str
@@ -41,6 +41,30 @@ class TableForm:
     rewards: Mapping[str, NamedReward] = field(default_factory=dict)
     prompts: str = "the rows need chats as messages"
     truths: str = "the rows need what the reward compares with"
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """A program of the back-end's checkout that makes its data of the converted files."""
+
+    owner: str
+    module: Path
+    command: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gsm8kForm:
+    """What a back-end trains on of GSM8K: the `GSM8K` of its module `data`, if rlx converts it.
+
+    `help`: of the options that are for it alone. `style`: the form's name in payload/gsm8k_data.py, "" for that of
+    `--form`. `tokenizer`: why it needs one, "" if not.
+    """
+
+    help: Mapping[str, str]
+    style: str = ""
+    tokenizer: str = ""
+    preprocessing: Preprocessing | None = None
 
 
 def form_of(recipe: Recipe) -> TableForm:
@@ -132,7 +156,10 @@ def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield Finding("RLX017", Severity.NOTE, f"data.{role}: has {file['rows']:,} rows", fix)
     if long and promised != used:
         limit = recipe.data.max_prompt_tokens
-        message = f"data.{role}: {_rows_text(file['long'], file['rows'])} over {limit} tokens long; {form_of(recipe).name} drops them"
+        dropped = (
+            f"{_rows_text(file['long'], file['rows'])} over {limit} tokens long; {form_of(recipe).name} drops them"
+        )
+        message = f"data.{role}: {dropped}"
         fix = f"raise data.max_prompt_tokens to {file['long']['longest']}, or write {key}: {used}"
         yield Finding("RLX022", Severity.WARNING, message, fix)
 
@@ -144,7 +171,8 @@ def _grading(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         message = f"data.{role}: {_rows_text(file['truths'], file['rows'])} no answer that can be graded"
         yield _error("RLX020", message, form_of(recipe).truths)
     if named and others:
-        message = f"data.{role}: data_source {', '.join(others)}, but {form_of(recipe).name} picks reward {recipe.reward} by {named.source}"
+        picks = f"{form_of(recipe).name} picks reward {recipe.reward} by {named.source}"
+        message = f"data.{role}: data_source {', '.join(others)}, but {picks}"
         yield _error("RLX021", message, f"write data_source {named.source}, or give reward: {{path, function}}")
     if file["reward"]:
         yield _error("RLX021", f"data.{role}: the reward function fails: {file['reward']}", "correct the function")

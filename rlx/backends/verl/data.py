@@ -5,11 +5,17 @@ Source: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/rewar
 
 from __future__ import annotations
 
-from rlx.preflight.data_files import NamedReward, TableForm
+from rlx.preflight.data_files import Gsm8kForm, NamedReward, TableForm
 
 TABLES = TableForm(
     name="verl",
     rewards={"gsm8k": NamedReward("openai/gsm8k", r"-?[0-9.]+")},
     prompts="verl needs [{role: user, content: text}]: rlx data gsm8k writes it",
     truths="verl's reward reads reward_model: {style: rule, ground_truth: text}: rlx data gsm8k writes it",
+)
+GSM8K = Gsm8kForm(
+    help={
+        "form": "the column of the chat; messages has the whole answer beside it.",
+        "instruction": "what is added to each question; empty: nothing.",
+    }
 )

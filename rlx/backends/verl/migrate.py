@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import UsageError
-
-Keys = tuple[str, ...]
-REMOVED = None
 
 # The guide's tensor parallel size, and what is left of it where heads or devices do not divide by it.
 TENSOR_PARALLEL = (4, 2, 1)
@@ -24,23 +22,13 @@ _ONLY_FSDP = re.compile(r"(.*\.)?(ulysses_sequence_parallel_size|use_remove_padd
 _STRATEGY = re.compile(r"(actor_rollout_ref\.(actor|ref)|critic)\.strategy")
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Devices over which the model is split; `micro_batch_size`: samples a device and pass. None: to be chosen."""
-
-    tp: int | None = None
-    pp: int = 1
-    ep: int = 1
-    micro_batch_size: int | None = None
-
-
 def to_megatron(document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
     """Path in the recipe → new value, None to remove it. `document` is the resolved recipe.
 
     Halving the micro batch keeps every batch divisible: each data parallel group has `tp` times the samples of a
     device before. Raises UsageError for a recipe that is no FSDP recipe of verl.
     """
-    if document["backend"]["kind"] != "verl" or document["backend"]["engine"] == "megatron":
+    if document["backend"]["engine"] == "megatron":
         engine = f"{document['backend']['kind']} with {document['backend']['engine']}"
         raise UsageError(f"backend: {engine} is not to be migrated", "name a recipe for verl with fsdp or fsdp2")
     micro = document["train"]["micro_batch_size"]

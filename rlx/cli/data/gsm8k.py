@@ -1,4 +1,4 @@
-"""`rlx data gsm8k`: GSM8K as it is published becomes what verl or MindSpeed-RL trains on."""
+"""`rlx data gsm8k`: GSM8K as it is published becomes what a back-end trains on."""
 
 from __future__ import annotations
 
@@ -6,20 +6,36 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rlx.backends.registry import kinds, parts
 from rlx.cli.frame.site_options import ContainerOption, HostOption
 from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.plan import Site
+    from rlx.preflight.data_files import Gsm8kForm, Preprocessing
 
-# verl's own, from its examples: the strict reward looks for the mark.
+# The strict reward looks for the mark.
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 MODULES = ("data_rows", "gsm8k_source", "gsm8k_data")
 _TIMEOUT_S = 600
 _PREPROCESS_TIMEOUT_S = 3600
-# Of MindSpeed-RL; what that writes is the recipe's data.
-_CONFIGS = "configs/datasets/ of MindSpeed-RL"
-_PREPROCESS = "python cli/preprocess_data.py gsm8k"
+
+
+def _forms() -> dict[str, Gsm8kForm]:
+    """The form of each back-end for which rlx converts the data, by its kind."""
+    return {kind: module.GSM8K for kind, module in parts("data") if hasattr(module, "GSM8K")}
+
+
+def _help(option: str) -> str:
+    """`verl: the column of the chat.`, with the back-ends for which the option is."""
+    told = [(kind, form.help[option]) for kind, form in _forms().items() if option in form.help]
+    return f"{', '.join(kind for kind, _ in told)}: {told[0][1]}"
+
+
+if TYPE_CHECKING:
+    Framework = str
+else:
+    Framework = Literal[tuple(_forms())]
 
 
 def gsm8k(
@@ -27,22 +43,14 @@ def gsm8k(
         list[str], typer.Argument(help="Folder as downloaded, or files (parquet, jsonl) named after train and test.")
     ],
     to: Annotated[str, typer.Option(help="The folder to write.")],
-    framework: Annotated[
-        Literal["verl", "mindspeed-rl"], typer.Option("--for", help="Who is to train on it.")
-    ] = "verl",
+    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = kinds()[0],
     form: Annotated[
         Literal["prompt", "messages"],
-        typer.Option(help="verl: the column of the chat; messages has the whole answer beside it."),
+        typer.Option(help=_help("form")),
     ] = "prompt",
-    instruction: Annotated[
-        str, typer.Option(help="verl: what is added to each question; empty: nothing.")
-    ] = INSTRUCTION,
-    tokenizer: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="mindspeed-rl: the model whose tokenizer is used.")
-    ] = None,
-    preprocess: Annotated[
-        str | None, typer.Option(metavar="CHECKOUT", help="mindspeed-rl: then run its own preprocessing there.")
-    ] = None,
+    instruction: Annotated[str, typer.Option(help=_help("instruction"))] = INSTRUCTION,
+    tokenizer: Annotated[str | None, typer.Option(metavar="FOLDER", help=_help("tokenizer"))] = None,
+    preprocess: Annotated[str | None, typer.Option(metavar="CHECKOUT", help=_help("preprocess"))] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that hold something else.")] = False,
     host: HostOption = None,
     container: ContainerOption = None,
@@ -60,37 +68,36 @@ def gsm8k(
     site = data_site(host, container)
     for option, path in (*(("source", path) for path in source), ("--to", to), ("--preprocess", preprocess or to)):
         refuse_relative(site, option, path)
-    order = {"sources": source, "to": to, "style": form if framework == "verl" else framework, "force": force}
+    order = {"sources": source, "to": to, "style": _forms()[framework].style or form, "force": force}
     order |= {"instruction": instruction, "tokenizer": tokenizer or ""}
     answer = run_sent(site, MODULES, order, _TIMEOUT_S)
     if "problem" in answer:
         raise _error(answer, place_text(site))
-    if preprocess:
-        answer["packed"] = _preprocessed(site, preprocess, to)
-    _tell(answer, as_json)
+    step = _forms()[framework].preprocessing
+    if preprocess and step:
+        answer["packed"] = _preprocessed(site, step, preprocess, to)
+    _tell(answer, step, as_json)
 
 
 def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> None:
-    if framework == "mindspeed-rl" and not tokenizer:
-        raise UsageError(
-            "--for mindspeed-rl: its preprocessing needs a tokenizer", "name the model: --tokenizer FOLDER"
-        )
-    if preprocess and framework != "mindspeed-rl":
-        raise UsageError("--preprocess is a step of MindSpeed-RL", "say --for mindspeed-rl, or leave it out")
+    form = _forms()[framework]
+    if form.tokenizer and not tokenizer:
+        raise UsageError(f"--for {framework}: {form.tokenizer}", "name the model: --tokenizer FOLDER")
+    if preprocess and form.preprocessing is None:
+        able = {kind: other.preprocessing for kind, other in _forms().items() if other.preprocessing}
+        owners = " or ".join(step.owner for step in able.values())
+        raise UsageError(f"--preprocess is a step of {owners}", f"say --for {' or '.join(able)}, or leave it out")
 
 
-def _preprocessed(site: Site, checkout: str, folder: str) -> list[str]:
-    """The six packed files. Raises RlxError with the last lines of MindSpeed-RL's program."""
+def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -> list[str]:
+    """The files that it made. Raises RlxError with the last lines of the back-end's program."""
     from rlx.api.data_place import refusal
     from rlx.cli.frame.output import narrate
     from rlx.hosts.sent_python import place_text, run_sent
-    from rlx.resources import payload_folder
 
-    narrate(f"running {_PREPROCESS} in {checkout} …")
+    narrate(f"running {step.command} in {checkout} …")
     order = {"checkout": checkout, "folder": folder, "setup": site.setup}
-    answer = run_sent(
-        site, ("data_rows", payload_folder("mindspeed_rl") / "gsm8k_preprocess.py"), order, _PREPROCESS_TIMEOUT_S
-    )
+    answer = run_sent(site, ("data_rows", step.module), order, _PREPROCESS_TIMEOUT_S)
     if "problem" in answer:
         raise refusal(answer, place_text(site))
     files: list[str] = answer["files"]
@@ -113,7 +120,7 @@ def _error(answer: dict[str, Any], where: str) -> RlxError:
     )
 
 
-def _tell(answer: dict[str, Any], as_json: bool) -> None:
+def _tell(answer: dict[str, Any], step: Preprocessing | None, as_json: bool) -> None:
     from rlx.cli.frame.output import narrate, print_json, print_text
 
     for note in answer["notes"]:
@@ -123,7 +130,8 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         return
     for file in answer["files"]:
         what = file["split"] if file["rows"] else "its preprocessing"
-        rows = f"{file['rows']:,} rows" if file["rows"] else f"--preprocess CHECKOUT, or in {_CONFIGS}: {_PREPROCESS}"
+        next_step = f"--preprocess CHECKOUT, or in {step.folder}: {step.command}" if step else ""
+        rows = f"{file['rows']:,} rows" if file["rows"] else next_step
         narrate(f"{what}: {rows}{'' if file['written'] else ', as it was'}")
         print_text(file["path"])
     for path in answer.get("packed", ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,19 @@ _LOOKED_AT = 512
 _LONGEST = 2048
 _OF_A_TURN = 16
 _STEP = 64
-_QUESTIONS = (("Ann has 3 apples and buys 4 more. How many has she now?", "7"), ("What is 12 minus 5?", "7"))
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Of which rows are made up. `table` takes the prompt's column, "train" or "val" and a number of rows."""
+
+    name: str
+    table: Callable[[str, str, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table of pyarrow. `why` the rows are made up; empty for rows of the user's own file."""
+    """A table of pyarrow. `why` the rows are made up, and to which schema; empty for rows of the user's own file."""
 
     table: Any
     why: str = ""
@@ -34,7 +41,7 @@ class Rows:
 
     @property
     def said(self) -> str:
-        return "the shortest of its first rows" if self.is_own else f"rows made up to verl's schema: {self.why}"
+        return "the shortest of its first rows" if self.is_own else f"rows made up to {self.why}"
 
     def prompt_tokens(self, prompt_key: str) -> int:
         """An upper bound for the longest prompt with a byte-level tokenizer, in steps of 64."""
@@ -42,7 +49,7 @@ class Rows:
         return -(-longest // _STEP) * _STEP
 
 
-def rows_of(data: Data, role: str, count: int) -> Rows:
+def rows_of(data: Data, role: str, count: int, schema: Schema) -> Rows:
     """`count` rows for "train" or "val", repeated where the file has fewer. Raises RlxError without pyarrow."""
     path = Path(getattr(data, role)).expanduser()
     reason = _unreadable(path)
@@ -51,7 +58,7 @@ def rows_of(data: Data, role: str, count: int) -> Rows:
         if not isinstance(own, str):
             return Rows(own)
         reason = own
-    return Rows(_made_up(data.prompt_key, role, count), reason)
+    return Rows(schema.table(data.prompt_key, role, count), f"{schema.name}: {reason}")
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -102,22 +109,3 @@ def _size(prompt: Any) -> int:
         return len(str(prompt).encode()) + _OF_A_TURN
     turns = [str(turn.get("content") if isinstance(turn, dict) else turn) for turn in prompt]
     return sum(len(turn.encode()) + _OF_A_TURN for turn in turns) + _OF_A_TURN
-
-
-def _made_up(prompt_key: str, role: str, count: int) -> Any:
-    """Rows as verl's own GSM8K example has them."""
-    import pyarrow
-
-    rows = []
-    for index in range(count):
-        question, answer = _QUESTIONS[index % len(_QUESTIONS)]
-        rows.append(
-            {
-                "data_source": "openai/gsm8k",
-                prompt_key: [{"role": "user", "content": f'{question} Output the final answer after "####".'}],
-                "ability": "math",
-                "reward_model": {"style": "rule", "ground_truth": answer},
-                "extra_info": {"index": index, "split": role, "question": question, "answer": f"#### {answer}"},
-            }
-        )
-    return pyarrow.Table.from_pylist(rows)

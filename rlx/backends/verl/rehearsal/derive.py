@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.rehearsal import changes as topics
 from rlx.backends.verl.rehearsal.keys import fork_keys_untold, translated
+from rlx.backends.verl.rehearsal.made_up_rows import SCHEMA
 from rlx.backends.verl.rehearsal.recorded_reward import Reward, reward_of
 from rlx.backends.verl.rehearsal.scale import Batch, batch_of, scaled
 from rlx.backends.verl.rules.facts import VerlFacts
@@ -60,7 +61,7 @@ class _Maker:
 
     def _rows(self, batch: Batch) -> Mapping[str, Rows]:
         counts = {"train": topics.STEPS * batch.batch, "val": topics.VAL_ROWS}
-        return {role: rows_of(self.resolved.recipe.data, role, count) for role, count in counts.items()}
+        return {role: rows_of(self.resolved.recipe.data, role, count, SCHEMA) for role, count in counts.items()}
 
     def _twin(self, factor: int, batch: Batch, rows: Mapping[str, Rows]) -> Rehearsal:
         reward = reward_of(self.resolved.recipe, rows["train"].is_own)
