@@ -30,7 +30,7 @@ def _in_words_of_libyaml(error: Any, _text: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class YamlForm:
-    """What one kind of file may hold, and how its refusals are worded.
+    """The rules of one kind of file: what it may hold, and how its refusals are worded.
 
     `scalar` gives a plain word its value, or raises ValueError. `anchor` and `tag` may name theirs as `{name}`.
     `what` and `file` name it.
