@@ -49,7 +49,7 @@ def core_prefixes(backend: str = "") -> tuple[str, ...]:
 
 
 def rules() -> str:
-    """Digest the grammars: it changes whenever one of them does."""
+    """Name the version of all grammars: it changes whenever one of them does."""
     return " ".join(each.rules for each in grammars())
 
 

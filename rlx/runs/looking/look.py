@@ -94,7 +94,7 @@ def _look_anew(index: Index, refs: Sequence[RunRef], files: Files) -> dict[str, 
 
 
 def _is_worth_memory(ref: RunRef, seen: Observation) -> bool:
-    """Tell whether a sighting is worth keeping: not of this machine, nor of a log that was taken in and copied."""
+    """Tell whether it is worth keeping: this machine can be asked at any time, and a log taken in has its own copy."""
     return not ref.place.is_local or (seen.state is RunState.UNREACHABLE and not is_adopted(ref))
 
 
