@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "rlx/payload")]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "rlx/payload"), str(REPOSITORY / "rlx/backends/verl/payload")]
 
 from benchmarks.noisy_sync import RANK, SHAPE, Rollout, adapters_of, model_of, prepare  # noqa: E402
 from benchmarks.rows import HEAD, Row  # noqa: E402

@@ -1,3 +1,137 @@
-"""rlx: launches RL experiments on remote NPU hosts and tells the truth about the result."""
+"""Launches RL experiments on remote NPU hosts and tells the truth about the result.
 
-__version__ = "0.1.0"
+    import rlx
+
+    plans = rlx.plan("recipe.yaml", arms=["baseline", "aqn"], seeds=[1, 2, 3], host="a3")
+    runs = rlx.launch(plans)
+    rlx.compare("baseline", "aqn").sentences
+
+Every function returns values, prints nothing, and raises RlxError where a user can mend what is wrong. docs/api.md
+shows them at work. Each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__version__ = "0.2.0"
+
+# Type checkers take it for true; the module `typing` costs more than all the rest here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rlx.api.comparing import compare
+    from rlx.api.diagnosing import diagnose
+    from rlx.api.explaining import explain
+    from rlx.api.launching import launch
+    from rlx.api.layouts import layouts
+    from rlx.api.migration import migrate
+    from rlx.api.noise import noise_schedule
+    from rlx.api.norm_weights import norm_weights
+    from rlx.api.planning import plan
+    from rlx.api.pulling import pull
+    from rlx.api.reading import judge, read_log
+    from rlx.api.rehearsing import rehearse
+    from rlx.api.reporting import report
+    from rlx.api.run_logs import logs
+    from rlx.api.selection import find_runs
+    from rlx.api.status import status
+    from rlx.api.stopping import stop
+    from rlx.api.taking_in import adopt, import_logs
+    from rlx.api.validating import validate
+    from rlx.api.waiting import wait
+    from rlx.errors import ExitCode, NoSuchRun, RlxError, UsageError
+    from rlx.recipe import load_recipe
+else:
+    ModuleType = type(sys)
+
+__all__ = [
+    "ExitCode",
+    "NoSuchRun",
+    "RlxError",
+    "UsageError",
+    "__version__",
+    "adopt",
+    "compare",
+    "diagnose",
+    "explain",
+    "find_runs",
+    "import_logs",
+    "judge",
+    "launch",
+    "layouts",
+    "load_recipe",
+    "logs",
+    "migrate",
+    "noise_schedule",
+    "norm_weights",
+    "plan",
+    "pull",
+    "read_log",
+    "rehearse",
+    "report",
+    "status",
+    "stop",
+    "validate",
+    "wait",
+]
+
+_HOMES = {
+    "ExitCode": "rlx.errors",
+    "NoSuchRun": "rlx.errors",
+    "RlxError": "rlx.errors",
+    "UsageError": "rlx.errors",
+    "adopt": "rlx.api.taking_in",
+    "compare": "rlx.api.comparing",
+    "diagnose": "rlx.api.diagnosing",
+    "explain": "rlx.api.explaining",
+    "find_runs": "rlx.api.selection",
+    "import_logs": "rlx.api.taking_in",
+    "judge": "rlx.api.reading",
+    "launch": "rlx.api.launching",
+    "layouts": "rlx.api.layouts",
+    "load_recipe": "rlx.recipe",
+    "logs": "rlx.api.run_logs",
+    "migrate": "rlx.api.migration",
+    "noise_schedule": "rlx.api.noise",
+    "norm_weights": "rlx.api.norm_weights",
+    "plan": "rlx.api.planning",
+    "pull": "rlx.api.pulling",
+    "read_log": "rlx.api.reading",
+    "rehearse": "rlx.api.rehearsing",
+    "report": "rlx.api.reporting",
+    "status": "rlx.api.status",
+    "stop": "rlx.api.stopping",
+    "validate": "rlx.api.validating",
+    "wait": "rlx.api.waiting",
+}
+
+
+class _FrontDoor(ModuleType):
+    """Keeps `rlx.plan`, `rlx.compare` and `rlx.report` the functions.
+
+    Importing the packages of these names would put the packages in their place. They stay importable.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor
+
+
+def __getattr__(name: str) -> object:
+    """Import a public function when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

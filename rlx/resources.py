@@ -25,5 +25,6 @@ def findings_page() -> Path:
     return _shared_folder("docs") / "verdicts.md"
 
 
-def payload_folder() -> Path:
-    return _PACKAGE / "payload"
+def payload_folder(backend: str = "") -> Path:
+    """Files that travel with a run: the common ones, or those of a back-end, by the name of its folder."""
+    return _PACKAGE / "backends" / backend / "payload" if backend else _PACKAGE / "payload"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from rlx.api.telling import unheard
+from rlx.errors import ExitCode
+
 if TYPE_CHECKING:
+    from rlx.api.selection import Run
+    from rlx.api.telling import Tell
     from rlx.compare import Comparison
     from rlx.evidence import ItemScores, JudgedRun
     from rlx.runs import Index, RunRef
@@ -15,11 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison with what it was made of. `items`: scores per item by step and run id."""
+    """A comparison with what it was made of. `items`: scores per item by step and run id.
+
+    `notes`: what a person should know about which runs were taken, and from when.
+    """
 
     comparison: Comparison
     runs: Sequence[JudgedRun]
     items: Mapping[int, Mapping[str, ItemScores]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What may be said of each treatment against the control, in their order."""
+        return tuple(sentence for contrast in self.comparison.contrasts for sentence in contrast.sentences)
+
+    @property
+    def reportable(self) -> bool:
+        """Whether all runs finished, none is invalid or incomplete, and they are comparable."""
+        return self.comparison.reportable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +49,73 @@ class Uncompared:
     problem: str
 
 
-def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None) -> Compared:
-    """The comparison of these arms, control first. Raises what `compare` raises."""
-    judged = judged_arms(index, refs)
-    _say_swapped(judged)
-    return compare_judged(index, refs, beside_control(index, judged), metric)
+def compare(
+    control: Run | Sequence[Run],
+    *treatments: Run | Sequence[Run],
+    metric: str | None = None,
+    seeds: Collection[int] = (),
+    tell: Tell = unheard,
+) -> Compared:
+    """Hold treatment arms against the control at the last step at which all their runs were validated.
+
+    An arm is its name (all its runs in the newest launch, one a seed), a run, or several runs. `metric` is a name or a
+    part of it, by default the validation metric of the log; shares are compared in points. `tell` hears each note at
+    once. Raises NoSuchRun, UsageError for names that mean several arms or one run twice, RlxError (exit code 11 or 14)
+    where the runs have no metric in common.
+    """
+    from rlx.api.selection import arm_name, open_index
+
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        tell(text)
+
+    names = [arm_name(arm) for arm in (control, *treatments)]
+    compared = compare_named(open_index(), names, metric, seeds, note)
+    return replace(compared, notes=tuple(notes))
 
 
-def _say_swapped(judged: Sequence[Sequence[JudgedRun]]) -> None:
-    from rlx.cli.frame.output import narrate
+def compare_named(
+    index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int], tell: Tell
+) -> Compared:
+    """Compare the arms that the names mean, control first; tells which runs were taken."""
+    from rlx.api.arm_names import select_arms, selection_notes
 
+    refs = select_arms(index, names, seeds)
+    for note in selection_notes(index, names, refs):
+        tell(note)
+    return compare_refs(index, refs, metric, tell)
+
+
+def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None, tell: Tell) -> Compared:
+    """Compare these arms, control first. Raises what `rlx.compare.compare` raises."""
+    judged = judged_arms(index, refs, tell)
+    _tell_swapped(judged, tell)
+    return compare_judged(index, refs, beside_control(index, judged), metric, tell)
+
+
+def _tell_swapped(judged: Sequence[Sequence[JudgedRun]], tell: Tell) -> None:
     control, treatments = judged[0][0], [runs[0].arm for runs in judged[1:]]
     if control.plan.control != control.arm and control.plan.control in treatments:
-        narrate(f"{control.arm} stands as the control here; by its recipe {control.plan.control} is")
+        tell(f"{control.arm} stands as the control here; by its recipe {control.plan.control} is")
 
 
-def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]]) -> list[list[JudgedRun]]:
-    """The runs of each arm, judged each for itself; says on stderr of which the host could not be asked."""
-    from rlx.cli.frame.output import narrate
+def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> list[list[JudgedRun]]:
+    """Judge the runs of each arm, each for itself; tells of which the host could not be asked."""
     from rlx.runs.judging.judged import judge_runs
 
     judged = judge_runs(index, [*chain(*refs)])
     for run in judged:
         if run.as_of is not None:
             end = ", made after its end" if run.state.is_terminal else ""
-            narrate(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
+            tell(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
     runs = iter(judged)
     return [[next(runs) for _ in arm] for arm in refs]
 
 
 def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[Sequence[JudgedRun]]:
-    """The same arms, control first, the runs of treatments judged again beside the control run with their seed."""
+    """Judge the runs of treatments again beside the control run with their seed; the same arms, control first."""
     from rlx.compare import same_seed
     from rlx.runs.judging.judged import judge_beside
 
@@ -70,10 +125,13 @@ def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[
 
 
 def compare_judged(
-    index: Index, refs: Sequence[Sequence[RunRef]], judged: Sequence[Sequence[JudgedRun]], metric: str | None
+    index: Index,
+    refs: Sequence[Sequence[RunRef]],
+    judged: Sequence[Sequence[JudgedRun]],
+    metric: str | None,
+    tell: Tell,
 ) -> Compared:
-    """The comparison of judged arms, for which outputs per item are read, and fetched where they are remote."""
-    from rlx.cli.frame.output import narrate
+    """Compare judged arms, for which outputs per item are read, and fetched where they are remote."""
     from rlx.compare import checkpoints_to_pair, other_sources
     from rlx.compare import compare as compare_arms
     from rlx.runs import items_of
@@ -81,18 +139,27 @@ def compare_judged(
     control, *treatments = judged
     chosen, wanted = checkpoints_to_pair(control, treatments, metric)
     if others := other_sources(chain(*judged), chosen):
-        narrate(f"{chosen} is of one data source; --metric names the others: {', '.join(others)}")
+        tell(f"{chosen} is of one data source; --metric names the others: {', '.join(others)}")
     items = {
         step: items_of(
             index,
             [ref for ref in chain(*refs) if ref.run_id in ids],
             step,
             chosen,
-            lambda problem: narrate(f"not compared item by item: {problem}"),
+            lambda problem: tell(f"not compared item by item: {problem}"),
         )
         for step, ids in wanted.items()
     }
     return Compared(compare_arms(control, treatments, chosen, items), [*chain(*judged)], items)
+
+
+def outcome(comparison: Comparison, strict: bool) -> ExitCode:
+    """The exit code of a comparison; what cannot be mended by waiting comes first."""
+    if any(run.struck for run in comparison.runs) or any(contrast.errors for contrast in comparison.contrasts):
+        return ExitCode.NOT_VERIFIED
+    if comparison.interim:
+        return ExitCode.NOT_FINISHED
+    return ExitCode.NOT_VERIFIED if strict and not comparison.verified else ExitCode.OK
 
 
 def moment(epoch: float) -> str:

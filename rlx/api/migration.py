@@ -1,4 +1,4 @@
-"""The text of a recipe for another engine: changed in place, checked as a recipe, and compared with the old one."""
+"""Change the text of a recipe for another engine, in place, check it as a recipe, and compare it with the old one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.migrate import REMOVED, Keys, Sizes, advice, override_changes, splits, to_megatron
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -28,8 +28,45 @@ class Migrated:
     advice: tuple[str, ...]
     findings: tuple[Finding, ...]
 
+    @property
+    def is_valid(self) -> bool:
+        return not self.count(Severity.ERROR)
+
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
+
+
+def migrate(
+    recipe: str,
+    *,
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    micro_batch_size: int | None = None,
+    sets: Sequence[str] = (),
+    target: Path | None = None,
+) -> Migrated:
+    """Change an FSDP recipe, a path or a name, to Megatron; write it into `target`, a new file, if one is named.
+
+    Parallel sizes count devices; without `tp` it is the first of 4, 2 and 1 about which there is least to be said.
+    `micro_batch_size` counts samples a device and pass, by default half of before. The result is checked as by
+    `validate`, and what is not `is_valid` is not written. Raises UsageError for a recipe that cannot be read or is
+    not to be migrated, and where `target` exists already.
+    """
+    if target is not None and target.exists():
+        raise UsageError(f"{target}: exists already, nothing was written", "name another file, or move this one")
+    result = migrated(recipe, Sizes(tp, pp, ep, micro_batch_size), sets, target)
+    if target is not None and result.is_valid:
+        _write(target, result.text)
+    return result
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise RlxError(f"{path}: cannot be written: {problem.strerror}", "name another file") from None
 
 
 def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:

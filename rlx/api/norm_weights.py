@@ -1,4 +1,4 @@
-"""The norm weights of a model folder on this machine, read from its safetensors files."""
+"""Read the norm weights of a model folder on this machine from its safetensors files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 _LENGTH_BYTES, _LONGEST_HEADER = 8, 100_000_000
 
 
-def norm_weights(folder: Path) -> Weights:
-    """Value -> how often, with one value for all weights that rounding treats alike. Raises RlxError without any.
+def norm_weights(folder: str | Path) -> Weights:
+    """Read the norm weights of a model folder: value -> how often, one value for all that rounding treats alike.
 
-    Rounding asks only for the power of two below a weight, and whether it is one itself.
+    Rounding asks only for the power of two below a weight, and whether it is one itself. Raises RlxError where no
+    weights can be read.
     """
+    folder = Path(folder)
     counts: Counter[float] = Counter()
     for path in sorted(folder.glob("*.safetensors")):
         try:

@@ -16,6 +16,7 @@ from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
 if TYPE_CHECKING:
     from rlx.api.host_check import HostChecks
     from rlx.api.installed_backend import BackendTrees
+    from rlx.api.recipes import Recipe
     from rlx.cli.frame.site_options import Target
     from rlx.plan import FoundTree, Look
     from rlx.recipe import ResolvedRecipe
@@ -31,8 +32,41 @@ class Draft:
     found: FoundTree | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The runs of a launch, one for each arm and seed."""
+
+    drafts: tuple[Draft, ...]
+
+    @property
+    def plans(self) -> tuple[LaunchPlan, ...]:
+        return tuple(draft.plan for draft in self.drafts)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to be said of all of them, each once."""
+        return tuple(dict.fromkeys(finding for plan in self.plans for finding in plan.findings))
+
+
+def plan(
+    recipe: Recipe,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    host: str | None = None,
+    container: str | None = None,
+    sets: Sequence[str] = (),
+) -> Plans:
+    """Plan every arm of a recipe with every seed. Raises UsageError for what cannot be planned, HostError.
+
+    No arm, or `all`, means every arm; no seed means the recipe's own.
+    """
+    from rlx.cli.frame.site_options import chosen_target
+
+    return Plans(tuple(draft_plans(recipe, arms, seeds, sets, chosen_target(host, container))))
+
+
 def draft_plans(
-    recipe: str,
+    recipe: Recipe,
     arms: Sequence[str],
     seeds: Sequence[int],
     sets: Sequence[str],
@@ -49,10 +83,10 @@ def draft_plans(
     """
     from rlx.api.background import Background
     from rlx.api.installed_backend import BackendTrees, latest_tree
+    from rlx.api.recipes import recipe_file
     from rlx.hosts.inventory.host_devices import is_misplaced
-    from rlx.recipe import load_recipe
 
-    file = load_recipe(recipe, sets)
+    file = recipe_file(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
     trees = BackendTrees(target.site, launch=check is not None)

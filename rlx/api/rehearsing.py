@@ -1,4 +1,4 @@
-"""Carries out a rehearsal: its model and data are made, its plan is launched like any other, and its evidence read."""
+"""Rehearse a recipe in small: make its model and data, launch its plan like any other, and read its evidence."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.api import tiny_models
-from rlx.cli.frame.output import narrate
+from rlx.api.telling import unheard
 from rlx.errors import RlxError
 from rlx.plan import LaunchPlan, PlannedFile, Severity
 
 if TYPE_CHECKING:
+    from rlx.api.recipes import Recipe
+    from rlx.api.telling import Tell
     from rlx.evidence.rehearsed import Rehearsed
     from rlx.preflight.rehearsal import Rehearsal
     from rlx.recipe import ResolvedRecipe
@@ -57,13 +59,38 @@ class Done:
         }
 
 
-def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool) -> Done:
+def rehearse(
+    recipe: Recipe,
+    arm: str | None = None,
+    *,
+    sets: Sequence[str] = (),
+    limit_s: float = 900.0,
+    keep: bool = False,
+    tell: Tell = unheard,
+) -> Done:
+    """Train two steps of one arm in small on this machine's CPU, on the real back-end, and judge them.
+
+    `arm` is the control by default; it is given up after `limit_s` seconds. `.result` has the checks and `passed`;
+    `.folder` is where the run lies if it did not pass, or `keep` says so. Raises UsageError for an invalid recipe,
+    RlxError where a rehearsal cannot start. A KeyboardInterrupt comes through once nothing of the run is left.
+    """
+    from rlx.api.recipes import recipe_file
+
+    file = recipe_file(recipe, sets)
+    chosen = arm or file.control or file.arms[0]
+    resolved = file.resolve(chosen)
+    if others := [name for name in file.arms if name != chosen]:
+        tell(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
+    return rehearsed_run(resolved, limit_s, keep, tell)
+
+
+def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
     _refuse_invalid(resolved)
     _require_verl()
     folder = _new_folder()
     try:
-        done = _run(resolved, folder, limit_s)
+        done = _run(resolved, folder, limit_s, tell)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -108,22 +135,22 @@ def _new_folder() -> Path:
     return folder
 
 
-def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float) -> Done:
+def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float, tell: Tell) -> Done:
     from rlx.runs import Index, launch
 
-    rehearsal = _prepared(resolved, folder)
+    rehearsal = _prepared(resolved, folder, tell)
     plan = _plan(rehearsal, folder)
     secrets = {name: os.environ[name] for name in plan.secret_names}
     begin = time.monotonic()
-    with _stopped_at_the_end(folder):
+    with _stopped_at_the_end(folder, tell):
         (ref,) = launch([plan], secrets, folder / "home").runs
         index = Index(folder / "home")
-        _await_end(index, ref, begin + limit_s)
+        _await_end(index, ref, begin + limit_s, tell)
     seconds = time.monotonic() - begin
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
-def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
+def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
     from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
 
@@ -135,7 +162,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path) -> Rehearsal:
     write(rehearsal.rows["train"], Path(places.train))
     write(rehearsal.rows["val"], Path(places.val))
     if not Path(places.model).exists():
-        narrate(f"making a {rehearsal.model.shown} (once, seconds)")
+        tell(f"making a {rehearsal.model.shown} (once, seconds)")
         tiny_models.make(order, Path(places.model))
     return rehearsal
 
@@ -154,14 +181,14 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
 
 
 @contextmanager
-def _stopped_at_the_end(folder: Path) -> Iterator[None]:
+def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
     """Stop the run whatever happens, so that nothing of it is left; one that has ended needs no stop."""
     from rlx.runs import Index, stop
 
     try:
         yield
     except KeyboardInterrupt:
-        narrate("\nstopping the rehearsal")
+        tell("\nstopping the rehearsal")
         raise
     finally:
         # A new index lists the user's other runs on this machine, too.
@@ -170,7 +197,7 @@ def _stopped_at_the_end(folder: Path) -> Iterator[None]:
                 stop(ref, _GRACE_S)
 
 
-def _await_end(index: Index, ref: RunRef, deadline: float) -> None:
+def _await_end(index: Index, ref: RunRef, deadline: float, tell: Tell) -> None:
     """Returns at the deadline (monotonic), too. Tells each step."""
     from rlx.runs.looking.overview import overview
 
@@ -181,7 +208,7 @@ def _await_end(index: Index, ref: RunRef, deadline: float) -> None:
             return
         now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else "verl and Ray start"
         if now != told:
-            narrate(f"{time.strftime('%H:%M:%S')}  {now}")
+            tell(f"{time.strftime('%H:%M:%S')}  {now}")
             told = now
         time.sleep(_POLL_SECONDS)
 

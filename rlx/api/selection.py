@@ -1,24 +1,62 @@
-"""Select the runs that a command means."""
+"""Choose runs: by name, id or reference, else those of the latest launch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.runs import Index, RunRef
 
+Run: TypeAlias = Union["RunRef", str]
+"""A run as `launch` and `find_runs` return it, or its name: an arm, a run name, a run id, a launch id."""
+Runs: TypeAlias = Run | Iterable[Run]
+
 
 def open_index() -> Index:
-    """The index of this user on this machine."""
+    """Open the index of this user on this machine."""
     from rlx.api.home import rlx_home
     from rlx.runs import Index
 
     return Index(rlx_home())
 
 
-def runs_or_latest(index: Index, names: Sequence[str] | None) -> tuple[RunRef, ...]:
-    """The named runs; without names, those of the latest launch. Raises NoSuchRun."""
+def names_of(runs: Runs) -> list[str]:
+    """Name each of these runs; a reference by its run id, which is unique for ever."""
+    each = [runs] if isinstance(runs, str) or not isinstance(runs, Iterable) else runs
+    return [run if isinstance(run, str) else run.run_id for run in each]
+
+
+def find_runs(runs: Runs | None = None) -> tuple[RunRef, ...]:
+    """Find the runs that names mean, in that order, none twice; without names, those of the latest launch.
+
+    A name is a run id, an arm (all its runs in the newest launch that has it), a run name such as `recipe-arm-s1`, a
+    launch id, or the beginning of exactly one run id. Raises NoSuchRun with the candidates.
+    """
+    return runs_or_latest(open_index(), runs)
+
+
+def runs_or_latest(index: Index, runs: Runs | None) -> tuple[RunRef, ...]:
+    """Find these runs in an index that is open already; None means the latest launch. Raises NoSuchRun."""
     from rlx.runs import latest_launch, resolve
 
-    return resolve(index, names) if names else latest_launch(index)
+    if runs is None:
+        return latest_launch(index)
+    names = names_of(runs)
+    return resolve(index, names) if names else ()
+
+
+def one_run(index: Index, run: Run) -> RunRef:
+    """Find the run that is meant. Raises NoSuchRun, or UsageError where a name means several."""
+    found = runs_or_latest(index, run)
+    if len(found) > 1:
+        ids = ", ".join(ref.run_id for ref in found)
+        raise UsageError(f"{names_of(run)[0]} means {len(found)} runs: {ids}", "name one of them")
+    return found[0]
+
+
+def arm_name(arm: Run | Sequence[Run]) -> str:
+    """Name an arm as a person types it: several runs joined by commas are one arm."""
+    return ",".join(names_of(arm))

@@ -1,23 +1,87 @@
-"""The plan of a run that rlx did not start, from what a person says of it; shared by `rlx adopt` and `rlx import`."""
+"""Take in runs that rlx did not start: one that goes on, or the logs of one that is over."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import LaunchPlan
+    from rlx.plan import LaunchPlan, Place
+    from rlx.runs import RunRef
+    from rlx.runs.adopted.imported import Imported
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+def adopt(
+    log: str,
+    name: str,
+    *,
+    host: str = "local",
+    container: str | None = None,
+    arm: str | None = None,
+    recipe: str | None = None,
+    seed: int | None = None,
+) -> RunRef:
+    """Take in a run that somebody started by hand: from then on its console log is read again at each look.
+
+    `log` is its full path on the host, or in `container` there. Without `recipe`, a path or name, nothing says what
+    the run promised, and its verdict is unverified at best. Nothing is written where it runs. Raises UsageError for
+    names that cannot be used and a log that is adopted already, RlxError if the log cannot be read, HostError if the
+    host cannot be asked.
+    """
+    return adopt_at(place_of_log(host, container), log, plan_of(name, arm, recipe, seed))
+
+
+def adopt_at(place: Place, path: str, plan: LaunchPlan) -> RunRef:
+    """Take in the log at that place as a run of that plan."""
+    from rlx.api.selection import open_index
+    from rlx.runs.adopted.adopt import adopt as take_in
+
+    return take_in(open_index(), place, path, plan)
+
+
+def place_of_log(host: str, container: str | None) -> Place:
+    """Where a log on the host itself lies, or in that container of it. Raises UsageError for an unknown host."""
+    from rlx.hosts import site_of
+
+    # An empty container is none, also where the host's entry names one: the log is the host's own.
+    site = site_of(host, container or "")
+    return replace(site.place, inside=site.container)
+
+
+def import_logs(
+    logs: str | Path | Sequence[str | Path],
+    name: str,
+    *,
+    arm: str | None = None,
+    recipe: str | None = None,
+    seed: int | None = None,
+    validation_items: int | None = None,
+) -> Imported:
+    """Take in the logs of a run that is over, console logs or metrics.jsonl, also as .gz; several are its attempts.
+
+    They are copied, and never changed. Returns the new run as `.ref`, and `.remarks` on its logs. `validation_items`
+    says how many items its validation set has where neither recipe nor log does. Raises UsageError for names that
+    cannot be used, a log that this run has already, and a file that is no log of a run; RlxError for what cannot be
+    read.
+    """
+    from rlx.api.selection import open_index
+    from rlx.runs.adopted.imported import import_logs as take_in
+
+    paths = [Path(log) for log in ([logs] if isinstance(logs, str | Path) else logs)]
+    return take_in(open_index(), paths, plan_of(name, arm, recipe, seed, validation_items))
 
 
 def plan_of(
     name: str, arm: str | None, recipe: str | None, seed: int | None, validation_items: int | None = None
 ) -> LaunchPlan:
-    """Write the plan of the run: all that the recipe promises, and nothing that nobody says. No host is looked at.
+    """Plan such a run: all that the recipe says, and nothing that nobody says. No host is looked at.
 
     Raises UsageError for names that cannot be used, a recipe that does not fit, or another number of validation items
     than the recipe's.

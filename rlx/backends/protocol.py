@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from rlx.backends.registry import part
 
 if TYPE_CHECKING:
-    from rlx.backends.effective import EffectiveSettings
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.plan import Finding, FoundTree, LaunchPlan, Look, Site
     from rlx.recipe import ResolvedRecipe
 

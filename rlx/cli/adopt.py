@@ -33,13 +33,11 @@ def adopt(
     Nothing is written where it runs, and rlx stop refuses it. Without a recipe nothing says what it was to show, so
     its verdict is unverified at best.
     """
-    from rlx.api.selection import open_index
-    from rlx.api.taking_in import plan_of
+    from rlx.api.taking_in import adopt_at, plan_of
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.runs.adopted.adopt import adopt as take_in
 
     place, path = parse_log(log)
-    ref = take_in(open_index(), place, path, plan_of(name, arm, recipe, seed))
+    ref = adopt_at(place, path, plan_of(name, arm, recipe, seed))
     if as_json:
         print_json({"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)})
     else:
@@ -48,16 +46,12 @@ def adopt(
 
 
 def parse_log(text: str) -> tuple[Place, str]:
-    """Split the argument into the place of the log and its path there. Raises UsageError."""
-    from dataclasses import replace
-
-    from rlx.hosts import site_of
+    """Read where the log is, and its path there. Raises UsageError."""
+    from rlx.api.taking_in import place_of_log
 
     match = _LOG.fullmatch(text)
     if match is None or "\0" in text:
         raise UsageError(
             f"{text!r} names no log", "write HOST:/path/to/log, HOST:CONTAINER:/path/to/log or local:/path"
         )
-    # An empty container is none, also where the host's entry names one: the log is the host's own.
-    site = site_of(match["host"], match["container"] or "")
-    return replace(site.place, inside=site.container), match["path"]
+    return place_of_log(match["host"], match["container"]), match["path"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlx.cli.frame.options import Metric, Seeds
-from rlx.errors import ExitCode, UsageError
+from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.comparing import Compared
@@ -42,15 +41,16 @@ def compare(
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
     be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
     """
-    from rlx.api.home import rlx_home
+    from rlx.api.comparing import compare_named, outcome
+    from rlx.api.selection import open_index
+    from rlx.cli.frame.output import narrate
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
-    from rlx.runs import Index
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
         raise UsageError("--md, --csv, --json and --plot - exclude each other", "name one of them")
     check_files(plot, html)
-    index = Index(rlx_home())
-    compared = compare_named(index, (control, *treatments), metric, seeds or ())
+    index = open_index()
+    compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
     _print(compared.comparison, as_markdown, as_csv, as_json)
     _draw(index, compared, plot, html)
     raise typer.Exit(outcome(compared.comparison, strict))
@@ -71,8 +71,9 @@ def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: boo
 
 
 def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None) -> None:
+    from rlx.api.reporting import write_page
     from rlx.cli.frame.output import narrate
-    from rlx.cli.text.pictures import IN_TERMINAL, write_page, write_plot
+    from rlx.cli.text.pictures import IN_TERMINAL, write_plot
 
     if plot is not None:
         write_plot(plot, compared)
@@ -81,24 +82,3 @@ def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None)
     for file in (plot, html):
         if file is not None and file != IN_TERMINAL:
             narrate(f"written: {file}")
-
-
-def compare_named(index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int]) -> Compared:
-    """The comparison of the arms that the names mean, control first; says on stderr which runs were taken."""
-    from rlx.api.arm_names import select_arms, selection_notes
-    from rlx.api.comparing import compare_refs
-    from rlx.cli.frame.output import narrate
-
-    refs = select_arms(index, names, seeds)
-    for note in selection_notes(index, names, refs):
-        narrate(note)
-    return compare_refs(index, refs, metric)
-
-
-def outcome(comparison: Comparison, strict: bool) -> ExitCode:
-    """Choose the exit code: what cannot be mended by waiting comes first."""
-    if any(run.struck for run in comparison.runs) or any(contrast.errors for contrast in comparison.contrasts):
-        return ExitCode.NOT_VERIFIED
-    if comparison.interim:
-        return ExitCode.NOT_FINISHED
-    return ExitCode.NOT_VERIFIED if strict and not comparison.verified else ExitCode.OK

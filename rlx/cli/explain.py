@@ -15,41 +15,13 @@ def explain(
 
     Any id that rlx prints, whether of a recipe, a host, a run or a comparison.
     """
+    from rlx.api.explaining import explain as explanation_of
     from rlx.cli.frame.output import print_json, print_text
+    from rlx.plan import to_jsonable
 
-    page = _page(id.upper())
+    page = explanation_of(id)
     if as_json:
-        print_json(page)
+        print_json(to_jsonable(page))
         return
-    lines = [f"{page['id']}: {page['what']}", f"  why: {page['why']}", f"  fix: {page['fix']}"]
-    print_text("\n".join(lines + ([f"  source: {page['source']}"] if page["source"] else [])))
-
-
-def _page(id: str) -> dict[str, str]:
-    from rlx.preflight.rules import find_rule
-
-    if rule := find_rule(id):
-        return {"id": rule.id, "what": rule.title, "why": rule.why, "fix": rule.fix, "source": rule.source}
-    return _row(id)
-
-
-def _row(id: str) -> dict[str, str]:
-    """Read the row from the page that lists them all. Raises UsageError for an id that is not there."""
-    from difflib import get_close_matches
-
-    from rlx.errors import UsageError
-    from rlx.resources import findings_page
-
-    lines = findings_page().read_text(encoding="utf-8").splitlines()
-    found: dict[str, list[str]] = {}
-    row = [""] * 4
-    for line in lines:
-        if line.startswith("| RLX"):
-            cells = line.strip("| ").split(" | ")
-            # The table saves words, one page cannot.
-            row = [above if cell == "as above" else cell for cell, above in zip(cells, row, strict=True)]
-            found[row[0]] = row
-    if id not in found:
-        nearest = get_close_matches(id, found, n=3)
-        raise UsageError(f"there is no finding {id}", f"did you mean {', '.join(nearest)}?" if nearest else "")
-    return dict(zip(("id", "what", "why", "fix", "source"), (*found[id], ""), strict=True))
+    lines = [f"{page.id}: {page.what}", f"  why: {page.why}", f"  fix: {page.fix}"]
+    print_text("\n".join(lines + ([f"  source: {page.source}"] if page.source else [])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,13 +26,10 @@ def import_(
     attempts of one run. Without a recipe nothing says what it promised, so its verdict is unverified at best.
     For a log that still grows: rlx adopt.
     """
-    from rlx.api.selection import open_index
-    from rlx.api.taking_in import plan_of
+    from rlx.api.taking_in import import_logs
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.runs.adopted.imported import import_logs
 
-    plan = plan_of(name, arm, recipe, seed, val_size)
-    taken = import_logs(open_index(), [Path(log) for log in logs], plan)
+    taken = import_logs(logs, name, arm=arm, recipe=recipe, seed=seed, validation_items=val_size)
     ref = taken.ref
     if as_json:
         answer = {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.errors import ExitCode
 
 
 def migrate(
@@ -31,31 +31,18 @@ def migrate(
     Comments and order stay. The result is checked as by `rlx validate`: exit 2 if it is invalid, and nothing is
     written then. Without --tp it is the largest tensor parallel size about which there is least to be said.
     """
-    from rlx.api.migration import migrated
+    from rlx.api.migration import migrate as migrate_recipe
     from rlx.api.planning import finding_text
-    from rlx.backends.verl.migrate import Sizes
     from rlx.cli.frame.output import narrate, print_text
-    from rlx.plan import Severity
 
     del engine  # there is one
-    if write is not None and write.exists():
-        raise UsageError(f"{write}: exists already, nothing was written", "name another file, or move this one")
-    result = migrated(recipe, Sizes(tp, pp, ep, micro_batch_size), sets or (), write)
+    result = migrate_recipe(
+        recipe, tp=tp, pp=pp, ep=ep, micro_batch_size=micro_batch_size, sets=sets or (), target=write
+    )
     print_text(result.diff.removesuffix("\n"))
     for remark in (*result.advice, *map(finding_text, result.findings)):
         narrate(f"rlx: {remark}")
-    if result.count(Severity.ERROR):
+    if not result.is_valid:
         raise typer.Exit(ExitCode.USAGE)
     if write is not None:
-        _write(write, result.text)
-
-
-def _write(path: Path, text: str) -> None:
-    from rlx.cli.frame.output import narrate
-
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as problem:
-        raise RlxError(f"{path}: cannot be written: {problem.strerror}", "name another file") from None
-    narrate(f"rlx: wrote {path}")
+        narrate(f"rlx: wrote {write}")

@@ -34,16 +34,15 @@ def pull(
     it stopped; a log that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host
     cannot be reached.
     """
-    from rlx.api.home import rlx_home
+    from rlx.api.pulling import pull as pull_runs
+    from rlx.api.selection import find_runs
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.runs import Index, resolve
-    from rlx.runs.copies.pull import pull as pull_run
 
     results: dict[str, Sequence[Pulled]] = {}
     try:
-        for ref in resolve(Index(rlx_home()), names):
+        for ref in find_runs(names):
             with _progress(ref.run_id) as tell:
-                results[ref.run_id] = pull_run(ref, to / ref.run_id, checkpoints=checkpoints, narrate=tell)
+                results |= pull_runs(ref, to, checkpoints=checkpoints, progress=tell)
             if not as_json:
                 _print(to / ref.run_id, results[ref.run_id])
     except KeyboardInterrupt:

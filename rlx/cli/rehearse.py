@@ -22,19 +22,13 @@ def rehearse(
     The real verl 0.9.1 with the recipe's overrides, reward function, data schema and noise; a tiny random model of the
     same class, and a smaller batch. Says what was changed, what passed, and what a CPU cannot tell. Exit 5 if it fails.
     """
-    from rlx.api.rehearsing import rehearsed_run
+    from rlx.api.rehearsing import rehearse as rehearse_recipe
+    from rlx.cli.frame.ages import parse_age
     from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.logs import parse_age
     from rlx.cli.text.rehearse_text import text_lines
-    from rlx.recipe import load_recipe
 
     limit_s = parse_age(timeout)
-    file = load_recipe(recipe, sets or ())
-    chosen = arm or file.control or file.arms[0]
-    resolved = file.resolve(chosen)
-    if others := [name for name in file.arms if name != chosen]:
-        narrate(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
-    done = rehearsed_run(resolved, limit_s, keep)
+    done = rehearse_recipe(recipe, arm, sets=sets or (), limit_s=limit_s, keep=keep, tell=narrate)
     if as_json:
         print_json(done.answer())
     else:

@@ -11,7 +11,7 @@ import typer
 from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs import Index, RunRef, Sight, Stopped
+    from rlx.runs import RunRef, Sight, Stopped
 
 
 def stop(
@@ -27,23 +27,24 @@ def stop(
     Exit code 1 if a process is still there afterwards.
     """
     from rlx.api.selection import open_index
+    from rlx.api.stopping import not_ended, stop_refs, with_workers
     from rlx.cli.frame.output import narrate, print_text
-    from rlx.runs import look, stop_runs
     from rlx.runs.adopted.log_source import is_adopted
 
+    if bool(names) == everything:
+        raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
     index = open_index()
-    refs = _select(index, names or (), everything)
+    refs = with_workers(index, names) if names else not_ended(index)
     if not refs:
         narrate("no run is left to stop")
         return
     if everything and not yes:
         _confirm(refs)
-    before = look(index, refs)
     if own := [ref for ref in refs if not is_adopted(ref)]:
         narrate(f"stopping {len(own)} run{'s' * (len(own) != 1)}; SIGKILL after {grace:g} s")
-    result = stop_runs(refs, before, grace)
+    result = stop_refs(index, refs, grace)
     for run_id, stopped in result.stopped.items():
-        print_text(f"{run_id}  {_outcome(before[run_id], stopped)}")
+        print_text(f"{run_id}  {_outcome(result.before[run_id], stopped)}")
     if result.failures:
         raise _not_stopped(result.failures)
     if any(stopped.left for stopped in result.stopped.values()):
@@ -58,21 +59,6 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
     worst = max(failures.values(), key=lambda failure: failure.exit_code)
     lines = [f"NOT stopped: {', '.join(ids)}: {reason}" for reason, ids in reasons.items()]
     return RlxError("\n".join(lines), worst.hint or "type the same stop again", worst.exit_code)
-
-
-def _select(index: Index, names: Sequence[str], everything: bool) -> Sequence[RunRef]:
-    from rlx.runs import look, resolve
-    from rlx.runs.adopted.log_source import is_adopted
-
-    if bool(names) == everything:
-        raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
-    if names:
-        refs = resolve(index, names)
-        return tuple(dict.fromkeys((*refs, *index.workers(refs))))
-    refs = index.nodes()
-    seen = look(index, refs)
-    # --all means what rlx started; of an adopted run it knows the log, not the processes.
-    return [ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)]
 
 
 def _confirm(refs: Sequence[RunRef]) -> None:

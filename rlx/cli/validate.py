@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from rlx.errors import UsageError
-    from rlx.plan import Finding
-    from rlx.recipe import RecipeFile
+    from rlx.api.validating import ArmsFinding, Validated
 
 
 def validate(
@@ -27,10 +24,11 @@ def validate(
 
     Every arm of every recipe is checked, and everything that is wrong is told at once. Exit 2 if one is invalid.
     """
+    from rlx.api.validating import validate as validate_recipe
     from rlx.cli.frame.output import print_json
     from rlx.errors import ExitCode
 
-    rows = [_row(recipe, sets or (), strict) for recipe in recipes]
+    rows = [_row(validate_recipe(recipe, sets or ()), strict) for recipe in recipes]
     if as_json:
         print_json({"recipes": rows})
     else:
@@ -40,49 +38,23 @@ def validate(
         raise typer.Exit(ExitCode.USAGE)
 
 
-def _row(recipe: str, sets: Sequence[str], strict: bool) -> dict[str, Any]:
-    """One recipe as `--json` shows it. Never raises: several recipes are all reported."""
-    from rlx.errors import UsageError
-    from rlx.recipe import load_recipe
-
-    row: dict[str, Any] = {"path": recipe, "name": None, "arms": (), "findings": []}
-    try:
-        file = load_recipe(recipe, sets)
-        row.update(name=file.name, arms=file.arms, findings=_findings(file))
-    except UsageError as error:
-        row["findings"] = list(_schema_findings(error))
-    fatal = {"error", "warning"} if strict else {"error"}
-    return {**row, "valid": not any(finding["severity"] in fatal for finding in row["findings"])}
+def _row(validated: Validated, strict: bool) -> dict[str, Any]:
+    """One recipe as `--json` shows it."""
+    findings = [_finding(found) for found in validated.findings]
+    row = {"path": validated.path, "name": validated.name, "arms": validated.arms, "findings": findings}
+    return {**row, "valid": validated.is_valid(strict)}
 
 
-def _schema_findings(error: UsageError) -> Iterator[dict[str, Any]]:
-    from rlx.recipe import RecipeError
-
-    if not isinstance(error, RecipeError):
-        yield _finding("RLX002", "error", error.message, error.hint, "", ())
-        return
-    for problem in error.problems:
-        yield _finding(problem.id, "error", str(problem), "", str(problem.place), ())
-
-
-def _findings(file: RecipeFile) -> list[dict[str, Any]]:
-    """Find what preflight can without a host, once for all arms that have it. A waiver serves if one arm needs it."""
-    from rlx.preflight.rules import check, waives_nothing
-
-    arms: dict[Finding, list[str]] = {}
-    for arm in file.arms:
-        resolved = file.resolve(arm)
-        for finding in check(resolved):
-            arms.setdefault(finding, []).append(arm)
-    return [
-        _finding(found.id, found.severity.value, found.message, found.fix, found.where, names)
-        for found, names in arms.items()
-        if not waives_nothing(found) or len(names) == len(file.arms)
-    ]
-
-
-def _finding(id: str, severity: str, message: str, fix: str, where: str, arms: Sequence[str]) -> dict[str, Any]:
-    return {"id": id, "severity": severity, "message": message, "fix": fix, "where": where, "arms": arms}
+def _finding(found: ArmsFinding) -> dict[str, Any]:
+    finding = found.finding
+    return {
+        "id": finding.id,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "fix": finding.fix,
+        "where": finding.where,
+        "arms": found.arms,
+    }
 
 
 def _print(row: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
@@ -24,16 +25,18 @@ def place_text(site: Site) -> str:
     return f"{site.host}, container {site.container}" if site.container else site.host
 
 
-def run_sent(site: Site, modules: Sequence[str], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+def run_sent(site: Site, modules: Sequence[str | Path], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return what `main(order)` of the last module answers; the others are those that it imports, in order.
+
+    A name is that of a common module of the payload, a path one of a back-end's.
 
     Raises HostError for a host that cannot be asked, RlxError where there is no Python, or it fails.
     """
     from rlx.hosts import transport_for
 
-    sent = {"modules": [(name, _text(name)) for name in modules], "order": order}
+    sent = {"modules": [_module(module) for module in modules], "order": order}
     place = replace(site.place, inside=site.container) if site.container else site.place
-    command = Cmd(sys.executable if is_here(site) else "python3", "-c", _text("run_sent"))
+    command = Cmd(sys.executable if is_here(site) else "python3", "-c", _module("run_sent")[1])
     completed = transport_for(place).run(command, stdin=json.dumps(sent).encode(), timeout_s=timeout_s)
     try:
         answer: dict[str, Any] = json.loads(completed.out)
@@ -43,5 +46,7 @@ def run_sent(site: Site, modules: Sequence[str], order: Mapping[str, Any], timeo
     return answer
 
 
-def _text(module: str) -> str:
-    return (payload_folder() / f"{module}.py").read_text(encoding="utf-8")
+def _module(module: str | Path) -> tuple[str, str]:
+    """Its name and its text."""
+    path = module if isinstance(module, Path) else payload_folder() / f"{module}.py"
+    return path.stem, path.read_text(encoding="utf-8")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.backends.verl.keys import TRAINERS, KeyTable, find_table, shipped_versions
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.renames import find_rename
 from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS

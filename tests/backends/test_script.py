@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from rlx.backends.shell import on_host
+from rlx.backends.shared.shell import on_host
 from rlx.backends.verl.script import Script, program, render
 from rlx.errors import UsageError
 

@@ -117,7 +117,7 @@ def test_an_end_too_early_says_how_far_it_came(state: RunState, id: str) -> None
 
 def called(folder: Path, function: str, name: str = "score") -> RewardCalls:
     """The recorder as verl uses it, in a process of its own."""
-    copy(payload_folder() / "rehearsed_reward.py", folder)
+    copy(payload_folder("verl") / "rehearsed_reward.py", folder)
     (folder / "reward.py").write_text(function)
     (folder / "rehearsed_reward.json").write_text(json.dumps({"file": "reward.py", "function": name}))
     program = (

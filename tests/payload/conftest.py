@@ -6,4 +6,4 @@ import sys
 
 from rlx.resources import payload_folder
 
-sys.path.insert(0, str(payload_folder()))
+sys.path[:0] = [str(payload_folder(backend)) for backend in ("", "verl", "mindspeed_rl")]

@@ -78,7 +78,7 @@ def driven(driver: str, arguments: list[str], run_dir: Path, path: list[Path], c
     (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, [payload_folder(), *path])),
+        "PYTHONPATH": os.pathsep.join(map(str, [payload_folder(), payload_folder("mindspeed_rl"), *path])),
         "RLX_RUN_DIR": str(run_dir),
         "RLX_ATTEMPT_DIR": str(run_dir / "attempt"),
     }

@@ -90,7 +90,7 @@ def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: 
     """Run drive_hook.py as a process of a run: verl imports the hook by itself. Importing verl takes its time."""
     (run_dir / "payload").mkdir(parents=True)
     (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
-    path = [str(payload_folder()), str((package or verl_folder(version)).parent)]
+    path = [str(payload_folder()), str(payload_folder("verl")), str((package or verl_folder(version)).parent)]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(path), "VERL_USE_EXTERNAL_MODULES": "rlx_verl_hook", "RANK": "0",
         "RLX_RUN_DIR": str(run_dir), "VERL_USE_EXTERNAL_PLUGINS": "none",

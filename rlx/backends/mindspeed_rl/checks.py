@@ -18,7 +18,7 @@ from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 
 if TYPE_CHECKING:
-    from rlx.backends.verl.keys import KeyTable
+    from rlx.backends.shared.key_table import KeyTable
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Backend as BackendSection
 

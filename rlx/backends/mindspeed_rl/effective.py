@@ -8,7 +8,7 @@ from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.sections import settings_of
 
 if TYPE_CHECKING:
-    from rlx.backends.effective import EffectiveSettings
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.plan import FoundTree
     from rlx.recipe import ResolvedRecipe
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.noise import schedule
 from rlx.backends.mindspeed_rl.sections import Rendering
-from rlx.backends.verl.expectations import MOST_STEPS
+from rlx.backends.shared.assembly import MOST_STEPS
+from rlx.backends.shared.effective import EffectiveSettings
 from rlx.errors import UsageError
 from rlx.plan import Expectations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.keys import read_key_source
-from rlx.backends.verl.keys import KeyTable
+from rlx.backends.shared.key_table import KeyTable
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.backends.mindspeed_rl.config_classes import Classes, read_config_classes
-from rlx.backends.verl.keys import KeyTable
+from rlx.backends.shared.key_table import KeyTable
 from rlx.errors import UsageError
 
 KEYS_FOLDER = Path(__file__).parent / "keys"

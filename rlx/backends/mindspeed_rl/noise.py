@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.length import epoch_iterations
-from rlx.backends.verl.noise import NOISE, noise_schedule, payload_settings
+from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
+from rlx.backends.shared.payload_files import modules
 from rlx.plan import NoiseSchedule, PlannedFile
 from rlx.resources import payload_folder
 
@@ -17,8 +18,8 @@ HOOK = "rlx_mindspeed_rl_hook"  # the payload's modules begin with it
 
 
 def schedule(recipe: Recipe, iterations: int) -> NoiseSchedule | None:
-    """Schedule the noise; None for an arm without. Raises UsageError where an epoch's rows are needed and not known."""
-    return noise_schedule(recipe, iterations, None, epoch_iterations(recipe))
+    """None for an arm without noise. Raises UsageError where it needs the rows of an epoch and nobody knows them."""
+    return payload_schedule(recipe, iterations, epoch_iterations(recipe))
 
 
 def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[PlannedFile]:
@@ -26,6 +27,5 @@ def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[Planned
     if noise is None:
         return
     yield PlannedFile("payload/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
-    for part in (NOISE, HOOK):
-        for path in sorted(payload_folder().glob(f"{part}*.py")):
-            yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
+    yield from modules(NOISE)
+    yield from modules(HOOK, payload_folder("mindspeed_rl"))

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.noise import noise_files
 from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
-from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
-from rlx.backends.shell import Quoted
+from rlx.backends.shared.assembly import Launch, launch_plan
+from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.payload_files import program
+from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
+from rlx.backends.shared.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 1024
 _TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
-# Read by the payload of the same name; everything else is rlx's own and the same in each run.
 _PAYLOAD = ("provenance.py", "mindspeed_rl_env.py")
 # What examples/grpo/*.sh export; the recipe's `env` and the host's come over these.
 _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
@@ -36,27 +37,19 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     settings = settings_of(rendering)
     script, promised = _script(resolved, site, settings), expectations(rendering, settings)
-    return LaunchPlan(
-        name=recipe.name,
-        arm=resolved.arm,
-        control=resolved.control,
-        seed=recipe.seed,
-        backend=recipe.backend.kind,
-        backend_version=rendering.version,
-        site=site,
+    launch = Launch(
+        version=rendering.version,
         command=(script.python, "-u", script.entrypoint, *script.arguments),
         env=script.env,
-        secrets=recipe.secrets,
+        script=render(script),
         files=(*_files(rendering, script), *noise_files(recipe, promised.noise)),
-        expectations=post_expectations(promised, recipe),
-        treatment=resolved.treatment,
-        recipe=resolved.document,
-        device_kind=recipe.layout.device,
+        promised=promised,
         devices=recipe.layout.devices_per_node,
         # A worker takes the NPU with the number that Ray gives it, and that counts from 0 (cli/train_grpo.py,
         # `_initialize_distributed`): no other devices can be had.
         device_list=tuple(range(recipe.layout.devices_per_node)),
     )
+    return launch_plan(resolved, site, launch)
 
 
 def entrypoint_of(recipe: Recipe) -> str:
@@ -95,14 +88,11 @@ def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -
 def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     import yaml
 
-    yield PlannedFile("launch.sh", render(script), 0o700)
-    recipe = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
-    yield PlannedFile("recipe.yaml", recipe)
     config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
     yield PlannedFile(script.config_file, config)
     yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     yield from script.ray.files()
-    for name in _PAYLOAD:
-        yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+    yield program("provenance.py")
+    yield program("mindspeed_rl_env.py", payload_folder("mindspeed_rl"))
     yield from post_files(rendering.recipe, ())
     yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.data import packed_files
-from rlx.backends.ray_settings import RaySettings
-from rlx.backends.shell import Quoted, render_template
+from rlx.backends.shared.ray_settings import RaySettings
+from rlx.backends.shared.shell import Quoted, render_template
 
 if TYPE_CHECKING:
-    from rlx.backends.effective import EffectiveSettings
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.plan import Site
     from rlx.recipe.schema import Recipe
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.found import found_findings, table_of
 from rlx.backends.verl.key_checks import own_key_findings, rendered_key_findings
-from rlx.backends.verl.keys import TRAINERS, KeyTable, find_table, read_key_source, shipped_versions
+from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source, shipped_versions
 from rlx.backends.verl.overrides import Rendering, chosen
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlx.backends.effective import EffectiveSettings
+from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.verl.noise import noise_schedule
 from rlx.backends.verl.overrides import Override, Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
@@ -16,8 +17,6 @@ from rlx.errors import UsageError
 from rlx.plan import Expectations
 
 Settings = Mapping[str, object]
-
-MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.keys import TRAINERS, KeyTable, numbers, read_key_source
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.verl.keys import TRAINERS, numbers, read_key_source
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 

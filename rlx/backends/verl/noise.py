@@ -1,17 +1,14 @@
-"""Noise as each provider schedules it, and the settings that travel with the run."""
+"""Noise as verl gets it: what rlx brings, or what a fork schedules by itself."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from rlx.errors import UsageError
-from rlx.plan import NoiseSchedule, sigmas_by_step, stage_sigmas
+from rlx.backends.shared.noise import payload_schedule, scheduled
+from rlx.plan import NoiseSchedule, stage_sigmas
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn, Recipe
-
-NOISE = "rlx_aqn"  # the payload's modules begin with it
 
 
 def noise_schedule(
@@ -26,14 +23,10 @@ def noise_schedule(
     if aqn is None or total_steps is None:
         return None
     if aqn.provider == "payload":
-        sigmas = sigmas_by_step(
-            aqn.sigma_start, aqn.sigma_end, aqn.stages, total_steps, aqn.schedule, stage_span(aqn, epoch_steps)
-        )
-    elif by_data:
-        sigmas = tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1))
-    else:
+        return payload_schedule(recipe, total_steps, epoch_steps)
+    if not by_data:
         return None
-    return NoiseSchedule(sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise)
+    return scheduled(recipe, aqn, tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1)))
 
 
 def fork_sigma(aqn: Aqn, step: int, schedule_steps: int) -> float:
@@ -46,33 +39,3 @@ def fork_sigma(aqn: Aqn, step: int, schedule_steps: int) -> float:
     by_stage = stage_sigmas(aqn.sigma_start, aqn.sigma_end, aqn.stages)
     stage = int(min(step - 1, schedule_steps) // (schedule_steps / aqn.stages))
     return by_stage[min(stage, aqn.stages - 1)]
-
-
-def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
-    """The steps in which the stages run through once; None: the whole run."""
-    if not aqn.per_epoch:
-        return None
-    if not epoch_steps:
-        raise UsageError("aqn.per_epoch: the number of steps of an epoch is not known", "give data.train_rows")
-    return epoch_steps
-
-
-def payload_settings(recipe: Recipe, total_steps: int, epoch_steps: int | None) -> str:
-    """The content of payload/aqn.json, which rlx_aqn_settings.py reads."""
-    aqn = recipe.aqn
-    assert aqn is not None
-    settings = {
-        "sigma_start": aqn.sigma_start,
-        "sigma_end": aqn.sigma_end,
-        "stages": aqn.stages,
-        "total_steps": total_steps,
-        "schedule": aqn.schedule,
-        "epoch_steps": stage_span(aqn, epoch_steps),
-        "layer_types": aqn.layer_types,
-        "targets": aqn.targets,
-        "exclude": aqn.exclude,
-        "multipliers": aqn.multipliers,
-        "seed": recipe.seed,
-        "validation_noise": recipe.eval.noise,
-    }
-    return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rlx.backends.post import POST_NAMES, post_expectations, post_files, reward_files
-from rlx.backends.ray_settings import RaySettings
-from rlx.backends.shell import Quoted
+from rlx.backends.shared.assembly import Launch, launch_plan
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared.noise import NOISE, payload_settings
+from rlx.backends.shared.payload_files import modules, program
+from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
+from rlx.backends.shared.ray_settings import RaySettings
+from rlx.backends.shared.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
-from rlx.backends.verl.keys import KeyTable
 from rlx.backends.verl.merger import merge_arguments
-from rlx.backends.verl.noise import NOISE, payload_settings
 from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.backends.verl.script import Script, program, render
+from rlx.backends.verl.script import Script, render
+from rlx.backends.verl.script import program as started_program
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
 from rlx.resources import payload_folder
 
@@ -31,26 +35,18 @@ def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)
     settings = settings_of(overrides)
-    length, promised = run_length(rendering, settings), post_expectations(expectations(rendering, settings), recipe)
+    length = run_length(rendering, settings)
     script = _script(rendering, site, tuple(override.argument() for override in overrides))
-    return LaunchPlan(
-        name=recipe.name,
-        arm=resolved.arm,
-        control=resolved.control,
-        seed=recipe.seed,
-        backend=recipe.backend.kind,
-        backend_version=rendering.version,
-        site=site,
+    launch = Launch(
+        version=rendering.version,
         command=(script.python, "-u", *script.program, *script.arguments),
         env=script.env,
-        secrets=recipe.secrets,
-        files=tuple(_files(rendering, script, length)),
-        expectations=promised,
-        treatment=resolved.treatment,
-        recipe=resolved.document,
-        device_kind=recipe.layout.device,
+        script=render(script),
+        files=tuple(_files(rendering, length)),
+        promised=expectations(rendering, settings),
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
     )
+    return launch_plan(resolved, site, launch)
 
 
 def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
@@ -75,7 +71,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
         python=recipe.backend.python,
-        program=program(recipe.backend.entrypoint or ENTRYPOINT),
+        program=started_program(recipe.backend.entrypoint or ENTRYPOINT),
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
@@ -87,21 +83,15 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
     )
 
 
-def _files(rendering: Rendering, script: Script, length: Length) -> Iterator[PlannedFile]:
-    import yaml
-
-    yield PlannedFile("launch.sh", render(script), 0o700)
-    document = yaml.safe_dump(rendering.resolved.document, sort_keys=False, allow_unicode=True)
-    yield PlannedFile("recipe.yaml", document)
-    names = list(_payload_names(rendering))
-    for name in names:
-        yield _payload(name)
-    recipe = rendering.recipe
+def _files(rendering: Rendering, length: Length) -> Iterator[PlannedFile]:
+    recipe, programs = rendering.recipe, tuple(_programs(rendering))
+    yield from programs
     if recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
         yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from post_files(recipe, merge_arguments(rendering))
+    names = {PurePosixPath(file.path).name for file in programs}
     yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})
 
 
@@ -119,21 +109,12 @@ def ray_settings(rendering: Rendering) -> RaySettings:
     )
 
 
-def _payload_names(rendering: Rendering) -> Iterator[str]:
+def _programs(rendering: Rendering) -> Iterator[PlannedFile]:
     recipe = rendering.recipe
-    yield "provenance.py"
+    yield program("provenance.py")
     if recipe.aqn and recipe.aqn.provider == "payload":
-        yield from _modules(NOISE)
+        yield from modules(NOISE)
     if noise.is_hooked(rendering):
-        yield from _modules(noise.HOOK)
+        yield from modules(noise.HOOK, payload_folder("verl"))
     if recipe.rollout.engine == "cpu":
-        yield from _modules(cpu.PLUGIN)
-
-
-def _modules(name: str) -> list[str]:
-    """A part of the payload and the modules it is made of."""
-    return sorted(path.name for path in payload_folder().glob(f"{name}*.py"))
-
-
-def _payload(name: str) -> PlannedFile:
-    return PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+        yield from modules(cpu.PLUGIN, payload_folder("verl"))

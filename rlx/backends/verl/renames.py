@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlx.backends.verl.keys import KeyTable, release
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.verl.keys import release
 
 _FILE = Path(__file__).parent / "renames.json"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.backends.shell import Quoted, render_template
+from rlx.backends.shared.shell import Quoted, render_template
 from rlx.errors import UsageError
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)

@@ -84,10 +84,13 @@ def _preprocessed(site: Site, checkout: str, folder: str) -> list[str]:
     from rlx.cli.data.data_place import refusal
     from rlx.cli.frame.output import narrate
     from rlx.hosts.sent_python import place_text, run_sent
+    from rlx.resources import payload_folder
 
     narrate(f"running {_PREPROCESS} in {checkout} …")
     order = {"checkout": checkout, "folder": folder, "setup": site.setup}
-    answer = run_sent(site, ("data_rows", "gsm8k_preprocess"), order, _PREPROCESS_TIMEOUT_S)
+    answer = run_sent(
+        site, ("data_rows", payload_folder("mindspeed_rl") / "gsm8k_preprocess.py"), order, _PREPROCESS_TIMEOUT_S
+    )
     if "problem" in answer:
         raise refusal(answer, place_text(site))
     files: list[str] = answer["files"]

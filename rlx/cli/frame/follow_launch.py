@@ -26,25 +26,15 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
-    from rlx.api.selection import open_index
+    from rlx.api.status import StatusWatch
+    from rlx.api.waiting import outcome
     from rlx.cli.frame.output import narrate
     from rlx.cli.text.next_step import hint_at_diagnosis
-    from rlx.cli.text.outages import Outages
-    from rlx.cli.wait import outcome
-    from rlx.runs.looking.overview import overview
-    from rlx.runs.looking.revisit import Revisit
 
-    index, outages = open_index(), Outages()
-    visits = Revisit(index)
-
-    def look() -> Sequence[Overview]:
-        rows = overview(index, refs, visits)
-        outages.tell([(row.ref, row.observation) for row in rows])
-        return rows
-
+    watch = StatusWatch(refs, tell=narrate)
     try:
         with _sign_of_life() as alive:
-            rows = _narrate_until_ended(look, alive)
+            rows = _narrate_until_ended(watch.look, alive)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

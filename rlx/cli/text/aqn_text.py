@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from rlx.plan import NoiseSchedule, Span
-from rlx.plan.rounding import DTYPES, Survival, Weights, survival
+from rlx.plan import Span
+from rlx.plan.rounding import DTYPES, Survival, Weights
 
-_HALF = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyArm:
-    """`dtype`: that of the weights that generate; `weights`: those that take the noise, by layer type."""
-
-    name: str
-    dtype: str
-    noise: NoiseSchedule
-    weights: Mapping[str, Weights]
-
-    @property
-    def noisy_steps(self) -> int:
-        return sum(sigma > 0 for sigma in self.noise.sigmas)
-
-    def left(self, kind: str, dtype: str, span: Span) -> Survival:
-        return survival(span.sigma, dtype, self.weights[kind])
-
-    def lost(self, kind: str) -> list[Span]:
-        """The stretches of which rounding takes more than half."""
-        noisy = (span for span in self.noise.spans if span.sigma)
-        return [span for span in noisy if self.left(kind, self.dtype, span).std < _HALF * span.sigma]
+if TYPE_CHECKING:
+    from rlx.api.noise import NoisyArm
 
 
 def answer(arms: Sequence[NoisyArm]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Layouts as a table."""
+"""Layouts as a table, or JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.output import console, print_text
 
@@ -66,3 +66,35 @@ def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
     yield str(layout.estimate.cache.sequences)
     yield f"{layout.total_sent:.1f}"
     yield f"{layout.waiting:.0%}" if layout.waiting else ""
+
+
+def layouts_answer(job: Job, found: Layouts) -> dict[str, Any]:
+    """All layouts, for --json."""
+    return {
+        "model": job.shape.name,
+        "model_confirmed": job.shape.confirmed,
+        "devices": job.split.devices,
+        "device_gib": job.device.size,
+        "capacity_gib": round(job.device.capacity, 2),
+        "layouts": [{**_layout_answer(layout), "own": layout.job == job} for layout in found.possible],
+        "refused": found.refused,
+    }
+
+
+def _layout_answer(layout: Layout) -> dict[str, Any]:
+    from rlx.cli.text.memory_text import phases_answer
+
+    split, rollout = layout.job.split, layout.job.rollout
+    return {
+        "verdict": layout.verdict,
+        "training": {"tp": split.tp, "pp": split.pp, "cp": split.cp, "ep": split.ep, "dp": split.data},
+        "rollout": {"tp": rollout.tp, "ep": rollout.ep},
+        "memory_gib": phases_answer(layout.estimate),
+        "cached_sequences": layout.estimate.cache.sequences,
+        "sent_gib": _rounded(layout.sent),
+        "waiting": round(layout.waiting, 3),
+    }
+
+
+def _rounded(sizes: dict[str, float]) -> dict[str, float]:
+    return {name: round(size, 2) for name, size in sizes.items()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.keys import TRAINERS, KeyTable, find_table
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.verl.keys import TRAINERS, find_table
 from rlx.backends.verl.overrides import Override, rendered
 from rlx.backends.verl.overrides.base import Rendering
 from rlx.backends.verl.renames import find_rename, removed_value

@@ -65,7 +65,7 @@ def _of_function(reward: FunctionReward) -> Reward:
 
 
 def _section(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": str(payload_folder() / _RECORDER), "function": "compute_score", "kwargs": dict(kwargs)}
+    return {"path": str(payload_folder("verl") / _RECORDER), "function": "compute_score", "kwargs": dict(kwargs)}
 
 
 def _order(**order: Any) -> dict[str, str]:

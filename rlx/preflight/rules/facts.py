@@ -15,7 +15,7 @@ from rlx.preflight.models.architecture_config import architecture_from_text, kno
 from rlx.preflight.models.architectures import Architecture, architecture_of
 
 if TYPE_CHECKING:
-    from rlx.backends.effective import EffectiveSettings
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.plan import FoundTree
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,15 @@ class Launched:
     runs: tuple[RunRef, ...]
     completed: bool = False
     warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[RunRef]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, number: int) -> RunRef:
+        return self.runs[number]
 
 
 def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) -> Launched:

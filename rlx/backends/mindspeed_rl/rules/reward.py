@@ -134,7 +134,7 @@ def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     title="MindSpeed-RL: noise of its own, or with MindSpore",
     why="it has no noise injection, and rlx brings one for torch only: the arm would train without noise",
     fix="`aqn.provider: payload`, and no `ai_framework`",
-    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33; rlx/payload/rlx_mindspeed_rl_hook.py",
+    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33; payload/rlx_mindspeed_rl_hook.py",
 )
 def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, f"{ACTOR}.ai_framework"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rlx.backends.effective import EffectiveSettings
 from rlx.backends.mindspeed_rl.models import SHIPPED
 from rlx.backends.mindspeed_rl.sections import generate, megatron, rl
 from rlx.backends.mindspeed_rl.sections.base import HYDRA_DIR, Rendering
-from rlx.backends.verl.hydra_values import refuse_interpolation
-from rlx.backends.verl.overrides.base import Override, run_path
+from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.hydra_values import refuse_interpolation
+from rlx.backends.shared.overrides import Override, run_path
 
 _SECTIONS = (megatron.overrides, rl.overrides, generate.overrides)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.models import sub_config
-from rlx.backends.verl.keys import KeyTable
-from rlx.backends.verl.overrides.base import Override
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared.overrides import Override
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.sections.base import Rendering, plain
-from rlx.backends.verl.overrides.base import Override
+from rlx.backends.shared.overrides import Override
 
 SECTION = "generate_config"
 SAMPLING = f"{SECTION}.sampling_config"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.length import checkpoint_interval, iterations
 from rlx.backends.mindspeed_rl.sections.base import CRITIC_LOAD, LOAD, MODEL, Rendering, plain
-from rlx.backends.verl.overrides.base import Override, path_on_all_nodes, path_override
+from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override
 
 SHARED, ACTOR, CRITIC = "megatron_training", "actor_config", "critic_config"
 ALL_LINEAR = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.sections.base import Rendering, plain
-from rlx.backends.verl.overrides.base import Override, run_path
+from rlx.backends.shared.overrides import Override, run_path
 
 SECTION = "rl_config"
 ESTIMATORS = {"grpo": "group_norm", "dapo": "group_norm", "ppo": "gae"}

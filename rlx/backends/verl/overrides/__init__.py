@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.overrides import (
     algorithm,
     cpu,
@@ -17,7 +18,7 @@ from rlx.backends.verl.overrides import (
     rollout,
     train,
 )
-from rlx.backends.verl.overrides.base import Override, Rendering
+from rlx.backends.verl.overrides.base import Rendering
 
 _TOPICS: tuple[Callable[[Rendering], Iterator[Override]], ...] = (
     layout.overrides,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering
+from rlx.backends.shared.overrides import Override
+from rlx.backends.verl.overrides.base import Rendering
 
 # Everything else has the recipe's name for it.
 _ESTIMATORS = {"ppo": "gae"}

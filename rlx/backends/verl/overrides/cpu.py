@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes
+from rlx.backends.shared.overrides import Override, path_on_all_nodes
+from rlx.backends.verl.overrides.base import Rendering
 
 SOURCE = "rollout.engine"
 PLUGIN = "rlx_verl_cpu"

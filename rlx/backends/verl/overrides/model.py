@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, path_override
+from rlx.backends.shared.overrides import Override, path_override
+from rlx.backends.verl.overrides.base import Rendering
 
 _SHORT_DTYPE = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlx.backends.verl.overrides.base import Override, Rendering
+from rlx.backends.shared.overrides import Override
+from rlx.backends.verl.overrides.base import Rendering
 
 _MODULES = "VERL_USE_EXTERNAL_MODULES"
 HOOK = "rlx_verl_hook"  # the payload's modules begin with it

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering, path_on_all_nodes, run_path
+from rlx.backends.shared.overrides import Override, path_on_all_nodes, run_path
+from rlx.backends.verl.overrides.base import Rendering
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.base import Override, Rendering
+from rlx.backends.shared.overrides import Override
+from rlx.backends.verl.overrides.base import Rendering
 
 # Each version has some of these. Where rollout.seed is missing, the inference engine's seed is fixed.
 _SEED_KEYS = (

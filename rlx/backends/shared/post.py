@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.backends.shared.payload_files import program
 from rlx.errors import UsageError
 from rlx.plan import Expectations, PlannedFile
 from rlx.plan.post_metric import post_metric
-from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe
@@ -33,7 +33,7 @@ def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
     if recipe.eval.post is None:
         return
     for name in _PROGRAM:
-        yield PlannedFile(f"payload/{name}", (payload_folder() / name).read_text(encoding="utf-8"))
+        yield program(name)
     yield PlannedFile(f"payload/{_ORDER}", json.dumps(_order(recipe, merge), indent=1) + "\n")
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
+from rlx.backends.shared.payload_files import modules
 from rlx.plan import PlannedFile
-from rlx.resources import payload_folder
 
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
 READY_WITHIN_S = 120
@@ -31,6 +31,5 @@ class RaySettings:
 
     def files(self) -> Iterator[PlannedFile]:
         """The program that holds this node's Ray, and its settings."""
-        for path in sorted(payload_folder().glob("rlx_ray*.py")):
-            yield PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
+        yield from modules("rlx_ray")
         yield PlannedFile("payload/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")

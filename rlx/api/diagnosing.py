@@ -1,0 +1,76 @@
+"""Say why a run failed, stands still, or went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError, UsageError
+
+if TYPE_CHECKING:
+    from rlx.api.selection import Run
+    from rlx.runs.judging.diagnosed import Diagnosed
+
+
+def diagnose(run_or_log: Run | Path) -> Diagnosed:
+    """Find the first primary cause in the log of a run, or in a log of this machine, and what followed from it.
+
+    `.diagnosis.cause` has id, line (counted from 1), meaning and fix; it is None where the log names none. A string
+    that is a file here is a log. Raises NoSuchRun, UsageError where a name means several runs, RlxError where the log
+    cannot be read.
+    """
+    from rlx.api.selection import one_run, open_index
+    from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
+
+    if isinstance(run_or_log, Path) or (isinstance(run_or_log, str) and is_log(run_or_log)):
+        if not is_log(str(run_or_log)):
+            raise _no_file(str(run_or_log))
+        return diagnose_log(Path(run_or_log))
+    index = open_index()
+    (found,) = diagnose_runs(index, [one_run(index, run_or_log)])
+    if found.problem is not None:
+        raise found.problem
+    return found
+
+
+def diagnose_named(names: Sequence[str]) -> list[Diagnosed]:
+    """Diagnose logs first, as they were named, then runs; without names, those of the latest launch.
+
+    A log of a run that cannot be read is a `problem` of its own: the others are explained all the same.
+    """
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
+
+    logs = [name for name in names if is_log(name)]
+    runs = [name for name in names if name not in logs]
+    found = [diagnose_log(Path(name)) for name in logs]
+    if runs or not logs:
+        index = open_index()
+        found += diagnose_runs(index, runs_or_latest(index, runs or None))
+    return found
+
+
+def is_log(name: str) -> bool:
+    """Whether this is a file here. What looks like a path and is none gets the words for a path. Raises UsageError."""
+    path = Path(name)
+    if path.is_file():
+        return True
+    is_path = "/" in name or name in (".", "..")
+    if path.is_dir() and is_path:
+        raise UsageError(f"{name} is a directory", f"name the log in it, as in {path / '*.log'}")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{name} is no file", "name a log on this machine, or a run: rlx status -a")
+    if is_path or name.endswith((".log", ".txt")):
+        raise _no_file(name)
+    return False
+
+
+def _no_file(name: str) -> UsageError:
+    return UsageError(f"{name}: there is no such file", "name a log on this machine, or a run: rlx status -a")
+
+
+def joined(problems: Sequence[RlxError]) -> RlxError:
+    """One error for all logs that could not be read; each reason once."""
+    messages = dict.fromkeys(problem.message for problem in problems)
+    return RlxError("\n".join(messages), problems[0].hint, problems[0].exit_code)

@@ -1,0 +1,109 @@
+"""Write everything that is known of some runs as one page, to be passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.api.comparing import Compared, Uncompared
+from rlx.api.derived_files import check_target, made_by, replace_file
+from rlx.api.telling import unheard
+from rlx.errors import ExitCode, NoSuchRun, RlxError
+
+if TYPE_CHECKING:
+    from rlx.api.selection import Run
+    from rlx.api.telling import Tell
+    from rlx.evidence import JudgedRun
+    from rlx.evidence.diagnosis import Diagnosis
+    from rlx.runs import Index, RunRef
+
+
+def report(
+    path: str | Path = "report.html",
+    *arms: Run | Sequence[Run],
+    metric: str | None = None,
+    seeds: Collection[int] = (),
+    tell: Tell = unheard,
+) -> Path:
+    """Write one HTML page that opens offline: summary, curves, verdicts with their evidence, items, time, versions.
+
+    Without arms all those of the latest launch; with one name all the arms that it means; with several the control is
+    the first. A page written before is replaced, any other file is not. What may be reported stands in the page.
+    Raises RlxError where the file is not rlx's own or cannot be written, NoSuchRun for unknown names.
+    """
+    from rlx.api.selection import arm_name, open_index
+
+    path = Path(path)
+    check_target(path)
+    index = open_index()
+    write_page(path, index, _found(index, [arm_name(arm) for arm in arms], seeds, metric, tell))
+    return path
+
+
+def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
+    """Write the page of a comparison, or of runs that no metric brings together."""
+    import time
+
+    from rlx.report import Report, html
+
+    # With the distance from UTC: a report is read elsewhere.
+    made = time.strftime("%Y-%m-%d %H:%M %z")
+    diagnoses = _diagnoses(index, found.runs)
+    if isinstance(found, Compared):
+        page = Report(found.runs, found.comparison, made, made_by(), items=found.items, diagnoses=diagnoses)
+    else:
+        page = Report(found.runs, None, made, made_by(), problem=found.problem, diagnoses=diagnoses)
+    replace_file(path, html(page).encode())
+
+
+def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
+    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out.
+
+    A run that waits for its devices has no log yet.
+    """
+    from rlx.plan import RunState
+    from rlx.runs import resolve
+    from rlx.runs.judging.diagnosed import diagnose_runs
+
+    ids = [run.run_id for run in runs if run.state not in (RunState.FINISHED, RunState.QUEUED)]
+    found = diagnose_runs(index, resolve(index, ids)) if ids else []
+    return {each.row.ref.run_id: each.diagnosis for each in found if each.row is not None and each.problem is None}
+
+
+def _found(
+    index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None, tell: Tell
+) -> Compared | Uncompared:
+    """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
+    from rlx.api.comparing import beside_control, compare_judged, judged_arms
+
+    refs = _arms(index, names, seeds, tell)
+    judged = judged_arms(index, refs, tell)
+    if len(names) < 2:
+        # Nobody said which arm is the control, but their recipe did.
+        order = sorted(range(len(refs)), key=lambda arm: judged[arm][0].arm != judged[arm][0].plan.control)
+        refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
+    arms = beside_control(index, judged)
+    try:
+        return compare_judged(index, refs, arms, metric, tell)
+    except RlxError as problem:
+        if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
+            raise
+        return Uncompared([*chain(*arms)], problem.message)
+
+
+def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:
+    """Several names are an arm each; one name or none may mean all arms of a launch. Raises NoSuchRun."""
+    from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.selection import runs_or_latest
+
+    if len(names) > 1:
+        arms = select_arms(index, names, seeds)
+        for note in selection_notes(index, names, arms):
+            tell(note)
+        return arms
+    found = [ref for ref in runs_or_latest(index, names or None) if not seeds or ref.seed in seeds]
+    if not found:
+        raise NoSuchRun(f"no such run with seed {' or '.join(map(str, seeds))}", "leave out --seed")
+    return [tuple(ref for ref in found if ref.arm == arm) for arm in dict.fromkeys(ref.arm for ref in found)]

@@ -1,0 +1,163 @@
+"""Read the log lines of runs where they lie, once or until the runs end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from rlx.api.telling import unheard
+from rlx.errors import RlxError, UsageError
+from rlx.plan import RunState
+
+if TYPE_CHECKING:
+    from queue import Queue
+
+    from rlx.api.selection import Runs
+    from rlx.api.telling import Tell
+    from rlx.runs import Index, RunRef
+    from rlx.runs.logs.log_lines import LogQuery
+
+LogLine: TypeAlias = "tuple[RunRef, bytes]"
+"""A run and one line of its log as it was written, without the line end: it may hold control sequences."""
+_Came: TypeAlias = "tuple[str, bytes | Exception | None]"
+"""A run id with a line of its log, with what went wrong, or with None: no more lines will come."""
+
+_LINES_AHEAD = 1000
+_QUIET_SECONDS = 2.0
+_LONG_QUIET_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The lines of some runs, to be read once."""
+
+    runs: tuple[RunRef, ...]
+    _lines: Iterator[LogLine]
+
+    def __iter__(self) -> Iterator[LogLine]:
+        return self._lines
+
+
+def logs(
+    runs: Runs | None = None,
+    *,
+    follow: bool = False,
+    lines: int | None = None,
+    grep: str | None = None,
+    fixed: bool = False,
+    since_s: int | None = None,
+    tell: Tell = unheard,
+) -> Logs:
+    """Read the lines of these runs' logs, run by run; with `follow` as they come, until the runs end.
+
+    Iterating yields (run, line as bytes without its end); `.runs` are those that are meant, without names those of the
+    latest launch. `lines`: only the last so many of each run; `grep`: only those that
+    match this extended regular expression, or hold the very text if it is `fixed`; `since_s`: only what was written in
+    the last seconds. The lines are chosen on the host. Raises UsageError for options that exclude each other and for
+    a pattern that grep cannot read, NoSuchRun, and at the end one RlxError for all logs that could not be read.
+    """
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.runs.logs.log_lines import LogQuery
+
+    if follow and since_s is not None:
+        raise UsageError("--since and --follow do not go together", "use -n N to say how far back a follow begins")
+    if fixed and grep is None:
+        raise UsageError("-F says how --grep looks, and there is none", "rlx logs -F --grep TEXT")
+    query = LogQuery(lines, grep, since_s, fixed)
+    query.check()
+    index = open_index()
+    refs = runs_or_latest(index, runs)
+    return Logs(refs, _lines(index, refs, query, follow, tell))
+
+
+def _lines(index: Index, refs: Sequence[RunRef], query: LogQuery, follow: bool, tell: Tell) -> Iterator[LogLine]:
+    from rlx.api.diagnosing import joined
+
+    _copy_adopted(refs, tell)
+    failures: list[RlxError] = []
+    yield from _follow_all(index, refs, query, failures, tell) if follow else _read_all(refs, query, failures)
+    if failures:
+        raise joined(failures)
+
+
+def _copy_adopted(refs: Sequence[RunRef], tell: Tell) -> None:
+    """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
+    from rlx.runs.adopted.log_copy import refresh_all
+
+    for _, problem in refresh_all(refs).values():
+        if problem is not None:
+            tell(f"rlx: {problem.message}; from the copy made before")
+
+
+def _read_all(refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError]) -> Iterator[LogLine]:
+    """One run that cannot be read keeps no other from being shown."""
+    from rlx.runs.logs.log_lines import read_log
+
+    for ref in refs:
+        try:
+            for line in read_log(ref, query):
+                yield ref, line
+        except RlxError as error:
+            failures.append(error)
+
+
+def _follow_all(
+    index: Index, refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError], tell: Tell
+) -> Iterator[LogLine]:
+    """One thread a run reads, this one passes the lines on, each of them whole."""
+    from queue import Empty, Queue
+
+    came: Queue[_Came] = Queue(_LINES_AHEAD)
+    for ref in refs:
+        _in_background(_read_into, came, ref, query, tell)
+    by_id = {ref.run_id: ref for ref in refs}
+    going, quiet_s = set(by_id), _QUIET_SECONDS
+    while going:
+        try:
+            run_id, found = came.get(timeout=quiet_s)
+        except Empty:
+            # Beside the reading: a host that does not answer must not hold up the lines of the others.
+            _in_background(_end_if_lost, came, index, [ref for ref in refs if ref.run_id in going])
+            quiet_s = min(_LONG_QUIET_SECONDS, 2 * quiet_s)
+            continue
+        if isinstance(found, bytes):
+            quiet_s = _QUIET_SECONDS
+            yield by_id[run_id], found
+            continue
+        going.discard(run_id)
+        if isinstance(found, RlxError):
+            failures.append(found)
+        elif found is not None:
+            raise found
+
+
+def _in_background(work: Callable[..., None], *arguments: object) -> None:
+    from threading import Thread
+
+    Thread(target=work, args=arguments, daemon=True).start()
+
+
+def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery, tell: Tell) -> None:
+    """The lines of one run, then None or what went wrong."""
+    from rlx.runs.logs.follow import follow_log
+
+    try:
+        for line in follow_log(ref, query, lambda text: tell(f"rlx: {text}")):
+            came.put((ref.run_id, line))
+    except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
+        came.put((ref.run_id, problem))
+    else:
+        came.put((ref.run_id, None))
+
+
+def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
+    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
+    from rlx.runs import look
+    from rlx.runs.adopted.log_source import is_adopted
+
+    seen = look(index, refs)
+    for ref in refs:
+        state = seen[ref.run_id].state
+        if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):
+            came.put((ref.run_id, None))

@@ -1,0 +1,130 @@
+"""Look at runs: where they are, how fast, what they measured, and what may be believed of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlx.api.telling import unheard
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlx.api.selection import Runs
+    from rlx.api.telling import Tell
+    from rlx.plan import Site
+    from rlx.runs import Index, Leases, RunRef
+    from rlx.runs.looking.overview import Overview
+    from rlx.runs.looking.revisit import Revisit
+
+
+def status(runs: Runs | None = None, *, host: str | None = None, everything: bool = False) -> list[Overview]:
+    """Look once at these runs; without names at all that have not ended and the latest launch.
+
+    `host` means every run there, whoever launched it; `everything` every run there is. One row a run: `state`,
+    `steps_done` of `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step, value) of
+    `metric`, and `verdict`. A host that does not answer costs its own rows only, whose state is `unreachable`. Raises
+    NoSuchRun for an unknown name, UsageError where names and `host` or `everything` are given together.
+    """
+    return StatusWatch(runs, host=host, everything=everything).look()
+
+
+class StatusWatch:
+    """Looks at the same choice of runs again and again, one round trip a host each time.
+
+    A host that does not answer is left alone for a while, so that it does not hold up the others.
+    """
+
+    def __init__(
+        self, runs: Runs | None = None, *, host: str | None = None, everything: bool = False, tell: Tell = unheard
+    ) -> None:
+        """Raises UsageError for a choice that excludes itself, HostError if nothing is known of a silent `host`."""
+        from rlx.api.outages import Outages
+        from rlx.api.selection import names_of, open_index
+        from rlx.runs.looking.revisit import Revisit
+
+        self._names = None if runs is None else names_of(runs)
+        if self._names is not None and (host or everything):
+            raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
+        self._host, self._everything = host, everything
+        self._index = open_index()
+        self._visits, self._outages = Revisit(self._index), Outages(tell)
+        self._site = _read_again(self._index, host, self._visits, tell) if host or everything else None
+
+    def look(self) -> list[Overview]:
+        """A row for each run, in the order of the choice; of several nodes the head's."""
+        from rlx.runs.index.resolve import still_current
+        from rlx.runs.looking.overview import overview
+
+        refs = self._chosen()
+        rows = overview(self._index, refs, self._visits)
+        self._outages.tell([(row.ref, row.observation) for row in rows])
+        if self._names is not None or self._host or self._everything:
+            return rows
+        current = still_current(refs, {row.ref.run_id: row.observation for row in rows})
+        return [row for row in rows if row.ref in current]
+
+    def _chosen(self) -> Sequence[RunRef]:
+        from rlx.api.selection import runs_or_latest
+        from rlx.runs.index.resolve import candidates
+
+        if self._names is not None:
+            return runs_or_latest(self._index, self._names)
+        if self._host:
+            return [ref for ref in self._index.nodes() if ref.host == self._host]
+        return self._index.runs() if self._everything else candidates(self._index)
+
+    def leases(self) -> Leases | None:
+        """Who has the devices of the chosen host; None without one, or if it no longer answers."""
+        from rlx.hosts.host_errors import HostError
+        from rlx.runs import look_at_leases
+        from rlx.runs.looking.fan_out import in_time
+
+        site = self._site
+        if site is None or not self._host:
+            return None
+        try:
+            return in_time(site.host, lambda: look_at_leases(site.place, site.leases))
+        except HostError:
+            return None
+
+
+def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> Site | None:
+    """Rebuild the index, a cache: what lies on the host is the truth, also about what others launched.
+
+    None where the host does not answer in time. Raises HostError if nothing is known of it either.
+    """
+    from rlx.hosts.host_errors import HostError, TimedOut
+    from rlx.runs.looking.fan_out import in_time
+
+    try:
+        return in_time(host or "local", lambda: _rebuilt(index, host, tell))
+    except HostError as error:
+        known = [ref for ref in index.nodes() if ref.host == host]
+        if not known:
+            raise
+        tell(f"rlx: {error.message}; what was known of it before:")
+        if isinstance(error, TimedOut):
+            visits.leave_alone(known, error)
+        return None
+
+
+def _rebuilt(index: Index, host: str | None, tell: Tell) -> Site:
+    from rlx.hosts import local_site
+
+    site = _located(host, tell) if host else local_site()
+    index.rebuild(site)
+    return site
+
+
+def _located(host: str, tell: Tell) -> Site:
+    """The site of the host. Runs that host and container share can be read while the container is down."""
+    from rlx.hosts import locate, site_of
+    from rlx.hosts.host_errors import ContainerGone
+
+    site = site_of(host)
+    try:
+        return locate(site, reading=True)[0]
+    except ContainerGone as error:
+        tell(f"rlx: {error.message}; runs below {site.root} of the host itself:")
+        return site

@@ -1,0 +1,62 @@
+"""The parts of a launch become a LaunchPlan, in which the recipe says the same for every back-end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.backends.shared.post import post_expectations
+from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+MOST_STEPS = 1_000_000
+"""A plan lists each step that is validated or takes noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What only the back-end knows. `files` come after launch.sh and recipe.yaml; `promised` without `eval.post`."""
+
+    version: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    script: str
+    files: tuple[PlannedFile, ...]
+    promised: Expectations
+    devices: int
+    device_list: tuple[int, ...] = ()
+
+
+def launch_plan(resolved: ResolvedRecipe, site: Site, launch: Launch) -> LaunchPlan:
+    """One arm with one seed."""
+    recipe = resolved.recipe
+    return LaunchPlan(
+        name=recipe.name,
+        arm=resolved.arm,
+        control=resolved.control,
+        seed=recipe.seed,
+        backend=recipe.backend.kind,
+        backend_version=launch.version,
+        site=site,
+        command=launch.command,
+        env=launch.env,
+        secrets=recipe.secrets,
+        files=(*_common_files(resolved, launch), *launch.files),
+        expectations=post_expectations(launch.promised, recipe),
+        treatment=resolved.treatment,
+        recipe=resolved.document,
+        device_kind=recipe.layout.device,
+        devices=launch.devices,
+        device_list=launch.device_list,
+    )
+
+
+def _common_files(resolved: ResolvedRecipe, launch: Launch) -> Iterator[PlannedFile]:
+    import yaml
+
+    yield PlannedFile("launch.sh", launch.script, 0o700)
+    document = yaml.safe_dump(resolved.document, sort_keys=False, allow_unicode=True)
+    yield PlannedFile("recipe.yaml", document)

@@ -1,0 +1,63 @@
+"""The noise that rlx brings: its schedule, and the settings that travel with the run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rlx.errors import UsageError
+from rlx.plan import NoiseSchedule, sigmas_by_step
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Aqn, Recipe
+
+NOISE = "rlx_aqn"  # the payload's modules begin with it
+
+
+def payload_schedule(recipe: Recipe, total_steps: int, epoch_steps: int | None) -> NoiseSchedule | None:
+    """Sigma of each of `total_steps` steps; None for an arm without noise, or with that of a fork.
+
+    `epoch_steps` are the steps of one epoch. Raises UsageError where the noise needs them and nobody knows.
+    """
+    aqn = recipe.aqn
+    if aqn is None or aqn.provider != "payload":
+        return None
+    sigmas = sigmas_by_step(
+        aqn.sigma_start, aqn.sigma_end, aqn.stages, total_steps, aqn.schedule, stage_span(aqn, epoch_steps)
+    )
+    return scheduled(recipe, aqn, sigmas)
+
+
+def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...]) -> NoiseSchedule:
+    """What the evidence is held against: these sigmas on the layers that the recipe names."""
+    return NoiseSchedule(sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise)
+
+
+def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
+    """The steps in which the stages run through once; None: the whole run."""
+    if not aqn.per_epoch:
+        return None
+    if not epoch_steps:
+        raise UsageError("aqn.per_epoch: the number of steps of an epoch is not known", "give data.train_rows")
+    return epoch_steps
+
+
+def payload_settings(recipe: Recipe, total_steps: int, epoch_steps: int | None) -> str:
+    """The content of payload/aqn.json, which rlx_aqn_settings.py reads."""
+    aqn = recipe.aqn
+    assert aqn is not None
+    settings = {
+        "sigma_start": aqn.sigma_start,
+        "sigma_end": aqn.sigma_end,
+        "stages": aqn.stages,
+        "total_steps": total_steps,
+        "schedule": aqn.schedule,
+        "epoch_steps": stage_span(aqn, epoch_steps),
+        "layer_types": aqn.layer_types,
+        "targets": aqn.targets,
+        "exclude": aqn.exclude,
+        "multipliers": aqn.multipliers,
+        "seed": recipe.seed,
+        "validation_noise": recipe.eval.noise,
+    }
+    return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
