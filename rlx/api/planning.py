@@ -44,7 +44,7 @@ class Plans:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is to be said of all of them, each once."""
+        """Collect what is to be said of all of them, each once."""
         return tuple(dict.fromkeys(finding for plan in self.plans for finding in plan.findings))
 
 

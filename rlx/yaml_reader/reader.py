@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlx.yaml_reader.nodes import YamlError, YamlNode, YamlProblem
 from rlx.yaml_reader.scalars import Scalar
+from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
 if TYPE_CHECKING:
     from yaml import YAMLError
