@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from rlx.hosts import site_of
+from rlx.preflight.preflight import checked
 from rlx.runs import launch
 from tests.runs.toys import toy_plan
 
@@ -38,7 +39,7 @@ home, hosts = Path.home() / ".local/share/rlx", sys.argv[1:]
 plan = toy_plan("echo up; exec sleep infinity")
 launches = [[replace(plan, arm=host, site=replace(site_of("root@" + host), root="/srv/rlx"))] for host in hosts]
 with ThreadPoolExecutor(4) as pool:
-    for launched in pool.map(lambda plans: launch(plans, {}, home), launches):
+    for launched in pool.map(lambda plans: launch([checked(plan) for plan in plans], {}, home), launches):
         print(launched.runs[0].run_id)
 """
 

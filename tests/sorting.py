@@ -22,6 +22,8 @@ _FIXTURES = {
 }
 # A file with one of these sets something up once for several of its tests.
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
+# A file with one of these starts a Ray, which gives up where several others start at the same time.
+_STARTS_RAY = {"start: Start": "ray", "cluster: Cluster": "ray", "rays(": "ray on hosts"}
 COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
 
@@ -48,24 +50,28 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Lowest first: several trainings in a row, one training, what waits most of its time, all others."""
+    """Lowest first: several trainings in a row, one training or many Rays, what waits most of its time, all others."""
     if item.get_closest_marker("training"):
-        return 0 if _sets_up_once(item.path) else 1
-    return 2 if item.get_closest_marker("ray") or item.get_closest_marker("hosts") else 3
+        return 0 if _shared(item.path) else 1
+    if _shared(item.path).startswith("ray"):
+        return 1
+    return 2 if item.get_closest_marker("hosts") else 3
 
 
 class _OneByOne(LoadScopeScheduling):
-    """Hand each worker one test at a time, but all of a file at once where that sets something up for them."""
+    """Hand each worker one test at a time, but at once all that share a set-up and all that start a Ray."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return path if _sets_up_once(self.config.rootpath / path) else nodeid
+        return _shared(self.config.rootpath / path) or nodeid
 
 
 @functools.cache
-def _sets_up_once(path: Path) -> bool:
+def _shared(path: Path) -> str:
+    """Name what the tests of a file have in common; empty if each stands alone."""
     text = path.read_text(encoding="utf-8")
-    return any(words in text for words in _SETS_UP_ONCE)
+    ray = next((name for words, name in _STARTS_RAY.items() if words in text), "")
+    return ray or (str(path) if any(words in text for words in _SETS_UP_ONCE) else "")
 
 
 @pytest.hookimpl(optionalhook=True)

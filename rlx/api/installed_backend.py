@@ -12,24 +12,22 @@ if TYPE_CHECKING:
 class BackendTrees:
     """Remember what each recipe would import on `site`. The files of the answers are kept in rlx's home."""
 
-    def __init__(self, site: Site, launch: bool) -> None:
+    def __init__(self, site: Site, must_answer: bool) -> None:
         self._site = site
-        self._launch = launch
+        self._must_answer = must_answer
         self._found: dict[Look, FoundTree] = {}
 
-    def look(self, resolved: ResolvedRecipe) -> Look | None:
+    def look(self, resolved: ResolvedRecipe) -> Look:
         """Write the question. None where nobody needs to know: this machine, without a launch."""
-        if not (self._launch or self._site.container or not self._site.place.is_local):
-            return None
         from rlx.backends.protocol import load_backend
 
         return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
 
-    def find(self, look: Look | None) -> FoundTree | None:
-        """Raises HostError before a launch to a host that cannot be reached; otherwise that is only told."""
-        if look is not None and look not in self._found:
+    def find(self, look: Look) -> FoundTree:
+        """Raises HostError for a host that must answer and does not; otherwise the answer says why there is none."""
+        if look not in self._found:
             self._found[look] = self._find(look)
-        return self._found[look] if look is not None else None
+        return self._found[look]
 
     def _find(self, look: Look) -> FoundTree:
         from rlx.api.home import rlx_home
@@ -40,7 +38,7 @@ class BackendTrees:
         try:
             return find_tree(self._site, look, rlx_home() / "trees")
         except HostError as error:
-            if self._launch:
+            if self._must_answer:
                 raise
             return FoundTree(self._site.host, problem=error.message)
 

@@ -1,4 +1,4 @@
-"""Launch plans."""
+"""Launch plans that the preflight let pass."""
 
 from __future__ import annotations
 
@@ -10,11 +10,23 @@ if TYPE_CHECKING:
     from rlx.api.planning import Plans
     from rlx.runs import Launched
 
+MANY_RUNS = 8
 
-def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None) -> Launched:
-    """Start every plan as a detached run. `secrets` are by default the environment. Raises RlxError, UsageError."""
+
+def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bool = False) -> Launched:
+    """Start every run of the plans and return while they run. `secrets` default to the environment's.
+
+    Raises UsageError or RlxError (exit 5) for plans against which something speaks, and if a secret is missing or the
+    host refuses.
+    """
     from rlx.api.home import rlx_home
-    from rlx.api.planning import launchable
     from rlx.runs import launch as launch_plans
 
-    return launch_plans(launchable([*plans.plans]), os.environ if secrets is None else secrets, rlx_home())
+    plans.refuse(strict)
+    return launch_plans(plans.plans, os.environ if secrets is None else secrets, rlx_home())
+
+
+def size_of(plans: Plans) -> str:
+    """How much a launch starts, for who is asked: `10 runs of 8 × npu each`."""
+    kinds = dict.fromkeys(f"{plan.devices * len(plan.nodes)} × {plan.device_kind}" for plan in plans.plans)
+    return f"{len(plans.plans)} runs of {' or '.join(kinds)} each"

@@ -1,25 +1,20 @@
-"""Turn what a person types about a recipe into launch plans; shared by `rlx plan` and `rlx launch`."""
+"""From a recipe to launch plans with all that is known to speak for and against them: rules, host and back-end."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rlx.cli.frame.output import narrate
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.plan import Finding, LaunchPlan, Severity, from_jsonable
+from rlx.plan import Finding, LaunchPlan, Severity
 
 if TYPE_CHECKING:
-    from rlx.api.host_check import HostChecks
-    from rlx.api.installed_backend import BackendTrees
-    from rlx.api.recipes import Recipe
-    from rlx.cli.frame.site_options import Target
-    from rlx.plan import FoundTree, Look
-    from rlx.recipe import ResolvedRecipe
+    from rlx.api.host_check import HostLooks
+    from rlx.api.target import Target
+    from rlx.plan import FoundTree
+    from rlx.preflight.host_look import HostLook
+    from rlx.recipe import RecipeFile, ResolvedRecipe
 
 ALL_ARMS = "all"
 
@@ -34,9 +29,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The runs of a launch, one for each arm and seed."""
+    """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found."""
 
     drafts: tuple[Draft, ...]
+    looks: tuple[HostLook, ...] = ()
 
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
@@ -44,132 +40,87 @@ class Plans:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Collect what is to be said of all of them, each once."""
-        return tuple(dict.fromkeys(finding for plan in self.plans for finding in plan.findings))
+        """What is to be said of all of them and of their hosts, each once, errors first."""
+        from rlx.preflight.preflight import preflight
+
+        return preflight(self.plans, self.looks)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the folders on the hosts."""
+        return tuple(dict.fromkeys(warning for look in self.looks for warning in look.warnings))
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The findings that keep nothing from being launched, but deserve a look first."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+    def fatal(self, strict: bool = False) -> tuple[Finding, ...]:
+        """The findings for which a launch is refused: errors, and with `strict` warnings."""
+        from rlx.preflight.preflight import fatal
+
+        return fatal(self.findings, strict)
+
+    def refuse(self, strict: bool = False) -> None:
+        """Raise UsageError with all that is fatal, or RlxError (exit 5) if the recipe is sound and would only fail."""
+        if fatal := self.fatal(strict):
+            raise _refusal(fatal)
 
 
 def plan(
-    recipe: Recipe,
+    recipe: str | RecipeFile,
     arms: Sequence[str] = (),
     seeds: Sequence[int] = (),
     host: str | None = None,
     container: str | None = None,
     sets: Sequence[str] = (),
+    *,
+    devices: str | None = None,
+    must_answer: bool = False,
 ) -> Plans:
-    """Plan every arm of a recipe with every seed. Raises UsageError for what cannot be planned, HostError.
+    """Plan every arm of a recipe with every seed, and look at the host where one is named or is not this machine.
 
-    No arm, or `all`, means every arm; no seed means the recipe's own.
+    No arm, or `all`, means every arm; no seed means the recipe's own. With `must_answer` the host is always looked at,
+    and one that cannot be reached is an error. Raises UsageError for what cannot be planned, HostError.
     """
-    from rlx.cli.frame.site_options import chosen_target
+    from rlx.api.host_check import HostLooks
+    from rlx.api.target import named_target
 
-    return Plans(tuple(draft_plans(recipe, arms, seeds, sets, chosen_target(host, container))))
+    target = named_target(host, container, devices)
+    is_named = must_answer or host is not None or not target.is_here
+    looks = HostLooks(target, must_answer=must_answer) if is_named else None
+    return plan_at(recipe, arms, seeds, sets, target, looks)
 
 
-def draft_plans(
-    recipe: Recipe,
+def plan_at(
+    recipe: str | RecipeFile,
     arms: Sequence[str],
     seeds: Sequence[int],
     sets: Sequence[str],
     target: Target,
-    *,
-    check: HostChecks | None = None,
-) -> list[Draft]:
-    """One draft for each arm and seed; `launchable` tells whether they can be launched.
+    looks: HostLooks | None = None,
+) -> Plans:
+    """`plan` for a target whose hosts are being looked at, or nobody looks at.
 
-    No arm, or `all`, means every arm; no seed means the recipe's own. Keys are checked against the back-end that the
-    target has; this machine's counts before a launch only, since a plan may be read here that is meant for elsewhere.
-    A launch has a `check` under way, and gets plans for the site that it finds. A host that is known to lack the
-    devices is not waited for. Raises UsageError for what cannot be planned.
+    Without a look, keys are checked against rlx's own tables. A host that is known to lack the devices is not waited
+    for. Raises UsageError, HostError.
     """
-    from rlx.api.background import Background
-    from rlx.api.installed_backend import BackendTrees, latest_tree
-    from rlx.api.recipes import recipe_file
+    from rlx.api.installed_backend import latest_tree
     from rlx.hosts.inventory.host_devices import is_misplaced
 
-    file = recipe_file(recipe, sets)
+    file = _file(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
     resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
-    trees = BackendTrees(target.site, launch=check is not None)
-    # Ready before anything else takes the processor: what is asked now is answered while that is done.
-    looks = [trees.look(one) for one in resolved]
-    found = Background(lambda: _found_trees(trees, looks, check))
+    if looks is None:
+        return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
+    found = find_backends(looks, resolved, target)
     # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
-    guess = latest_tree() if check else None
+    guess = latest_tree()
     if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
-        return [Draft(_plan(one, target)) for one in resolved]
-    place = check.found(target) if check else target
-    return [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found.result(), strict=True)]
-
-
-def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
-    """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
-    from rlx.hosts.node_plans import as_nodes
-    from rlx.preflight.rules import check
-
-    nodes = [_plan_node(resolved, node, tree) for node in target.nodes]
-    plan = as_nodes(nodes, resolved.recipe.layout.nodes)
-    return replace(plan, findings=(*plan.findings, *check(resolved, tree)))
-
-
-def _plan_node(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None) -> LaunchPlan:
-    from rlx.backends.protocol import load_backend
-
-    return target.placed(load_backend(resolved.recipe.backend.kind).plan(resolved, target.site, tree))
-
-
-def _found_trees(trees: BackendTrees, looks: Sequence[Look | None], check: HostChecks | None) -> list[FoundTree | None]:
-    """Raises HostError for a launch to a host that does not answer."""
-    if check:
-        check.connected()
-    return [trees.find(look) for look in looks]
-
-
-def read_plans(path: str, strict: bool = False) -> list[LaunchPlan]:
-    """Plans that `rlx plan --json` wrote; `-` is standard input. Raises UsageError."""
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        document = json.loads(text)
-    except (OSError, ValueError, RecursionError) as problem:
-        raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
-    return launchable(
-        [from_jsonable(LaunchPlan, plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))],
-        strict,
-    )
-
-
-def launchable(plans: list[LaunchPlan], strict: bool = False) -> list[LaunchPlan]:
-    """The plans, if nothing speaks against them.
-
-    Raises UsageError with all that does, or RlxError (exit 5) if the recipe is sound by itself and would only fail.
-    """
-    fatal = dict.fromkeys(finding for plan in plans for finding in fatal_of(plan, strict))
-    if fatal:
-        text, hint = "\n".join(finding_text(finding) for finding in fatal), "rlx plan RECIPE shows the whole plan"
-        if refusal_code(tuple(fatal)) is ExitCode.USAGE:
-            raise UsageError(text, hint)
-        raise RlxError(text, hint, ExitCode.PREFLIGHT_FAILED)
-    return plans
-
-
-def refusal_code(findings: Sequence[Finding]) -> ExitCode:
-    """5 if all of them are about what would fail, 2 if one is about the recipe itself."""
-    from rlx.preflight.rules import find_rule
-
-    only_rules = all(find_rule(finding.id) for finding in findings)
-    return ExitCode.PREFLIGHT_FAILED if only_rules else ExitCode.USAGE
-
-
-def narrate_warnings(plans: Sequence[LaunchPlan]) -> None:
-    """Show what does not keep the plans from being launched, but deserves a look first."""
-    for finding in dict.fromkeys(finding for plan in plans for finding in plan.findings):
-        if finding.severity is Severity.WARNING:
-            narrate(f"rlx: {finding_text(finding)}")
-
-
-def fatal_of(plan: LaunchPlan, strict: bool = False) -> tuple[Finding, ...]:
-    """The findings that keep a plan from being launched: errors, and with `strict` warnings."""
-    fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    return tuple(finding for finding in plan.findings if finding.severity in fatal)
+        return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
+    place = looks.found()
+    drafts = [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found(), strict=True)]
+    return Plans(tuple(drafts), looks.result())
 
 
 def finding_text(finding: Finding) -> str:
@@ -179,8 +130,60 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.severity} {finding.id}{where} {finding.message}{fix}"
 
 
-def _plans(document: Any, path: str) -> list[Any]:
-    plans = document.get("plans") if isinstance(document, dict) else None
-    if not isinstance(plans, list) or not plans:
-        raise UsageError(f"{path}: holds no plans", "write them with rlx plan RECIPE --json")
-    return plans
+def refusal_code(findings: Sequence[Finding]) -> ExitCode:
+    """2 if one of these fatal findings is about the recipe itself, 5 if all are about what would fail."""
+    from rlx.preflight.preflight import exit_code
+
+    return exit_code(findings)
+
+
+def _file(recipe: str | RecipeFile, sets: Sequence[str]) -> RecipeFile:
+    from rlx.recipe import RecipeFile, load_recipe
+
+    if not isinstance(recipe, RecipeFile):
+        return load_recipe(recipe, sets)
+    if sets:
+        raise UsageError("sets: the recipe has been loaded already", "give them to load_recipe(path, sets)")
+    return recipe
+
+
+def find_backends(
+    looks: HostLooks, resolved: Sequence[ResolvedRecipe], target: Target
+) -> Callable[[], list[FoundTree]]:
+    """Ask the hosts for all that these recipes want; what comes back waits for the back-end that each would import."""
+    from rlx.api.background import Background
+    from rlx.api.installed_backend import BackendTrees
+    from rlx.preflight.wanted import wanted_by
+
+    looks.begin(wanted_by(resolved))
+    trees = BackendTrees(target.site, looks.must_answer)
+    # Ready before anything else takes the processor: what is asked now is answered while that is done.
+    questions = [trees.look(one) for one in resolved]
+
+    def find() -> list[FoundTree]:
+        looks.connected()
+        return [trees.find(question) for question in questions]
+
+    return Background(find).result
+
+
+def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
+    """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
+    from rlx.backends.protocol import load_backend
+    from rlx.hosts.node_plans import as_nodes
+    from rlx.preflight.preflight import checked
+
+    backend = load_backend(resolved.recipe.backend.kind)
+    nodes = [node.placed(backend.plan(resolved, node.site, tree)) for node in target.nodes]
+    return checked(as_nodes(nodes, resolved.recipe.layout.nodes), resolved, tree)
+
+
+def _refusal(fatal: Sequence[Finding]) -> RlxError:
+    from rlx.preflight.preflight import is_of_host
+
+    text, code = "\n".join(finding_text(finding) for finding in fatal), refusal_code(fatal)
+    if code is ExitCode.USAGE:
+        return UsageError(text, "rlx plan RECIPE shows the whole plan")
+    of_host = all(map(is_of_host, fatal))
+    hint = "rlx doctor HOST shows all that is known of the host" if of_host else "rlx plan RECIPE shows the whole plan"
+    return RlxError(text, hint, code)

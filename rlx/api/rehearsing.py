@@ -170,6 +170,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
+    from rlx.preflight.preflight import checked
 
     here = local_site()
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
@@ -177,7 +178,7 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
     plan = load_backend("verl").plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
-    return replace(plan, files=(*plan.files, *files))
+    return checked(replace(plan, files=(*plan.files, *files)), rehearsal.resolved)
 
 
 @contextmanager

@@ -108,14 +108,14 @@ def _with_items(plan: LaunchPlan, items: int) -> LaunchPlan:
 
 
 def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
-    from rlx.api.planning import draft_plans
-    from rlx.cli.frame.site_options import Target
+    from rlx.api.planning import plan_at
+    from rlx.api.target import Target
     from rlx.hosts import Host
     from rlx.plan import LOCAL, Site
 
     nowhere = Target(Host(LOCAL.host), Site())
-    drafts = draft_plans(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere)
-    if len(drafts) > 1:
-        arms = ", ".join(draft.plan.arm for draft in drafts)
+    plans = plan_at(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere).plans
+    if len(plans) > 1:
+        arms = ", ".join(plan.arm for plan in plans)
         raise UsageError(f"{recipe} has several arms: {arms}", "say which one the log is of: --arm")
-    return drafts[0].plan
+    return plans[0]

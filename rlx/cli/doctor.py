@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding, Site
+    from rlx.plan import Finding
     from rlx.preflight.probing.examined import Examined
 
 
@@ -22,38 +22,24 @@ def doctor(
 ) -> None:
     """Look at a host: what it has, and what would make a run fail.
 
-    One connection, and nothing is written there. Exit code 5 if a finding is an error, 4 if the host cannot be reached.
+    One connection, and nothing is left there. With a recipe, the findings are those of rlx plan and rlx launch, with
+    their exit codes: 2 if an error is the recipe's own, 5 for any other; 4 if the host cannot be reached.
     """
+    from rlx.api.checkup import examine_host
     from rlx.cli.frame.output import narrate, print_json, print_text
     from rlx.cli.text.doctor_text import doctor_text
-    from rlx.errors import ExitCode
-    from rlx.hosts import site_of
-    from rlx.preflight.doctor import findings_of, has_errors
 
-    site = site_of(host or "local", container)
-    where = f"{site.host}, container {site.container}" if site.container else site.host
+    where = f"{host or 'local'}, container {container}" if container else host or "local"
     narrate(f"looking at {where} …")
-    examined = _examine(site, recipe)
-    findings = findings_of(examined)
+    checkup = examine_host(host or "local", container, recipe)
+    for note in checkup.notes:
+        narrate(f"rlx: warning: {note}")
     if as_json:
-        print_json(document(examined, findings))
+        print_json(document(checkup.examined, checkup.findings))
     else:
-        print_text(doctor_text(examined, findings))
-    if has_errors(findings):
-        raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
-
-
-def _examine(site: Site, recipe: str | None) -> Examined:
-    from rlx.hosts import transport_for
-    from rlx.plan import Place
-    from rlx.preflight.doctor import examine
-    from rlx.preflight.wanted import Wanted, wanted_by
-    from rlx.recipe import load_recipe
-
-    wanted = wanted_by(load_recipe(recipe)) if recipe else Wanted()
-    # The host itself is asked, also where the runs lie in a container: the probes for that one go along.
-    outside = Place(site.place.host, site.place.destination, site.place.via)
-    return examine(transport_for(outside), site, wanted)
+        print_text(doctor_text(checkup.examined, checkup.findings))
+    if (code := checkup.exit_code()) is not None:
+        raise typer.Exit(code)
 
 
 def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, named_target
+from rlx.api.launching import MANY_RUNS
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Draft
+    from rlx.api.planning import Plans
     from rlx.plan import LaunchPlan
     from rlx.runs import Launched
 
-_MANY_RUNS = 8
 _Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
 
 
@@ -37,7 +37,7 @@ def launch(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {_MANY_RUNS}.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
     """Launch the arms of a recipe as detached runs.
@@ -46,20 +46,21 @@ def launch(
     again after an interruption completes it and starts nothing twice.
     """
     if plan is None:
-        drafts = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), strict)
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices))
     else:
-        drafts = _read(plan, strict, recipe, arm, seed, set_, host, container, devices)
+        plans = _read(plan, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
         from rlx.cli.plan import print_plans
 
-        print_plans(drafts, as_json)
+        print_plans(plans, as_json)
+    _narrate_warnings(plans, strict)
+    plans.refuse(strict)
+    if dry_run:
         return
-    plans = [draft.plan for draft in drafts]
-    if len(plans) > _MANY_RUNS and not yes and sys.stdin.isatty():
-        typer.confirm(f"Start {len(plans)} runs?", abort=True, err=True)
-    launched = _launched(plans, secret_file)
+    _ask_before_many(plans, yes)
+    launched = _launched(plans, secret_file, strict)
     _print_launched(launched, as_json)
-    _narrate_next(launched, plans)
+    _narrate_next(launched, plans.plans)
     if follow:
         from rlx.cli.frame.follow_launch import follow_runs
 
@@ -67,51 +68,64 @@ def launch(
 
 
 def _planned(
-    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, strict: bool
-) -> list[Draft]:
-    from rlx.api.host_check import HostChecks
+    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
+) -> Plans:
+    from rlx.api.host_check import HostLooks
+    from rlx.api.target import named_target
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
     target = named_target(*where)
-    check = HostChecks(target)
+    looks = HostLooks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
-    from rlx.api.planning import draft_plans, launchable, narrate_warnings
+    from rlx.api.planning import plan_at
     from rlx.cli.frame.output import patience
 
-    hosts = ", ".join(node.site.host for node in target.nodes)
-    with patience(f"asking {hosts} …"):
-        drafts = draft_plans(recipe, arms, seeds, sets, target, check=check)
-        plans = launchable([draft.plan for draft in drafts], strict)
-        check.tell()
-    narrate_warnings(plans)
-    return drafts
+    with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
+        return plan_at(recipe, arms, seeds, sets, target, looks)
 
 
-def _read(plan: str, strict: bool, *others: object) -> list[Draft]:
-    from rlx.api.host_check import check_again
-    from rlx.api.planning import Draft, narrate_warnings, read_plans
+def _read(plan: str, *others: object) -> Plans:
+    from rlx.api.saved_plans import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
-    plans = read_plans(plan, strict)
-    check_again(plans)
-    narrate_warnings(plans)
-    return [Draft(plan) for plan in plans]
+    return plan_again(read_plans(plan))
 
 
-def _launched(plans: Sequence[LaunchPlan], secret_file: str | None) -> Launched:
-    from rlx.api.home import rlx_home
+def _narrate_warnings(plans: Plans, strict: bool) -> None:
+    """Those that are fatal stand in the refusal."""
+    from rlx.api.planning import finding_text
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.plan import narrate_notes
+
+    narrate_notes(plans)
+    for finding in () if strict else plans.warnings:
+        narrate(f"rlx: {finding_text(finding)}")
+
+
+def _ask_before_many(plans: Plans, yes: bool) -> None:
+    """Raises UsageError where nobody can be asked."""
+    from rlx.api.launching import size_of
+
+    if len(plans.plans) <= MANY_RUNS or yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would start {size_of(plans)}", "-y starts them; --arm and --seed choose fewer")
+    typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
+
+
+def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched:
+    from rlx.api import launching
     from rlx.cli.frame.output import narrate, patience
     from rlx.cli.frame.secret_values import secret_values
-    from rlx.runs import launch as launch_plans
 
-    secrets = secret_values(secret_file, [name for plan in plans for name in plan.secret_names])
+    secrets = secret_values(secret_file, [name for plan in plans.plans for name in plan.secret_names])
     try:
-        with patience(f"starting {len(plans)} run{'s' * (len(plans) != 1)} …"):
-            return launch_plans(plans, secrets, rlx_home())
+        with patience(f"starting {len(plans.plans)} run{'s' * (len(plans.plans) != 1)} …"):
+            return launching.launch(plans, secrets=secrets, strict=strict)
     except KeyboardInterrupt:
         narrate("\ninterrupted; runs may have started: rlx status. The same launch again completes it.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

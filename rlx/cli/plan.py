@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, chosen_target
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Draft
+    from rlx.api.planning import Plans
 
 
 def plan(
@@ -27,27 +26,37 @@ def plan(
 ) -> None:
     """Show what would run, and what it promises.
 
-    For each run: command, files, environment, expectations, memory and findings.
+    For each run: command, files, environment, expectations, memory and findings. A host that is named is looked at.
     Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
-    from rlx.api.planning import draft_plans, fatal_of, refusal_code
+    from rlx.api import planning
     from rlx.cli.frame.output import narrate
 
-    target = chosen_target(host, container, devices)
-    drafts = draft_plans(recipe, arm or (), seed or (), set_ or (), target)
-    print_plans(drafts, as_json, files)
-    if fatal := [finding for draft in drafts for finding in fatal_of(draft.plan, strict)]:
+    plans = planning.plan(recipe, arm or (), seed or (), host, container, set_ or (), devices=devices)
+    narrate_notes(plans)
+    print_plans(plans, as_json, files)
+    if fatal := plans.fatal(strict):
         narrate("rlx: this cannot be launched; see the findings")
-        raise typer.Exit(refusal_code(fatal))
+        raise typer.Exit(planning.refusal_code(fatal))
 
 
-def print_plans(drafts: Sequence[Draft], as_json: bool, files: bool = False) -> None:
+def narrate_notes(plans: Plans) -> None:
+    """What a person should know of the folders on the hosts."""
+    from rlx.cli.frame.output import narrate
+
+    for note in plans.notes:
+        narrate(f"rlx: warning: {note}")
+
+
+def print_plans(plans: Plans, as_json: bool, files: bool = False) -> None:
     """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them."""
     from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
-    from rlx.cli.text.plan_text import plan_text
+    from rlx.cli.text.plan_text import look_text, plan_text
 
     if as_json:
-        print_json({"plans": [draft.plan for draft in drafts], "memory": [memory_answer(draft) for draft in drafts]})
+        memory = [memory_answer(draft) for draft in plans.drafts]
+        print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings})
     else:
-        print_text("\n\n".join(plan_text(draft, files) for draft in drafts))
+        texts = [plan_text(draft, files) for draft in plans.drafts]
+        print_text("\n\n".join([*texts, *map(look_text, plans.looks)]))

@@ -101,7 +101,8 @@ class LaunchPlan:
     that launch.sh ends in, for reading; `env` is what it exports. `treatment` are the dotted recipe keys that the arm
     changes. `recipe` is the resolved recipe. `devices` is the number of devices to lease on its host (one slot on a
     CPU); `device_list` names them, for a run that wants exactly these. A run of several nodes has a `cluster` and
-    `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head.
+    `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head. `checked` is the
+    seal of the preflight (rlx/plan/checked.py); without it, and on a plan that was changed since, nothing is launched.
     """
 
     name: str
@@ -124,6 +125,7 @@ class LaunchPlan:
     findings: tuple[Finding, ...] = ()
     cluster: Cluster | None = None
     workers: tuple[LaunchPlan, ...] = ()
+    checked: str = ""
     schema_version: int = field(default=PLAN_SCHEMA_VERSION)
 
     @property

@@ -49,7 +49,7 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
     `transport` leads to the host itself, also for a site with a container.
     """
     wanted = wanted or Wanted()
-    return ask(transport, site, wanted, _host_questions(site), _environment_questions(site, wanted))
+    return ask(transport, site, wanted, host_questions(site), environment_questions(site, wanted))
 
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
@@ -58,7 +58,7 @@ def findings_of(examined: Examined) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 
 
-def _host_questions(site: Site) -> list[Question]:
+def host_questions(site: Site) -> list[Question]:
     return [
         Question(MACHINE),
         Question(TOOLS),
@@ -79,12 +79,14 @@ def _container_questions(site: Site) -> list[Question]:
     return [Question(CONTAINER, (site.container, CONTAINER_FORMAT))] if site.container else []
 
 
-def _environment_questions(site: Site, wanted: Wanted) -> list[Question]:
+def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     """Write the questions for where the run would train; in a container, those to the host come again."""
     files = [text for file in wanted.files for text in (file.role, file.path)]
+    # To load torch_npu takes seconds, and no other device cares.
+    on_npus = wanted.device in (None, "npu")
     inside = [
         python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir),
-        python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir),
+        *([python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir)] if on_npus else []),
         *([python_question(PATHS, "paths.py", site, wanted.python, wanted.workdir, *files)] if files else []),
     ]
     if site.container is None:
@@ -118,11 +120,11 @@ def ask(
         host=composite.read_side(host, answers),
         inside=composite.read_side(environment, within) if within else None,
         clock=clock(composite.times(output, mark), before, after),
-        entry=_entry(entered),
+        entry=entry_problem(entered),
     )
 
 
-def _entry(frame: composite.Frame | None) -> str | None:
+def entry_problem(frame: composite.Frame | None) -> str | None:
     """Say why the container could not be entered, as far as docker said so."""
     if frame is None:
         return None

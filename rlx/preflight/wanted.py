@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.recipe import RecipeFile, ResolvedRecipe
+    from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
 
@@ -43,9 +43,10 @@ class Wanted:
     cpus: int = 0
 
 
-def wanted_by(recipe: RecipeFile) -> Wanted:
-    """Collect what all arms want: they run on the same machine, and differ in their files at most."""
-    arms = [recipe.resolve(arm) for arm in recipe.arms]
+def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
+    """Of all arms: they run on the same machine, and differ in their files at most. Of none, nothing."""
+    if not arms:
+        return Wanted()
     resolved = [arm.recipe for arm in arms]
     first = resolved[0]
     return Wanted(

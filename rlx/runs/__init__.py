@@ -4,6 +4,7 @@ from rlx.runs.index.resolve import current_runs, latest_launch, resolve
 from rlx.runs.index.run_index import Index
 from rlx.runs.judging.kept_outputs import items_of
 from rlx.runs.launching.launch import Launched, launch
+from rlx.runs.launching.shipment import check_plan
 from rlx.runs.looking.leases import Leases, look_at_leases
 from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
@@ -25,6 +26,7 @@ __all__ = [
     "Sight",
     "StopResult",
     "Stopped",
+    "check_plan",
     "current_runs",
     "derive_state",
     "items_of",

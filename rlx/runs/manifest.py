@@ -55,6 +55,8 @@ class Manifest:
 def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
     # The workers have manifests of their own, on their hosts.
     document = to_jsonable(replace(plan, workers=()))
+    # It speaks for the plan with its workers and the content of its files, which are not here.
+    del document["checked"]
     document["files"] = [
         {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
         for file in plan.files

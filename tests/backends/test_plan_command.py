@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,17 @@ import typer
 import yaml
 from typer.testing import CliRunner, Result
 
-from rlx.api.planning import draft_plans, launchable, read_plans
-from rlx.cli.frame.site_options import Target
+from rlx.api.planning import Plans, plan_at
+from rlx.api.saved_plans import plan_again, read_plans
+from rlx.api.target import Target
 from rlx.cli.plan import plan
 from rlx.errors import UsageError
 from rlx.hosts import Host, local_site
 from tests.backends.conftest import AQN, BASE, CPU, merge
 
 
-def here() -> Target:
-    return Target(Host("local"), local_site())
+def planned(recipe: str, arms: Sequence[str] = (), seeds: Sequence[int] = ()) -> Plans:
+    return plan_at(recipe, arms, seeds, [], Target(Host("local"), local_site()))
 
 
 APP = typer.Typer()
@@ -129,16 +131,16 @@ def test_files_are_shown_on_demand(recipe: str) -> None:
 def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = invoke(recipe, "--json").stdout
     (tmp_path / "p.json").write_text(answer)
-    planned = [draft.plan for draft in draft_plans(recipe, [], [], [], here())]
-    assert [one.run_name for one in planned] == ["base-baseline-s1", "base-aqn-s1"]
-    assert read_plans(str(tmp_path / "p.json")) == planned
+    plans = list(planned(recipe).plans)
+    assert [one.run_name for one in plans] == ["base-baseline-s1", "base-aqn-s1"]
+    assert read_plans(str(tmp_path / "p.json")) == plans
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-    assert read_plans("-") == planned
+    assert read_plans("-") == plans
 
 
 def test_the_same_arm_twice_is_one_plan(recipe: str) -> None:
-    assert len(draft_plans(recipe, ["aqn", "aqn"], [2, 2], [], here())) == 1
-    assert len(draft_plans(recipe, ["all", "aqn"], [1, 2], [], here())) == 4
+    assert len(planned(recipe, ["aqn", "aqn"], [2, 2]).plans) == 1
+    assert len(planned(recipe, ["all", "aqn"], [1, 2]).plans) == 4
 
 
 def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
@@ -147,14 +149,14 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
     assert "error RLX010 recipe.yaml:" in result.stdout
     assert "did you mean trainer.test_freq" in result.stdout
     with pytest.raises(UsageError, match="RLX010"):
-        launchable([draft.plan for draft in draft_plans(bad, [], [], [], here())])
+        planned(bad).refuse()
 
 
 def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:
     bad = written(tmp_path, {"overrides": {"trainer.tset_freq": 1}})
     (tmp_path / "p.json").write_text(invoke(bad, "--json", code=2).stdout)
     with pytest.raises(UsageError, match="RLX010"):
-        read_plans(str(tmp_path / "p.json"))
+        plan_again(read_plans(str(tmp_path / "p.json"))).refuse()
 
 
 @pytest.mark.parametrize(

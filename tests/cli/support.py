@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 
 def rlx(*arguments: str, code: int = 0, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
@@ -18,3 +19,12 @@ def rlx(*arguments: str, code: int = 0, timeout_s: float = 60) -> subprocess.Com
     assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stdout + done.stderr
     return done
+
+
+def tiny_cpu_files(home: Path) -> None:
+    """Files where the recipe tiny-cpu has its model and its data, for launches that train nothing."""
+    folder = home / ".cache/rlx/tiny-cpu"
+    (folder / "model").mkdir(parents=True)
+    (folder / "model/config.json").write_text('{"model_type": "of a test"}')
+    for name in ("model/model.safetensors", "train.parquet", "val.parquet"):
+        (folder / name).write_text("nothing that anybody reads")

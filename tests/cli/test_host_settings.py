@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from rlx.hosts import user_file
 from rlx.runs import RunRef
-from tests.cli.support import rlx
+from tests.cli.support import rlx, tiny_cpu_files
 from tests.cli.test_secrets_asked import PROXY, runs, sha256
 from tests.conftest import REPOSITORY
 from tests.loopback import Loopback, loopback
@@ -19,9 +20,10 @@ __all__ = ["loopback"]
 
 RECIPE = str(REPOSITORY / "recipes" / "tiny-cpu.yaml")
 # Plays the Python that would train: what it sees is what the training would see.
-PYTHON = """\
+PYTHON = f"""\
 #!/bin/sh
-echo "setup $FROM_SETUP, env $FROM_ENV, ours $TOKENIZERS_PARALLELISM, $VERL_PLATFORM, ${CORP_PROXY-no name}"
+[ "$1" != -c ] || exec {sys.executable} "$@"  # the look at the host
+echo "setup $FROM_SETUP, env $FROM_ENV, ours $TOKENIZERS_PARALLELISM, $VERL_PLATFORM, ${{CORP_PROXY-no name}}"
 printf %s "$https_proxy" | sha256sum
 """
 SETTINGS = (
@@ -33,6 +35,7 @@ def launch_on(host: str, home: Path, entry: str, monkeypatch: pytest.MonkeyPatch
     (home / "set_env.sh").write_text("export FROM_SETUP=sourced$NOT_SET TOKENIZERS_PARALLELISM=setup\n")
     (home / "python").write_text(PYTHON)
     (home / "python").chmod(0o700)
+    tiny_cpu_files(home)
     user_file().parent.mkdir()
     user_file().write_text(f"hosts: {{{host}: {{{entry}}}}}")
     monkeypatch.setenv("CORP_PROXY", PROXY)

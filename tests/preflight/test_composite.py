@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.plan import Site
-from rlx.preflight.doctor import _environment_questions, _host_questions
+from rlx.preflight.doctor import environment_questions, host_questions
 from rlx.preflight.probing.composite import Frame, frames, pack, read_side, times
 from rlx.preflight.probing.machine import MACHINE, TOOLS
 from rlx.preflight.probing.npu import NPU_SMI
@@ -54,7 +54,7 @@ def played(tmp_path: Path) -> Callable[[str, str], str]:
 def test_every_posix_shell_answers_everything(shell: tuple[str, ...], tmp_path: Path) -> None:
     assert shutil.which(shell[0]), f"{shell[0]} is not installed"
     wanted = Wanted("verl", files=(DataFile("train", str(tmp_path / "it's data"), 3, "prompt"),))
-    questions = [*_host_questions(Site(root=str(tmp_path / "a b"))), *_environment_questions(Site(), wanted)]
+    questions = [*host_questions(Site(root=str(tmp_path / "a b"))), *environment_questions(Site(), wanted)]
     output = ask(pack(questions), shell)
     side = read_side(questions, frames(output, MARK))
     assert side.silent == {}
@@ -71,7 +71,7 @@ def test_a_machine_with_nothing_but_busybox(tmp_path: Path) -> None:
     assert busybox, "busybox is not installed"
     for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
         (tmp_path / applet).symlink_to(busybox)
-    questions = _host_questions(Site())
+    questions = host_questions(Site())
     side = read_side(questions, frames(ask(pack(questions), (str(tmp_path / "sh"),), str(tmp_path)), MARK))
     assert side.silent == {}
     assert side.of("tools")["paths"]["sh"] == str(tmp_path / "sh")

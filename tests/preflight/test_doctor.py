@@ -11,8 +11,9 @@ import pytest
 
 from rlx.hosts import LocalTransport
 from rlx.plan import Site
-from rlx.preflight.before_launch import quick
 from rlx.preflight.doctor import examine
+from rlx.preflight.host_look import look
+from rlx.preflight.wanted import Wanted
 from tests.cli.support import rlx
 from tests.rig.rig import Rig
 
@@ -87,11 +88,11 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_launch_asks_less() -> None:
-    examined, findings, warnings = quick(LocalTransport(), Site(root="/var/tmp/rlx"))
-    assert set(examined.host.facts) == {"machine", "tools", "devices", "disk"}
-    assert not examined.host.silent and not warnings
-    assert not {finding.id for finding in findings} & {"RLX510", "RLX520"}
+def test_the_launch_of_a_plan_without_a_recipe_asks_less() -> None:
+    seen = look(LocalTransport(), Site(root="/var/tmp/rlx"), Wanted())
+    assert set(seen.examined.host.facts) == {"machine", "tools", "devices", "disk"}
+    assert not seen.examined.host.silent and not seen.warnings
+    assert not {finding.id for finding in seen.findings} & {"RLX510", "RLX520"}
 
 
 def test_who_cannot_be_asked() -> None:

@@ -287,7 +287,7 @@ def test_what_a_recipe_for_mindspeed_rl_needs_there(tmp_path: Path) -> None:
     """Six packed files, weights that Megatron loads, and CPUs for its placement groups and local tasks."""
     base = CASES / "preflight/bases/mindspeed-rl.yaml"
     (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n")
-    wanted = wanted_by(load_recipe(tmp_path / "recipe.yaml"))
+    wanted = wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
     assert wanted.cpus == 16 * 8 + 2
     packed = [file.path for file in wanted.files if file.role == "packed"]
     assert len(packed) == 6 and "/data/deepscaler/data_packed_labels_document.idx" in packed

@@ -13,7 +13,8 @@ import pytest
 from rlx.hosts import LocalTransport, local_site, locate
 from rlx.hosts.host_errors import ContainerGone
 from rlx.plan import Site
-from rlx.preflight.before_launch import quick
+from rlx.preflight.host_look import look
+from rlx.preflight.wanted import Wanted
 from tests.engine import Engine
 
 
@@ -32,8 +33,9 @@ def site_with(root: str) -> Site:
 def test_container_and_room_come_in_one_answer(engine: Engine, disk: Path) -> None:
     container = engine.run_container("trainer", {disk: "/workspace"})
     root = str(disk / "it's rlx")
-    examined, findings, warnings = quick(LocalTransport(), site_with(root))
-    assert (examined.site, warnings) == locate(site_with(root))
+    seen = look(LocalTransport(), site_with(root), Wanted())
+    examined, findings = seen.examined, seen.findings
+    assert (examined.site, seen.warnings) == locate(site_with(root))
     assert examined.host.of("container")["id"] == container and examined.host.of("tools")["paths"]
     (room,) = examined.host.of("disk")["paths"]
     assert room["path"] == root and room["existing"] == str(disk) and room["writable"] and room["free_kib"]
@@ -46,12 +48,13 @@ def test_container_and_room_come_in_one_answer(engine: Engine, disk: Path) -> No
 
 def test_runs_that_will_lie_in_the_container(engine: Engine) -> None:
     container = engine.run_container("trainer", {})
-    examined, _, warnings = quick(LocalTransport(), site_with("/opt/rlx"))
-    assert examined.site.place.inside == container and len(warnings) == 1
+    seen = look(LocalTransport(), site_with("/opt/rlx"), Wanted())
+    examined = seen.examined
+    assert examined.site.place.inside == container and len(seen.warnings) == 1
     assert not examined.host.of("disk") and not examined.host.silent
 
 
 def test_a_container_that_is_not_there_is_an_error(engine: Engine) -> None:
     engine.run_container("another", {})
     with pytest.raises(ContainerGone, match="trainer"):
-        quick(LocalTransport(), site_with("~/rlx"))
+        look(LocalTransport(), site_with("~/rlx"), Wanted())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.plan import LaunchPlan, Site
+from rlx.preflight.preflight import checked
 from rlx.runs import RunPaths, RunRef
 from tests.conftest import stop_runs_below
 from tests.loopback import Loopback
@@ -29,7 +30,7 @@ class Far:
         self.site = Site(place, leases=str(loopback.home / "leases"))
 
     def plan(self, script: str, arm: str = "main") -> LaunchPlan:
-        return replace(toy_plan(script, arm=arm), site=self.site)
+        return checked(replace(toy_plan(script, arm=arm), site=self.site))
 
     def folder(self, ref: RunRef) -> Path:
         return self.runs / ref.run_id

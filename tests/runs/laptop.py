@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rlx.hosts import locate, site_of
 from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
+from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
 from rlx.runs.stop import Stopped
 from tests.rig import Client, Host
@@ -49,7 +50,7 @@ class Laptop:
         return self._call(lambda: locate(site_of(destination, container))[0])
 
     def launch(self, *plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
-        return self._call(lambda: launch(plans, secrets or {}, self.home).runs)
+        return self._call(lambda: launch([checked(plan) for plan in plans], secrets or {}, self.home).runs)
 
     def start(self, host: Host, plan: LaunchPlan) -> RunRef:
         """Launch one run and wait until it says `up`."""

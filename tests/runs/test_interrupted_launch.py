@@ -14,6 +14,7 @@ import pytest
 
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.plan import LaunchPlan, PlannedFile, RunState
+from rlx.preflight.preflight import checked
 from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, look, resolve
 from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 
@@ -37,7 +38,7 @@ def waiting_plans(go: str) -> list[LaunchPlan]:
 
 def replace_files(plan: LaunchPlan, files: tuple[PlannedFile, ...]) -> LaunchPlan:
     values = {name: getattr(plan, name) for name in LaunchPlan.__dataclass_fields__}
-    return LaunchPlan(**(values | {"files": files}))
+    return checked(LaunchPlan(**(values | {"files": files})))
 
 
 def kill_a_launch_after(seconds: float, go: Path) -> None:

@@ -17,6 +17,7 @@ from rlx.cli.frame.app import command_line
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.node_plans import as_nodes
 from rlx.plan import LaunchPlan, Place, RunState, Severity, Site
+from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview
@@ -45,7 +46,7 @@ class Pair:
         return self.rig.client.call(lambda: action(Index(home())))
 
     def launch(self, *plans: LaunchPlan) -> tuple[RunRef, ...]:
-        return self.call(lambda _: launch(plans, {}, home()).runs)
+        return self.call(lambda _: launch([checked(plan) for plan in plans], {}, home()).runs)
 
     def see(self, ref: RunRef) -> Observation:
         return self.call(lambda index: look(index, [ref])[ref.run_id].observation)

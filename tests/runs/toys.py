@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from rlx.hosts import local_site
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
+from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ FOREVER = "while :; do sleep 0.2; done\n"
 
 
 def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[str, ...] = ()) -> LaunchPlan:
-    return LaunchPlan(
+    plan = LaunchPlan(
         name="toy",
         arm=arm,
         control=None,
@@ -36,6 +37,7 @@ def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[st
         device_kind="cpu",
         devices=1,
     )
+    return checked(plan)
 
 
 def home() -> Path:
@@ -43,7 +45,7 @@ def home() -> Path:
 
 
 def start(*plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
-    return launch(plans, secrets or {}, home()).runs
+    return launch([checked(plan) for plan in plans], secrets or {}, home()).runs
 
 
 def start_one(script: str) -> RunRef:

@@ -134,6 +134,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     if not findings:
         yield "nothing found that would make a run fail"
     for finding in findings:
-        yield f"{finding.severity} {finding.id} {finding.where}: {finding.message}"
+        where = f" {finding.where}:" if finding.where else ""
+        yield f"{finding.severity} {finding.id}{where} {finding.message}"
         if finding.fix:
             yield f"  fix: {finding.fix}"

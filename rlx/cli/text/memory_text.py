@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,15 +62,13 @@ def phases_answer(result: Estimate) -> dict[str, Any]:
 
 def _facts(draft: Draft) -> Facts | None:
     """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
+    from rlx.api.saved_plans import recipe_of
     from rlx.errors import UsageError
     from rlx.preflight.rules.facts import facts_of
-    from rlx.recipe import ResolvedRecipe
-    from rlx.recipe.schema import Recipe
 
-    plan = draft.plan
-    resolved = ResolvedRecipe(Recipe.model_validate(plan.recipe), plan.arm, plan.control, (), {}, Path(), plan.recipe)
     try:
-        return facts_of(resolved, draft.found)
+        resolved = recipe_of(draft.plan)
+        return facts_of(resolved, draft.found) if resolved else None
     except UsageError:
         return None
 

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.api.planning import Draft, finding_text
 from rlx.cli.text.aqn_text import percent
 from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
-from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan import Expectations, Finding, LaunchPlan, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
+
+if TYPE_CHECKING:
+    from rlx.preflight.host_look import HostLook
 
 _SHOWN_STEPS = 12
 
@@ -30,11 +34,20 @@ def plan_text(draft: Draft, with_files: bool) -> str:
         "environment": _environment(plan),
         "expectations": _expectations(plan),
         **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
-        "findings": (finding_text(finding).replace("\n", "\n  ") for finding in plan.findings),
+        "findings": _findings(plan.findings),
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
     contents = "".join(_content(file) for file in plan.files) if with_files else ""
     return f"{_title(plan)}\n{body}{contents}"
+
+
+def look_text(look: HostLook) -> str:
+    """What a look at a host found that speaks against the launch."""
+    return _section(f"findings on {look.examined.where}", _findings(look.findings))
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    return (finding_text(finding).replace("\n", "\n  ") for finding in findings)
 
 
 def _title(plan: LaunchPlan) -> str:

@@ -30,22 +30,29 @@ def pack(questions: Iterable[Question], container: str | None = None, inside: Se
     """The script for `sh -s MARK`; with a container, it carries the script for that one in itself."""
     parts = [script("composite.sh"), *(_call(question) for question in questions)]
     if container is not None:
-        call = Cmd("enter", container, str(total_limit_s(inside))).raw()
-        parts.append(f"{call} <<'{_END_OF_CONTAINER}'\n{pack(inside)}{_END_OF_CONTAINER}\n")
+        parts.append(_enter(container, inside))
     parts.append('printf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n')
     return "".join(parts)
 
 
-def pack_beside(command: Cmd, name: str, questions: Iterable[Question]) -> str:
-    """The script for `sh -s MARK` that runs a command while it asks the probes; what that says is the frame `name`."""
+def pack_beside(
+    command: Cmd, name: str, questions: Iterable[Question], container: str, inside: Sequence[Question]
+) -> str:
+    """The script of `pack` that runs a command while it asks the probes; what that says is the frame `name`."""
     parts = [
         script("composite.sh"),
         f"{command.raw()} </dev/null 2>&1 | {{\n",
         *(_call(question) for question in questions),
+        _enter(container, inside),
         framed("$mark", name, "cat\n"),
         '}\nprintf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n',
     ]
     return "".join(parts)
+
+
+def _enter(container: str, inside: Sequence[Question]) -> str:
+    call = Cmd("enter", container, str(total_limit_s(inside))).raw()
+    return f"{call} <<'{_END_OF_CONTAINER}'\n{pack(inside)}{_END_OF_CONTAINER}\n"
 
 
 def framed(mark: str, name: str, commands: str) -> str:

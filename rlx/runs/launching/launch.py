@@ -20,6 +20,7 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.plan.checked import is_sealed
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
@@ -32,6 +33,8 @@ from rlx.runs.stop import stop
 
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
+_UNCHECKED = "the rules have not judged this plan, or it was changed since, or another version of rlx made it"
+_BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch --plan FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,9 @@ class Launched:
 def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) -> Launched:
     """Start every plan on its host, in order, and return at once. `secrets` are the values for the plans' names.
 
-    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing; RlxError if the
-    host refuses, and then no run that did not start is left behind.
+    Raises UsageError before anything is written if a plan cannot be launched or a secret is missing, RlxError (exit 5)
+    for a plan that has not passed the preflight; RlxError if the host refuses, and then no run that did not start is
+    left behind.
     """
     _check(plans, secrets)
     index = Index(home)
@@ -109,8 +113,11 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> None:
         raise UsageError("there is nothing to launch", "name at least one arm")
     if any(_sites(plan) != _sites(plans[0]) for plan in plans[1:]):
         raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
-    for node in (node for plan in plans for node in plan.nodes):
-        _check_node(node, secrets)
+    for plan in plans:
+        for node in plan.nodes:
+            _check_node(node, secrets)
+        if not is_sealed(plan):
+            raise RlxError(f"{plan.run_name}: {_UNCHECKED}", _BY_PREFLIGHT, ExitCode.PREFLIGHT_FAILED)
 
 
 def _check_node(plan: LaunchPlan, secrets: Mapping[str, str]) -> None:

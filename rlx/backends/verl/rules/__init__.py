@@ -12,6 +12,7 @@ MODULES = (
     "model_in_rollout",
     "environment",
     "noise",
+    "noise_keys",
     "evaluation",
     "post",
     "records",

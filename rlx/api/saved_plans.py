@@ -1,0 +1,132 @@
+"""Read plans that `rlx plan --json` wrote, and judge them again, because a file may say anything of itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.api.planning import Draft, Plans, find_backends
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.plan import LaunchPlan, from_jsonable
+
+if TYPE_CHECKING:
+    from rlx.api.target import Target
+    from rlx.plan import FoundTree
+    from rlx.recipe import ResolvedRecipe
+
+_PLAN_AGAIN = "make the plan again: rlx plan RECIPE --json"
+
+
+def read_plans(path: str) -> list[LaunchPlan]:
+    """Read what `rlx plan --json` wrote; `-` is standard input. Raises UsageError."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        document = json.loads(text)
+    except (OSError, ValueError, RecursionError) as problem:
+        raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
+    return [_read(plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]
+
+
+def plan_again(plans: Sequence[LaunchPlan]) -> Plans:
+    """Hold the plans against the rules and their hosts as they are now.
+
+    Raises UsageError for a plan that cannot become a run, HostError, and RlxError (exit 5) if another container has
+    the name now.
+    """
+    from rlx.api.host_check import HostLooks
+    from rlx.api.target import target_of
+    from rlx.runs import check_plan
+
+    for node in (node for plan in plans for node in plan.nodes):
+        check_plan(node)
+    target = target_of(plans[0])
+    with tempfile.TemporaryDirectory(prefix="rlx-plan-") as folder:
+        recipes = [recipe_of(plan, Path(folder, str(i))) for i, plan in enumerate(plans)]
+        looks = HostLooks(target)
+        found = find_backends(looks, [recipe for recipe in recipes if recipe], target)
+        _check_containers(target, looks.found())
+        trees = iter(found())
+        pairs = zip(plans, recipes, strict=True)
+        drafts = [_again(plan, recipe, next(trees) if recipe else None) for plan, recipe in pairs]
+    return Plans(tuple(drafts), looks.result())
+
+
+def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | None:
+    """The recipe that a plan holds; None for a run without one. Raises UsageError.
+
+    With a `folder`, the files of reward functions that travel with the plan are written there, and are the recipe's.
+    """
+    from pydantic import ValidationError
+
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+    if not plan.has_recipe:
+        return None
+    document = _with_own_files(plan, folder) if folder else plan.recipe
+    try:
+        recipe = Recipe.model_validate(document)
+    except ValidationError as problem:
+        raise UsageError(f"{plan.run_name}: the recipe in the plan is none: {problem}", _PLAN_AGAIN) from None
+    return ResolvedRecipe(recipe, plan.arm, plan.control, plan.treatment, {}, Path(), document)
+
+
+def _read(document: Any, where: str) -> LaunchPlan:
+    """A plan of before has no seal; what a file says there counts for nothing."""
+    return from_jsonable(LaunchPlan, _with_seals(document) if isinstance(document, dict) else document, where)
+
+
+def _with_seals(plan: dict[str, Any]) -> dict[str, Any]:
+    workers = plan.get("workers")
+    if not isinstance(workers, list):
+        return {"checked": "", **plan}
+    sealed = [_with_seals(worker) if isinstance(worker, dict) else worker for worker in workers]
+    return {"checked": "", **plan, "workers": sealed}
+
+
+def _plans(document: Any, path: str) -> list[Any]:
+    plans = document.get("plans") if isinstance(document, dict) else None
+    if not isinstance(plans, list) or not plans:
+        raise UsageError(f"{path}: holds no plans", "write them with rlx plan RECIPE --json")
+    return plans
+
+
+def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: FoundTree | None) -> Draft:
+    from rlx.api.target import target_of
+    from rlx.hosts.node_plans import as_nodes
+    from rlx.preflight.preflight import checked
+
+    bare = [replace(node, findings=(), workers=(), cluster=None) for node in plan.nodes]
+    nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
+    wanted = recipe.recipe.layout.nodes if recipe else len(nodes)
+    return Draft(checked(as_nodes(nodes, wanted), recipe, tree), tree)
+
+
+def _check_containers(planned: Target, found: Target) -> None:
+    """Raises RlxError (exit 5) where the container is another one than the plan was made for."""
+    for before, now in zip(planned.nodes, found.nodes, strict=True):
+        if before.site.container_id != now.site.container_id:
+            raise RlxError(
+                f"{now.site.host}: the container {now.site.container} is another one than when the plan was made",
+                _PLAN_AGAIN,
+                ExitCode.PREFLIGHT_FAILED,
+            )
+
+
+def _with_own_files(plan: LaunchPlan, folder: Path) -> Mapping[str, Any]:
+    """The recipe's document with the reward files of the plan in place of those on the machine that planned it."""
+    document = copy.deepcopy(dict(plan.recipe))
+    contents = {Path(file.path).name: file.content for file in plan.files if file.path.startswith("payload/")}
+    post = (document.get("eval") or {}).get("post") or {}
+    for reward in (document.get("reward"), post.get("reward")):
+        if isinstance(reward, dict) and (name := Path(str(reward.get("path"))).name) in contents:
+            folder.mkdir(exist_ok=True)
+            Path(folder, name).write_text(contents[name], encoding="utf-8")
+            reward["path"] = str(folder / name)
+    return document

@@ -1,0 +1,63 @@
+"""Say where a launch goes: the hosts, the container and the devices that a person names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.hosts import Host
+    from rlx.plan import LaunchPlan, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A host, the place there that runs go to, and the devices that a person named; `workers` are the further nodes."""
+
+    host: Host
+    site: Site
+    devices: str | None = None
+    workers: tuple[Target, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Target, ...]:
+        return (self, *self.workers)
+
+    @property
+    def is_here(self) -> bool:
+        """On this machine itself, and in no container."""
+        return self.site.place.is_local and self.site.container is None
+
+    def placed(self, plan: LaunchPlan) -> LaunchPlan:
+        """The plan with these devices, and with findings where the host has not what it needs."""
+        from rlx.hosts.inventory.host_devices import on_devices
+
+        return on_devices(plan, self.host, self.devices)
+
+
+def named_target(host: str | None, container: str | None = None, devices: str | None = None) -> Target:
+    """Read `HOST[,HOST]...`, a container and devices as a person writes them. Nobody is asked. Raises UsageError."""
+    from rlx.hosts import known_host, site_of
+
+    names = [None] if host is None else [name.strip() for name in host.split(",")]
+    if len(names) > 1 and "" in names:
+        raise UsageError(f"--host {host}: a name is missing", "several hosts are written A3,A4, the head first")
+    head, *workers = [Target(known_host(name), site_of(name, container), devices) for name in names]
+    places = [node.site.place.destination or node.site.host for node in (head, *workers)]
+    if len(set(places)) < len(places):
+        raise UsageError(f"--host {host}: a host is named twice", "each node of a run is a host of its own")
+    return replace(head, workers=tuple(workers))
+
+
+def target_of(plan: LaunchPlan) -> Target:
+    """Where a plan goes that was made before. Raises UsageError."""
+    head, *workers = [_target(node) for node in plan.nodes]
+    return replace(head, workers=tuple(workers))
+
+
+def _target(plan: LaunchPlan) -> Target:
+    from rlx.hosts import Host, known_hosts
+
+    return Target(known_hosts().get(plan.site.host, Host(plan.site.host)), plan.site)

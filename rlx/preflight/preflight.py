@@ -1,0 +1,66 @@
+"""Judge a launch before it starts anything: the one preflight of `rlx plan`, `rlx launch` and `rlx doctor --recipe`.
+
+A plan is judged by the rules when it is made (`checked`), its host by one look (host_look.py). `preflight` is both, in
+the order in which every command shows them. An error that is the recipe's own, or that the recipe and the place that
+was named do not fit, ends a command with exit code 2; with errors of the host, or of rules alone it is 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlx.errors import ExitCode
+from rlx.plan import Finding, LaunchPlan, Severity
+from rlx.plan.checked import seal
+
+if TYPE_CHECKING:
+    from rlx.plan import FoundTree
+    from rlx.preflight.host_look import HostLook
+    from rlx.recipe import ResolvedRecipe
+
+_ORDER = tuple(Severity)
+# What the probes of a host find; RLX500 to RLX505 hold the recipe against what its entry says.
+_OF_THE_HOST = ("RLX506", "RLX559")
+
+
+def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: FoundTree | None = None) -> LaunchPlan:
+    """Hold the plan's recipe against the rules and seal it with what they found: only such a plan can be launched.
+
+    `resolved` is the recipe; None for a plan without one. `found` is the back-end that a look at the host found.
+    """
+    from rlx.preflight.rules import check
+
+    own = check(resolved, found) if resolved is not None else ()
+    return seal(replace(plan, findings=(*plan.findings, *own)))
+
+
+def preflight(plans: Iterable[LaunchPlan], looks: Iterable[HostLook] = ()) -> tuple[Finding, ...]:
+    """List all that is known of these checked plans and of their hosts, each once, errors first."""
+    of_plans = (finding for plan in plans for finding in plan.findings)
+    of_hosts = (finding for look in looks for finding in look.findings)
+    found = dict.fromkeys((*of_plans, *of_hosts))
+    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
+
+
+def fatal(findings: Sequence[Finding], strict: bool = False) -> tuple[Finding, ...]:
+    """The findings that keep a plan from being launched: errors, and with `strict` warnings."""
+    severities = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    return tuple(finding for finding in findings if finding.severity in severities)
+
+
+def exit_code(findings: Sequence[Finding]) -> ExitCode:
+    """2 if one of these fatal findings is about the recipe itself, 5 if all are about what would fail."""
+    return ExitCode.PREFLIGHT_FAILED if all(map(_is_foreseen, findings)) else ExitCode.USAGE
+
+
+def is_of_host(finding: Finding) -> bool:
+    """Tell whether a look at the host found it."""
+    return _OF_THE_HOST[0] <= finding.id <= _OF_THE_HOST[1]
+
+
+def _is_foreseen(finding: Finding) -> bool:
+    from rlx.preflight.rules import find_rule
+
+    return is_of_host(finding) or find_rule(finding.id) is not None
