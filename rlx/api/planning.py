@@ -1,4 +1,4 @@
-"""From a recipe to launch plans with all that is known to speak for and against them: rules, host and back-end."""
+"""Turn a recipe into launch plans, with all that speaks for and against them: rules, host and back-end."""
 
 from __future__ import annotations
 
