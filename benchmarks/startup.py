@@ -29,6 +29,7 @@ class Budget:
 
 
 BUDGETS = (
+    Budget("python -c import rlx", (sys.executable, "-c", "import rlx"), 1.2),
     Budget("rlx --version", (*RLX, "--version"), 1.3),
     Budget("rlx --help", (*RLX, "--help"), 2.6),
     # Without runs: all that happens before the first question to a host.

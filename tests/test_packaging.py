@@ -40,3 +40,16 @@ def test_the_installed_rlx_works_without_torch(installed: Path, tmp_path: Path) 
     plans = json.loads(rlx(installed, tmp_path, "plan", "tiny-cpu", "--json"))["plans"]
     assert {plan["arm"] for plan in plans} == {"baseline", "aqn"}
     assert any(file["path"] == "launch.sh" for file in plans[0]["files"])
+
+
+def test_the_installed_rlx_has_its_types_and_says_what_it_is(installed: Path, tmp_path: Path) -> None:
+    program = """
+import importlib.metadata, importlib.resources, rlx
+about = importlib.metadata.metadata("rlx")
+assert about["Version"] == rlx.__version__, about["Version"]
+assert "Typing :: Typed" in about.get_all("Classifier")
+assert (importlib.resources.files(rlx) / "py.typed").is_file()
+assert len(rlx.plan("tiny-cpu").plans) == 2
+"""
+    done = subprocess.run([installed, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -51,6 +51,20 @@ def test_the_probe_sees_what_is_imported() -> None:
     assert "pydantic" in imported_by("schema")
 
 
+def test_import_rlx_imports_nothing() -> None:
+    """A function is loaded when it is first used, and with it only what it needs."""
+
+    def modules(program: str) -> set[str]:
+        program = f"import sys; before = {{*sys.modules}}; {program}; print(*{{*sys.modules}} - before)"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        return set(done.stdout.split())
+
+    assert modules("import rlx") == {"rlx"}
+    loaded = modules("import rlx; rlx.status; rlx.judge; rlx.compare; rlx.plan")
+    assert "rlx.api.status" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY | RECIPE_ONLY)
+
+
 def test_interrupted_while_it_loads() -> None:
     program = """
 import signal, sys

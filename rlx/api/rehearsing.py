@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
-_PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
 _GRACE_S = 5.0
 _POLL_SECONDS = 1.0
 
@@ -87,7 +86,7 @@ def rehearse(
 def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
     _refuse_invalid(resolved)
-    _require_verl()
+    _require_packages(resolved.recipe.backend.kind)
     folder = _new_folder()
     try:
         done = _run(resolved, folder, limit_s, tell)
@@ -110,20 +109,22 @@ def _refuse_invalid(resolved: ResolvedRecipe) -> None:
         raise RlxError(text, "correct it first, or waive it: rlx validate", refusal_code(errors))
 
 
-def _require_verl() -> None:
-    """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+def _require_packages(kind: str) -> None:
+    """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs, UsageError where none is."""
+    from rlx.preflight.rehearsal import rehearser_of
+
+    rehearser = rehearser_of(kind)
+    package, needed = rehearser.NEEDED
+    missing = [name for name in rehearser.PACKAGES if importlib.util.find_spec(name) is None]
     try:
-        version = importlib.metadata.version("verl")
+        version = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        missing.append("verl")
-        version = tiny_models.VERL
+        missing.append(package)
+        version = needed
     if missing:
-        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", tiny_models.FIX)
-    if version != tiny_models.VERL:
-        raise RlxError(
-            f"a rehearsal needs verl {tiny_models.VERL}, and {sys.executable} has {version}", tiny_models.FIX
-        )
+        raise RlxError(f"a rehearsal needs {', '.join(missing)}, which {sys.executable} lacks", rehearser.FIX)
+    if version != needed:
+        raise RlxError(f"a rehearsal needs {package} {needed}, and {sys.executable} has {version}", rehearser.FIX)
 
 
 def _new_folder() -> Path:
@@ -145,17 +146,18 @@ def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float, tell: Tell) -> 
     with _stopped_at_the_end(folder, tell):
         (ref,) = launch([plan], secrets, folder / "home").runs
         index = Index(folder / "home")
-        _await_end(index, ref, begin + limit_s, tell)
+        _await_end(index, ref, plan.backend, begin + limit_s, tell)
     seconds = time.monotonic() - begin
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
 def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
-    from rlx.preflight.rehearsal import Places, rehearsal_of, tiny_model_of, write
+    from rlx.preflight.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
 
+    rehearser = rehearser_of(resolved.recipe.backend.kind)
     order = tiny_models.order(tiny_model_of(resolved))
-    places = Places(str(tiny_models.folder_of(order)), str(folder / "data"))
+    places = Places(str(tiny_models.folder_of(order, rehearser.NEEDED[1])), str(folder / "data"))
     secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
     rehearsal = rehearsal_of(resolved, places, secrets)
     (folder / "data").mkdir()
@@ -163,7 +165,7 @@ def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
     write(rehearsal.rows["val"], Path(places.val))
     if not Path(places.model).exists():
         tell(f"making a {rehearsal.model.shown} (once, seconds)")
-        tiny_models.make(order, Path(places.model))
+        tiny_models.make(order, Path(places.model), rehearser.FIX)
     return rehearsal
 
 
@@ -176,7 +178,7 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
     # Leases of its own: a rehearsal waits for nobody, and nobody for it. It needs no network, so no proxy's secrets.
     site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
-    plan = load_backend("verl").plan(rehearsal.resolved, site)
+    plan = load_backend(rehearsal.resolved.recipe.backend.kind).plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
     return checked(replace(plan, files=(*plan.files, *files)), rehearsal.resolved)
 
@@ -198,7 +200,7 @@ def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
                 stop(ref, _GRACE_S)
 
 
-def _await_end(index: Index, ref: RunRef, deadline: float, tell: Tell) -> None:
+def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: Tell) -> None:
     """Returns at the deadline (monotonic), too. Tells each step."""
     from rlx.runs.looking.overview import overview
 
@@ -207,7 +209,7 @@ def _await_end(index: Index, ref: RunRef, deadline: float, tell: Tell) -> None:
         (row,) = overview(index, [ref])
         if row.state.is_terminal:
             return
-        now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else "verl and Ray start"
+        now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else f"{backend} and Ray start"
         if now != told:
             tell(f"{time.strftime('%H:%M:%S')}  {now}")
             told = now

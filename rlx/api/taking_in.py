@@ -86,13 +86,14 @@ def plan_of(
     Raises UsageError for names that cannot be used, a recipe that does not fit, or another number of validation items
     than the recipe's.
     """
+    from rlx.backends.registry import kinds
     from rlx.runs.adopted.adopted_store import unplanned
 
     for label, text in (("--name", name), ("--arm", arm or "main")):
         if not _NAME.fullmatch(text):
             raise UsageError(f"{label} {text!r}", "use up to 100 letters, digits and . _ - (not first)")
     if recipe is None:
-        plan = unplanned(name, arm or "main", 1 if seed is None else seed, "verl")
+        plan = unplanned(name, arm or "main", 1 if seed is None else seed, kinds()[0])
     else:
         plan = replace(_recipe_plan(recipe, arm, seed), name=name)
     return plan if validation_items is None else _with_items(plan, validation_items)

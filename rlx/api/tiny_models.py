@@ -16,20 +16,17 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from rlx.preflight.rehearsal.tiny_shapes import TinyModel
 
-VERL = "0.9.1"
-FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
-
 
 def order(model: TinyModel) -> str:
     """Write the order for payload/tiny_model.py."""
     return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
 
 
-def folder_of(order: str) -> Path:
-    """Name the folder of the model that was made of this order by these programs."""
+def folder_of(order: str, version: str) -> Path:
+    """Name the folder of the model made of this order by these programs, for this version of what trains it."""
     from rlx.api.home import rlx_home
 
-    parts = [order.encode(), VERL.encode(), *(program.read_bytes() for program in _programs())]
+    parts = [order.encode(), version.encode(), *(program.read_bytes() for program in _programs())]
     return rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -40,8 +37,8 @@ def _programs() -> tuple[Path, Path]:
     return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"
 
 
-def make(order: str, folder: Path) -> None:
-    """The folder is there as a whole or not at all. Raises RlxError where the programs fail."""
+def make(order: str, folder: Path, fix: str) -> None:
+    """The folder is there as a whole or not at all. Raises RlxError, with this fix, where the programs fail."""
     beside = folder.with_name(f".{folder.name}-{os.getpid()}")
     made = subprocess.run(
         [sys.executable, str(_programs()[0]), str(beside), order], capture_output=True, text=True, check=False
@@ -49,7 +46,7 @@ def make(order: str, folder: Path) -> None:
     if made.returncode:
         shutil.rmtree(beside, ignore_errors=True)
         said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
-        raise RlxError(f"the tiny model could not be made: {said[-1]}", FIX)
+        raise RlxError(f"the tiny model could not be made: {said[-1]}", fix)
     _keep(beside, folder)
 
 

@@ -11,6 +11,7 @@ from rlx.compare.config_diff import ConfigDifference, differing, recipe_differen
 from rlx.compare.difference_areas import CONFIG, HELD_OUT_DATA, TRAINING_DATA, VALIDATION_DATA, Area, area_of
 from rlx.evidence import JudgedRun
 from rlx.plan import RunState
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 
 _PACKAGE = "package "
 _FACTS = {
@@ -32,7 +33,7 @@ _SECTIONS = {
 _DATA = {"data.train": TRAINING_DATA, "data.val": VALIDATION_DATA, "eval.post.rows": HELD_OUT_DATA}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
-_RENDERED = frozenset({"launch.sh", "recipe.yaml", "payload/aqn.json"})
+_RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
 _BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)

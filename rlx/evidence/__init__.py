@@ -13,7 +13,7 @@ from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
-from rlx.evidence.reading.backend_settings import backend_of, settings_of, settings_of_config
+from rlx.evidence.reading.backend_settings import settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, read_items
 from rlx.evidence.reading.other_nodes import with_nodes
@@ -36,7 +36,6 @@ __all__ = [
     "Totals",
     "Verdict",
     "VerdictStatus",
-    "backend_of",
     "conflicts",
     "core_metric",
     "gap_metric",

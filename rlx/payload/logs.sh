@@ -92,11 +92,11 @@ line_end() {
 # ---- read ----------------------------------------------------------------------------------------------------------
 
 read_log() {
-    log=$run/latest/log FROM=0
+    log=$run/$LATEST_LINK/$LOG_FILE FROM=0
     size "$log" || exit 0
     # The supervisor notes every few seconds how long the log was; that dates lines which carry no time themselves.
     [ -z "$since" ] || FROM=$(awk -v limit="$(($(date +%s) - since))" '$1 <= limit { at = $2 } END { print at + 0 }' \
-        "$run/latest/state/clock" 2>/dev/null) || FROM=0
+        "$run/$LATEST_LINK/$STATE_DIR/$CLOCK_FILE" 2>/dev/null) || FROM=0
     if [ -z "$lines" ]; then
         from_on
     elif [ "$FROM" -gt 0 ]; then
@@ -118,10 +118,10 @@ say() { printf '%s\n' "$*" || exit; }
 
 # open_log INODE: the file that the reader knows may be another one by now; then it begins anew.
 open_log() {
-    log=$run/attempts/$attempt/log
+    log=$run/$ATTEMPTS_DIR/$attempt/$LOG_FILE
     inode=$(stat -L -c %i "$log" 2>/dev/null)
     if [ -z "$attempt" ] || [ "$inode" != "$1" ] || ! size "$log" || [ "$SIZE" -lt "$at" ]; then
-        attempt=$(readlink "$run/latest")
+        attempt=$(readlink "$run/$LATEST_LINK")
         attempt=${attempt##*/}
         [ -n "$attempt" ] || { say gone && exit; }
         begin_log
@@ -132,14 +132,14 @@ open_log() {
 }
 
 begin_log() {
-    log=$run/attempts/$attempt/log at=0 skip=0
+    log=$run/$ATTEMPTS_DIR/$attempt/$LOG_FILE at=0 skip=0
     inode=$(stat -L -c %i "$log" 2>/dev/null)
 }
 
 # see_end: in over, whether the attempt has ended.
 see_end() {
-    over='' later=$run/attempts/$((attempt + 1))
-    if [ -e "$run/attempts/$attempt/state/exit" ] || [ -d "$later" ]; then over=1; fi
+    over='' later=$run/$ATTEMPTS_DIR/$((attempt + 1))
+    if [ -e "$run/$ATTEMPTS_DIR/$attempt/$STATE_DIR/$EXIT_FILE" ] || [ -d "$later" ]; then over=1; fi
 }
 
 begin_near_the_end() {

@@ -37,13 +37,14 @@ case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 # The order is what makes the copy truthful: who sees an end in it has all that was written before that end, and noise
 # is never older than the metrics of its step.
 list() {
-    for id in $ids; do printf '%s\n' "$id"/attempts/*/state/exit "$id/stop"; done
+    for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$EXIT_FILE" "$id/$STOP_FILE"; done
     for id in $ids; do
-        printf '%s\n' "$id/manifest.json" "$id"/attempts/*/provenance.json "$id"/attempts/*/hydra/.hydra/config.yaml \
-            "$id"/attempts/*/metrics.jsonl \
-            "$id"/attempts/*/events/*.jsonl "$id"/attempts/*/validation/*.jsonl
+        attempts=$id/$ATTEMPTS_DIR
+        printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$PROVENANCE_FILE" "$attempts"/*/"$COMPOSED_FILE" \
+            "$attempts"/*/"$METRICS_FILE" \
+            "$attempts"/*/"$EVENTS_DIR"/*.jsonl "$attempts"/*/"$VALIDATION_DIR"/*.jsonl
     done
-    for id in $ids; do printf '%s\n' "$id"/attempts/*/log; done
+    for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$LOG_FILE"; done
 }
 
 # `<inode> <bytes> <path>` of those that there are. 126: more than one command can be told.
@@ -59,8 +60,9 @@ look() {
 # A folder that may not be looked into hides files that evidence needs: without a word it would speak against the run.
 tell_closed_folders() {
     for id in $ids; do
-        for path in "$id" "$id/attempts" "$id"/attempts/* "$id"/attempts/*/state "$id"/attempts/*/events \
-            "$id"/attempts/*/validation; do
+        attempts=$id/$ATTEMPTS_DIR
+        for path in "$id" "$attempts" "$attempts"/* "$attempts"/*/"$STATE_DIR" "$attempts"/*/"$EVENTS_DIR" \
+            "$attempts"/*/"$VALIDATION_DIR"; do
             if [ -d "$path" ] && ! { [ -r "$path" ] && [ -x "$path" ]; }; then
                 printf '%s\n' "$mark denied - 0 0 0 - - $path/"
             fi
@@ -71,16 +73,17 @@ tell_closed_folders() {
 # From what the copy has, an empty line, and what there is: what to send. Inodes may exceed the numbers of awk.
 # shellcheck disable=SC2016 # awk's own variables
 CHOOSE='
+function ends(with) { return substr(path, length(path) - length(with) + 1) == with }
 { path = substr($0, length($1) + length($2) + 3); now = $1 "" }
 !listed && $0 == "" { listed = 1; next }
 !listed { inode[path] = now; bytes[path] = $2 + 0; next }
-path ~ /\/state\/exit$/ { ended[substr(path, 1, length(path) - 11)] = 1 }
+ends("/" exit_file) { ended[substr(path, 1, length(path) - length(exit_file) - 1)] = 1 }
 inode[path] == now && bytes[path] == $2 + 0 { next }
 {
     how = "whole"
-    if (path ~ /\/attempts\/[^\/]*\/log$/) how = "lines"
-    if (path ~ /\/metrics\.jsonl$/ || path ~ /\/events\/[^\/]*$/) how = "grown"
-    if (path ~ /\/validation\/[^\/]*$/) how = "count"
+    if (path ~ ("/" attempts "/[^/]*/" log_file "$")) how = "lines"
+    if (ends("/" metrics) || path ~ ("/" events "/[^/]*$")) how = "grown"
+    if (path ~ ("/" validation "/[^/]*$")) how = "count"
     from = 0
     to = $2 + 0
     if (how in room) {
@@ -88,7 +91,7 @@ inode[path] == now && bytes[path] == $2 + 0 { next }
         if (to - from > room[how]) to = from + room[how]
         room[how] -= to - from
     }
-    over = (substr(path, 1, length(path) - 4) in ended) && to == $2 + 0
+    over = (substr(path, 1, length(path) - length(log_file) - 1) in ended) && to == $2 + 0
     printf "%s %s %.0f %.0f %.0f %d %s\n", how, now, from, to, $2 - to, over, path
 }'
 
@@ -158,6 +161,8 @@ send() {
 
 choose() {
     printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
+        -v "attempts=$ATTEMPTS_DIR" -v "log_file=$LOG_FILE" -v "metrics=$METRICS_FILE" -v "events=$EVENTS_DIR" \
+        -v "validation=$VALIDATION_DIR" -v "exit_file=$STATE_DIR/$EXIT_FILE" \
         "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
 }
 

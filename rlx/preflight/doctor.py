@@ -16,7 +16,7 @@ from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
-from rlx.preflight.wanted import Wanted
+from rlx.preflight.wanted import Wanted, package_arguments
 
 _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     docker_checks.docker,
@@ -85,7 +85,7 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     # To load torch_npu takes seconds, and no other device cares.
     on_npus = wanted.device in (None, "npu")
     inside = [
-        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir),
+        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments()),
         *([python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir)] if on_npus else []),
         *([python_question(PATHS, "paths.py", site, wanted.python, wanted.workdir, *files)] if files else []),
     ]

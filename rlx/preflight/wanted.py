@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from rlx.errors import UsageError
+from rlx.backends.registry import kinds, optional_part
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Flaw:
+    """Of the machine, or of a file on it: an error, and what to do about it."""
+
+    id: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
-    """`role` is model, train or val, and for MindSpeed-RL mcore or packed.
+    """`role` is model, train or val, or one of the back-end's own.
 
     `rows` is what the recipe says, None where it says nothing.
     """
@@ -24,6 +33,10 @@ class DataFile:
     path: str
     rows: int | None = None
     key: str | None = None
+
+
+FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[Flaw]]
+"""Takes a file that is wanted and the facts that the probe of paths found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +56,65 @@ class Wanted:
     cpus: int = 0
 
 
+def data_files(recipe: Recipe) -> Iterator[DataFile]:
+    """A folder with the model, and two tables."""
+    yield DataFile("model", recipe.model.path)
+    yield DataFile("train", recipe.data.train, recipe.data.train_rows, recipe.data.prompt_key)
+    yield DataFile("val", recipe.data.val, recipe.data.val_rows, recipe.data.prompt_key)
+
+
+def _no_cpus(resolved: ResolvedRecipe) -> int:
+    return 0
+
+
+def _no_shortage(cpus: int, wanted: Wanted, devices: int) -> Iterator[Flaw]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class BackendHost:
+    """What a back-end wants of the machine that runs it: the `HOST` of its module `host`, if it has one.
+
+    `name`: as people call it; `packages`: as Python names them, the back-end first. Not `is_numbered`: what its package
+    says of its version means nothing. `version_file`: in the package's folder, where nobody installed it.
+    `file_checks`: by roles that are its own. `cpus`: without which it waits for ever, as `shortage` says.
+    """
+
+    name: str = ""
+    packages: tuple[str, ...] = ()
+    is_numbered: bool = True
+    version_file: str = ""
+    files: Callable[[Recipe], Iterator[DataFile]] = data_files
+    file_checks: Mapping[str, FileCheck] = field(default_factory=dict)
+    cpus: Callable[[ResolvedRecipe], int] = _no_cpus
+    shortage: Callable[[int, Wanted, int], Iterator[Flaw]] = _no_shortage
+
+
+def host_of(kind: str) -> BackendHost:
+    """Of a back-end without a module `host`: a model and tables, and no package that could be looked for."""
+    own = optional_part(kind, "host")
+    host: BackendHost = own.HOST if own else BackendHost(kind)
+    return host
+
+
+def hosts() -> tuple[BackendHost, ...]:
+    return tuple(map(host_of, kinds()))
+
+
+def package_arguments() -> tuple[str, ...]:
+    """For the probe of packages: NAME, or NAME=FILE where its version stands in a file."""
+    firsts = {host.packages[0]: host.version_file for host in hosts() if host.packages}
+    names = dict.fromkeys(name for host in hosts() for name in host.packages)
+    return tuple(f"{name}={firsts[name]}" if firsts.get(name) else name for name in names)
+
+
 def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
     """Of all arms: they run on the same machine, and differ in their files at most. Of none, nothing."""
     if not arms:
         return Wanted()
     resolved = [arm.recipe for arm in arms]
     first = resolved[0]
+    host = host_of(first.backend.kind)
     return Wanted(
         backend=first.backend.kind,
         version=first.backend.version,
@@ -56,36 +122,9 @@ def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
         workdir=first.backend.workdir,
         device=first.layout.device,
         devices=max(one.layout.devices_per_node for one in resolved),
-        files=_distinct(file for one in resolved for file in _files(one)),
-        cpus=max(map(_cpus, arms)),
+        files=_distinct(file for one in resolved for file in host.files(one)),
+        cpus=max(map(host.cpus, arms)),
     )
-
-
-def _files(recipe: Recipe) -> Iterator[DataFile]:
-    yield DataFile("model", recipe.model.path)
-    if recipe.backend.kind == "mindspeed-rl":
-        from rlx.backends.mindspeed_rl.data import packed_files
-
-        weights = recipe.overrides.get("actor_config.load")
-        if isinstance(weights, str):
-            yield DataFile("mcore", weights)
-        yield from (DataFile("packed", path) for path in packed_files(recipe.data.train))
-        return
-    yield DataFile("train", recipe.data.train, recipe.data.train_rows, recipe.data.prompt_key)
-    yield DataFile("val", recipe.data.val, recipe.data.val_rows, recipe.data.prompt_key)
-
-
-def _cpus(resolved: ResolvedRecipe) -> int:
-    recipe = resolved.recipe
-    if recipe.backend.kind != "mindspeed-rl":
-        return 0
-    from rlx.backends.mindspeed_rl.backend import settings
-    from rlx.backends.mindspeed_rl.script import needed_cpus
-
-    try:
-        return needed_cpus(settings(resolved), recipe.layout.devices_per_node, recipe.algorithm.kind)
-    except UsageError:
-        return 0  # rlx validate says what is wrong with it
 
 
 def _distinct(files: Iterable[DataFile]) -> tuple[DataFile, ...]:

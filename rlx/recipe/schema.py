@@ -14,12 +14,15 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
+    PlainValidator,
     Strict,
     Tag,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from rlx.backends.registry import kinds
 from rlx.recipe.fields import (
     FindingId,
     HostPath,
@@ -52,10 +55,26 @@ class Section(BaseModel):
     )
 
 
+def _known_kind(value: object) -> str:
+    """Refuses a kind without a row in the registry, in the words that pydantic has for a wrong choice."""
+    if isinstance(value, str) and value in kinds():
+        return value
+    *most, last = map(repr, kinds())
+    expected = f"{', '.join(most)} or {last}" if most else last
+    raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+
+
+def _kinds_schema(schema: dict[str, Any]) -> None:
+    schema |= {"enum": list(kinds()), "type": "string"}
+
+
+Kind = Annotated[str, PlainValidator(_known_kind), Field(json_schema_extra=_kinds_schema)]
+
+
 class Backend(Section):
     """The training framework on the host."""
 
-    kind: Literal["verl", "mindspeed-rl"]
+    kind: Kind
     version: Text = Field(description='Version installed on the host, as text: "0.7.1"')
     engine: Literal["fsdp", "fsdp2", "megatron"] = "fsdp"
     workdir: HostPath | None = Field(

@@ -10,42 +10,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from rlx.backends.registry import kinds, optional_part
 from rlx.recipe.problems import SHOWN_PROBLEMS, Problem
 from rlx.recipe.schema import Recipe
 from rlx.recipe.tree import Node, nearest
 
 # Keys that only the file has: they are worked in before the schema sees the recipe.
 FILE_KEYS = ("extends", "control", "arms")
-
-# What people who come from verl or MindSpeed-RL type.
-_FOREIGN_KEYS = {
-    "adv_estimator": "algorithm.kind",
-    "epoch_aware": "aqn.per_epoch",
-    "exclude_patterns": "aqn.exclude",
-    "global_batch_size": "train.batch_size",
-    "gpu_memory_utilization": "rollout.memory_fraction",
-    "infer_tensor_parallel_size": "rollout.tp",
-    "kl_loss_coef": "algorithm.kl.coef",
-    "layer_sigma_config": "aqn.multipliers",
-    "learning_rate": "train.lr",
-    "max_prompt_length": "data.max_prompt_tokens",
-    "max_response_length": "data.max_response_tokens",
-    "n_gpus_per_node": "layout.devices_per_node",
-    "n_samples_per_prompt": "rollout.n",
-    "nnodes": "layout.nodes",
-    "num_stages": "aqn.stages",
-    "ppo_micro_batch_size_per_gpu": "train.micro_batch_size",
-    "ppo_mini_batch_size": "train.mini_batch_size",
-    "save_freq": "train.save_every",
-    "target_modules": "aqn.targets",
-    "tensor_model_parallel_size": "layout.tp",
-    "test_freq": "eval.every",
-    "total_epochs": "train.epochs",
-    "train_batch_size": "train.batch_size",
-    "train_files": "data.train",
-    "train_iters": "train.steps",
-    "val_files": "data.val",
-}
 
 _FOREIGN_VALUES = {
     "gpu": "cuda",
@@ -110,11 +81,17 @@ def suggest_key(path: Sequence[str | int]) -> str:
     if near := difflib.get_close_matches(key.lower(), siblings, n=1):
         return f"{_DID_YOU_MEAN}{near[0]}?"
     elsewhere = [dotted for dotted in _all_keys() if dotted.rsplit(".", 1)[-1] == key]
-    if foreign := _FOREIGN_KEYS.get(key):
+    if foreign := _foreign_key(key):
         elsewhere = [foreign]
     if elsewhere:
         return f"; did you mean {' or '.join(elsewhere)}?"
     return f"; valid here: {', '.join(siblings)}" if siblings else ""
+
+
+def _foreign_key(key: str) -> str | None:
+    """The recipe's key for what people type who come from a back-end."""
+    own = (optional_part(kind, "recipe_keys") for kind in kinds())
+    return next((known.RECIPE_KEYS[key] for known in own if known and key in known.RECIPE_KEYS), None)
 
 
 def describe(value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from rlx import __version__
 from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
+from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
 from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import RunRef
@@ -160,7 +161,7 @@ _MOST_NAMED = 3
 def read_manifest(run_dir: Path) -> Manifest | None:
     """The manifest in a run directory of this machine; None where it is gone, damaged or of another version."""
     try:
-        return parse_manifest((run_dir / "manifest.json").read_text(encoding="utf-8", errors="replace"))
+        return parse_manifest((run_dir / MANIFEST_FILE).read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlx.plan import LaunchPlan, Place
+from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +70,24 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """The one place that knows the files of a run directory."""
+    """The attempts that are in a run directory; `rlx.plan.run_dir` names its files."""
 
     run_dir: Path
 
     @property
     def attempts(self) -> tuple[Path, ...]:
         """The attempt directories, oldest first."""
-        found = [path for path in (self.run_dir / "attempts").glob("*") if path.name.isdecimal()]
+        found = [path for path in (self.run_dir / ATTEMPTS_DIR).glob("*") if path.name.isdecimal()]
         return tuple(sorted(found, key=lambda path: int(path.name)))
 
     @property
     def latest(self) -> Path:
-        return self.attempts[-1] if self.attempts else self.run_dir / "attempts" / "1"
+        return self.attempts[-1] if self.attempts else self.run_dir / ATTEMPTS_DIR / "1"
 
     @property
     def log(self) -> Path:
         """The console log of the latest attempt."""
-        return self.latest / "log"
+        return self.latest / LOG_FILE
 
 
 def new_launch_id(now: float) -> str:

@@ -8,9 +8,13 @@ from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Place
+from rlx.plan.run_dir import SUPERVISE_FILE
 from rlx.resources import payload_folder
 
-NAME = "supervise.sh"
+
+def layout() -> str:
+    """The part that names the files of a run, for other scripts to stand in front of them."""
+    return (payload_folder() / "supervise" / "05-layout.sh").read_text(encoding="utf-8")
 
 
 @cache
@@ -34,5 +38,5 @@ def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[in
     """Return what a call printed. Raises RlxError with its complaint if it failed."""
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
-        raise RlxError(f"{place.host}: {NAME} {verb} failed: {complaint}")
+        raise RlxError(f"{place.host}: {SUPERVISE_FILE} {verb} failed: {complaint}")
     return completed.out.decode(errors="replace")

@@ -37,11 +37,11 @@ def root(engine: Engine) -> Iterator[Path]:
 
 def test_the_plan_says_how_the_container_calls_the_root(root: Path) -> None:
     wanted = f", in {root} on local, container trainer (/shared there)\n"
-    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON).stdout
+    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON, code=5).stdout
     user_file().parent.mkdir()
     user_file().write_text("hosts: {local: {container: trainer}}")
-    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON).stdout
-    assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "").stdout
+    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON, code=5).stdout
+    assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "", code=5).stdout
 
 
 @pytest.mark.usefixtures("engine")
@@ -53,7 +53,9 @@ def test_a_container_that_is_not_there_is_told_before_anything_is_planned() -> N
 
 
 def test_a_plan_from_a_file_is_held_against_the_container_of_now(root: Path, engine: Engine, tmp_path: Path) -> None:
-    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", "--json", *PYTHON).stdout)
+    planned = json.loads(
+        rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", "--json", *PYTHON, code=5).stdout
+    )
     file = write_plans(
         tmp_path / "plan.json", replace(toy_plan("true"), site=from_jsonable(Site, planned["plans"][0]["site"]))
     )
@@ -72,7 +74,7 @@ def test_a_proxy_reaches_the_container_and_no_argument(
 ) -> None:
     user_file().parent.mkdir()
     user_file().write_text("hosts: {local: {container: trainer, proxies: {https_proxy: {secret: CORP_PROXY}}}}")
-    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json", *PYTHON).stdout)["plans"][0]
+    planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json", *PYTHON, code=5).stdout)["plans"][0]
     plan = replace(toy_plan(SHOW), site=from_jsonable(Site, planned["site"]))
     monkeypatch.setenv("CORP_PROXY", PROXY)
     with watched_arguments() as found:

@@ -35,11 +35,11 @@ def ids(answer: str) -> dict[str, str]:
 
 
 def test_a_host_is_asked_and_its_files_are_kept(recipe: Path, loopback: Loopback, tmp_path: Path) -> None:
-    planned = ids(rlx("plan", str(recipe), "--host", "ssh://loop", "--json").stdout)
+    planned = ids(rlx("plan", str(recipe), "--host", "ssh://loop", "--json", code=5).stdout)
     assert f"loop has verl {INSTALLED}" in planned["RLX402"]
     (tree,) = (tmp_path / "home/trees").iterdir()
     assert (tree / "ppo_trainer.yaml").is_file()
-    assert ids(rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run", "--json").stdout) == planned
+    assert ids(rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run", "--json", code=5).stdout) == planned
 
 
 def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loopback, tmp_path: Path) -> None:
@@ -50,16 +50,19 @@ def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loo
     config = {**sizes, "model_type": "qwen2", "num_key_value_heads": 4, "intermediate_size": 18944}
     options = ("plan", str(recipe), "--set", f"model.path={model}", "--host", "ssh://loop")
     (model / "config.json").write_text(json.dumps(config))
-    answer = json.loads(rlx(*options, "--json").stdout)["memory"][0]
+    answer = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
     assert (answer["model"], answer["source"]) == ("qwen2", "by config.json on ssh://loop")
     # Of 7.6 billion parameters 8 bytes each, over 8 devices.
     assert answer["phases_gib"]["actor update"]["parts"]["optimizer"] == pytest.approx(7.615e9 / 2**30, abs=0.01)
     (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}))
-    shown = rlx(*options).stdout
+    shown = rlx(*options, code=5).stdout
     assert "config.json on ssh://loop: model_type 'gemma3' is not known to rlx" in shown
     assert "qwen2.5-0.5b, by rlx's table (not confirmed); GiB a device" in shown
     (model / "config.json").unlink()
-    assert "qwen2.5-0.5b, by rlx's table (not confirmed, no config.json read on ssh://loop)" in rlx(*options).stdout
+    assert (
+        "qwen2.5-0.5b, by rlx's table (not confirmed, no config.json read on ssh://loop)"
+        in rlx(*options, code=5).stdout
+    )
 
 
 def test_a_plan_does_without_its_host_and_a_launch_does_not(recipe: Path, loopback: Loopback) -> None:
@@ -71,7 +74,7 @@ def test_a_plan_does_without_its_host_and_a_launch_does_not(recipe: Path, loopba
 
 
 def test_all_questions_of_a_launch_share_one_connection(recipe: Path, loopback: Loopback) -> None:
-    rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run")
+    rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run", code=5)
     assert loopback.log().count("Accepted publickey") == 1
 
 

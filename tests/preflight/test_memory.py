@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from rlx.backends.verl.levers import what_fits
 from rlx.cli.frame.app import command_line
 from rlx.preflight.memory import GIB, Device, Estimate, Job, Offload, Phase, Rollout, Split, estimate
 from rlx.preflight.memory.activations import update_activations
 from rlx.preflight.memory.cache import rollout_weights
 from rlx.preflight.memory.inputs import NPU
-from rlx.preflight.memory.levers import what_fits
 from rlx.preflight.models.architecture_config import architecture_from_config
 from rlx.preflight.models.architectures import Architecture, find_architecture
 from tests.conftest import CASES

@@ -20,7 +20,7 @@ from rlx.cli.frame.app import command_line
 from rlx.errors import UsageError
 from rlx.plan import Finding, FoundTree, Severity
 from rlx.preflight.rules import check
-from rlx.preflight.rules.registry import all_rules
+from rlx.preflight.rules.rule_table import all_rules
 from rlx.recipe import load_recipe
 from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY

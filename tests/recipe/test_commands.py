@@ -107,7 +107,12 @@ def test_validate_asks_the_back_end(recipe: Path) -> None:
 
 def test_warnings_count_when_asked(recipe: Path) -> None:
     # The fork's own noise reaches the validations: a warning unless the recipe declares it.
-    noisy = ["arms.aqn.aqn.provider=builtin", "eval.noise=false", "data.train_rows=7473"]
+    noisy = [
+        "arms.aqn.aqn.provider=builtin",
+        "waive.RLX629=a fork that has the key",
+        "eval.noise=false",
+        "data.train_rows=7473",
+    ]
     options: list[Any] = [part for option in noisy for part in ("--set", option)]
     assert rlx("validate", recipe, *options).exit_code == 0
     assert rlx("validate", recipe, *options, "--strict").exit_code == 2

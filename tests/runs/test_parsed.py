@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,8 +38,8 @@ def attempt(folder: Path) -> Path:
 def told(evidence: Evidence) -> str:
     """NaN equals nothing, but it prints as itself."""
     rows = {step: dict(sorted(values.items())) for step, values in evidence.metrics.items()}
-    rest = evidence.noise, evidence.totals, evidence.progress, evidence.disagreements, evidence.restarts
-    return repr((rows, *rest, evidence.answers, evidence.unproven))
+    rest = [getattr(evidence, field.name) for field in fields(evidence) if field.name not in ("metrics", "digest")]
+    return repr((rows, *rest))
 
 
 def kept(home: Path) -> list[Path]:

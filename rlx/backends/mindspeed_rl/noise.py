@@ -9,6 +9,7 @@ from rlx.backends.mindspeed_rl.length import epoch_iterations
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.plan import NoiseSchedule, PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -26,6 +27,6 @@ def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[Planned
     """mindspeed_rl_env.py finds them and gives them to the workers; a control has none."""
     if noise is None:
         return
-    yield PlannedFile("payload/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
+    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
     yield from modules(NOISE)
     yield from modules(HOOK, payload_folder("mindspeed_rl"))

@@ -19,6 +19,7 @@ from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.shell import Quoted
 from rlx.errors import UsageError
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
 
     config = yaml.safe_dump(document(rendering), sort_keys=False, allow_unicode=True)
     yield PlannedFile(script.config_file, config)
-    yield PlannedFile("payload/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
+    yield PlannedFile(f"{PAYLOAD_DIR}/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     yield from script.ray.files()
     yield program("provenance.py")
     yield program("mindspeed_rl_env.py", payload_folder("mindspeed_rl"))

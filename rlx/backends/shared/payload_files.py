@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlx.plan import PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 
@@ -18,4 +19,4 @@ def program(name: str, folder: Path | None = None) -> PlannedFile:
 
 
 def _planned(path: Path) -> PlannedFile:
-    return PlannedFile(f"payload/{path.name}", path.read_text(encoding="utf-8"))
+    return PlannedFile(f"{PAYLOAD_DIR}/{path.name}", path.read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from rlx.backends.shared.payload_files import program
 from rlx.errors import UsageError
 from rlx.plan import Expectations, PlannedFile
 from rlx.plan.post_metric import post_metric
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe
@@ -34,7 +35,7 @@ def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
         return
     for name in _PROGRAM:
         yield program(name)
-    yield PlannedFile(f"payload/{_ORDER}", json.dumps(_order(recipe, merge), indent=1) + "\n")
+    yield PlannedFile(f"{PAYLOAD_DIR}/{_ORDER}", json.dumps(_order(recipe, merge), indent=1) + "\n")
 
 
 def post_expectations(promised: Expectations, recipe: Recipe) -> Expectations:
@@ -64,7 +65,7 @@ def reward_files(recipe: Recipe, taken: set[str]) -> Iterator[PlannedFile]:
         if path.name in taken or found.setdefault(path.name, text) != text:
             raise UsageError(f"{key}: {path.name} is the name of another file of the run", "rename it")
     for name, text in found.items():
-        yield PlannedFile(f"payload/{name}", text)
+        yield PlannedFile(f"{PAYLOAD_DIR}/{name}", text)
 
 
 def _functions(recipe: Recipe) -> Iterator[tuple[str, FunctionReward]]:

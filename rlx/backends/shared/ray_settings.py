@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from rlx.backends.shared.payload_files import modules
 from rlx.plan import PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
 READY_WITHIN_S = 120
@@ -32,4 +33,4 @@ class RaySettings:
     def files(self) -> Iterator[PlannedFile]:
         """The program that holds this node's Ray, and its settings."""
         yield from modules("rlx_ray")
-        yield PlannedFile("payload/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")
+        yield PlannedFile(f"{PAYLOAD_DIR}/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")

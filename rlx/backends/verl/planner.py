@@ -22,6 +22,7 @@ from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
 from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _files(rendering: Rendering, length: Length) -> Iterator[PlannedFile]:
     if recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()
     if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
-        yield PlannedFile("payload/aqn.json", payload_settings(recipe, length.total, length.epoch))
+        yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, length.total, length.epoch))
     yield from post_files(recipe, merge_arguments(rendering))
     names = {PurePosixPath(file.path).name for file in programs}
     yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})

@@ -28,25 +28,21 @@ def check(
     Rows, columns, chat messages, ground truths for the recipe's reward, prompt lengths where the model's tokenizer is,
     and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
     """
+    from rlx.api.data_check import check_data
     from rlx.cli.frame.output import print_json
     from rlx.cli.frame.site_options import chosen_target
     from rlx.errors import ExitCode
     from rlx.hosts.sent_python import place_text
-    from rlx.plan import Severity
-    from rlx.preflight.data_files import data_findings, examine
     from rlx.recipe import load_recipe
 
     file = load_recipe(recipe, sets or ())
-    resolved = file.resolve(arm or file.control or file.arms[0])
     site = chosen_target(host, container).site
-    facts = examine(resolved, site)
-    findings = data_findings(resolved.recipe, facts)
-    fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    fits = not any(finding.severity in fatal for finding in findings)
+    checked = check_data(file, site, arm)
+    fits = checked.fits(strict)
     if as_json:
-        print_json({"recipe": recipe, "fits": fits, "findings": findings, "files": facts["files"]})
+        print_json({"recipe": recipe, "fits": fits, "findings": checked.findings, "files": checked.files})
     else:
-        _print(recipe, place_text(site), fits, findings, facts["files"])
+        _print(recipe, place_text(site), fits, checked.findings, checked.files)
     if not fits:
         raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
 

@@ -53,7 +53,7 @@ def gsm8k(
     Source and target are paths on this machine, on the host, or in its container. Nothing is written if one row is
     bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
     """
-    from rlx.cli.data.data_place import data_site, refuse_relative
+    from rlx.api.data_place import data_site, refuse_relative
     from rlx.hosts.sent_python import place_text, run_sent
 
     _check(framework, tokenizer, preprocess)
@@ -81,7 +81,7 @@ def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> Non
 
 def _preprocessed(site: Site, checkout: str, folder: str) -> list[str]:
     """The six packed files. Raises RlxError with the last lines of MindSpeed-RL's program."""
-    from rlx.cli.data.data_place import refusal
+    from rlx.api.data_place import refusal
     from rlx.cli.frame.output import narrate
     from rlx.hosts.sent_python import place_text, run_sent
     from rlx.resources import payload_folder
@@ -98,7 +98,7 @@ def _preprocessed(site: Site, checkout: str, folder: str) -> list[str]:
 
 
 def _error(answer: dict[str, Any], where: str) -> RlxError:
-    from rlx.cli.data.data_place import refusal
+    from rlx.api.data_place import refusal
     from rlx.preflight.data_files import rows_by_fault
 
     if answer["problem"] != "rows":

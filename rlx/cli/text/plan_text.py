@@ -16,6 +16,7 @@ from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.plan import Expectations, Finding, LaunchPlan, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.preflight.host_look import HostLook
@@ -89,7 +90,7 @@ def _command(command: Sequence[str]) -> Iterator[str]:
 
 def _post(plan: LaunchPlan) -> Iterator[str]:
     """Say what `eval.post` does, by the order that travels with the run."""
-    order = next((json.loads(file.content) for file in plan.files if file.path == "payload/eval.json"), None)
+    order = next((json.loads(file.content) for file in plan.files if file.path == f"{PAYLOAD_DIR}/eval.json"), None)
     if order is None:
         return
     how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"

@@ -1,103 +1,95 @@
 """The evidence of a run as it was read the last time, so that a run in which nothing has changed costs nothing.
 
-One file a run: a line of JSON with its checksum, then the noise events and the metrics column by column, each with a
-checksum of its own, of which only what somebody asks for is read. It counts for exactly the files it was made from
-(`digest`). Where a part of it is damaged the run is read anew.
+One file a run: its small fields as the document, the noise events and the metrics column by column as sections. It
+counts for exactly the files it was made from (`digest`). Where a part of it is damaged the run is read anew.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Sequence
-from dataclasses import astuple, fields
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from rlx.evidence.cache.checked_sections import Again, Body, Columns, Events, Parts
-from rlx.evidence.cache.parser_state import end_of_line
+from rlx.evidence.cache.lazy_evidence import Again, Columns, Events
+from rlx.evidence.cache.sections import Sections, SectionWriter, Store, load_sections
 from rlx.evidence.reading.metric_table import MetricTable
-from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
+from rlx.evidence.run_evidence import Evidence, NoiseEvent
 
+_LARGE = {"metrics", "noise"}
+"""Fields that are sections of their own, each in its own form."""
+_NEVER = {"digest", "missing", "conflicts", "settings"}
+"""Fields that are no part of what was read from the files of a run."""
+_SMALL = [field.name for field in fields(Evidence) if field.name not in _LARGE | _NEVER]
 _event = attrgetter(*(field.name for field in fields(NoiseEvent)))
 
 
-class Shelf(Protocol):
-    """The place where evidence is kept. Both may fail silently: what is gone only costs time."""
-
-    def peek(self, name: str) -> memoryview | None: ...
-
-    def save(self, name: str, parts: Sequence[bytes]) -> None: ...
-
-
-def keep(evidence: Evidence, name: str, digest: str, shelf: Shelf) -> None:
+def keep(evidence: Evidence, name: str, digest: str, store: Store) -> None:
     """Save it for `kept`."""
-    parts, columns = Parts(), dict[str, list[int]]()
+    sections = SectionWriter()
     table = evidence.metrics if isinstance(evidence.metrics, MetricTable) else MetricTable()
-    noise, steps = parts.add(json.dumps([*map(_event, evidence.noise)]).encode()), parts.shared(table.steps)
-    for key, column in table.columns.items():
-        columns[key] = [parts.shared(column.steps), parts.add(bytes(column.values))]
+    noise = sections.add(json.dumps([*map(_event, evidence.noise)]).encode())
+    columns = {
+        key: [sections.share(column.steps), sections.add(bytes(column.values))] for key, column in table.columns.items()
+    }
     document = {
         "of": digest,
-        "evidence": _plain(evidence),
+        "evidence": {field: _plain(getattr(evidence, field)) for field in _SMALL},
         "noise": [noise, len(evidence.noise)],
-        "steps": steps,
+        "steps": sections.share(table.steps),
         "columns": columns,
-        "parts": parts.places,
     }
-    head = json.dumps(document).encode()
-    head += b" " * (-(len(head) + 10) % 8) + b"\n"
-    shelf.save(name, [b"%08x " % zlib.crc32(head), head, *parts.data])
+    sections.save(store, name, document)
 
 
-def _plain(evidence: Evidence) -> dict[str, Any]:
-    """Write the small parts as JSON."""
-    return {
-        "totals": astuple(evidence.totals),
-        "progress": evidence.progress,
-        "disagreements": [[each.step, each.key, each.sources, each.values] for each in evidence.disagreements],
-        "restarts": [astuple(restart) for restart in evidence.restarts],
-        "attempts": evidence.attempts,
-        "answers": list(evidence.answers.items()),
-        "announced": evidence.announced,
-        "has_hole": evidence.has_hole,
-        "unproven": evidence.unproven,
-    }
-
-
-def kept(name: str, digest: str, shelf: Shelf, again: Again) -> Evidence | None:
+def kept(name: str, digest: str, store: Store, again: Again) -> Evidence | None:
     """Return what was kept of exactly these files, if it is whole. `again` is called where a part is damaged."""
-    view = shelf.peek(name)
+    found = load_sections(store, name)
     try:
-        return None if view is None else _unpacked(view, digest, again)
+        return _unpacked(found, again) if found and found.document["of"] == digest else None
     except (ValueError, KeyError, TypeError, IndexError):
-        return None  # of another version, of other files, or damaged
+        return None  # of another form, or damaged
 
 
-def _unpacked(view: memoryview, digest: str, again: Again) -> Evidence | None:
-    end = end_of_line(view)
-    head = bytes(view[9:end])
-    if zlib.crc32(head) != int(bytes(view[:8]), 16):
-        return None
-    document = json.loads(head)
-    if document["of"] != digest:
-        return None
-    body, plain, progress = Body(view[end:], document["parts"]), document["evidence"], document["evidence"]["progress"]
-    steps, (noise, count) = body.part(document["steps"]).cast("q"), document["noise"]
+def _unpacked(found: Sections, again: Again) -> Evidence:
+    document, hints = found.document, _hints(Evidence)
+    steps, (noise, count) = found.section(document["steps"]).cast("q"), document["noise"]
+    small = {field: _typed(hints[field], document["evidence"][field]) for field in _SMALL}
     return Evidence(
-        metrics=MetricTable(steps, Columns(document["columns"], steps[-1] if steps else 0, body, again)),
-        noise=Events(noise, count, body, again),
-        totals=Totals(*plain["totals"]),
-        progress=Progress(*progress) if progress else None,
-        disagreements=tuple(
-            Disagreement(step, key, (mine, theirs), (value, other))
-            for step, key, (mine, theirs), (value, other) in plain["disagreements"]
-        ),
-        restarts=tuple(Restart(*values) for values in plain["restarts"]),
-        attempts=plain["attempts"],
-        answers=dict(plain["answers"]),
-        announced=tuple(Announcement(*values) for values in plain["announced"]),
-        has_hole=plain["has_hole"],
-        unproven=plain["unproven"],
-        digest=digest,
+        metrics=MetricTable(steps, Columns(document["columns"], steps[-1] if steps else 0, found, again)),
+        noise=Events(noise, count, found, again),
+        digest=document["of"],
+        **small,
     )
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _plain(value: Any) -> Any:
+    """A value as lists, so that JSON keeps what it is: also NaN, and numbers that are keys."""
+    if is_dataclass(value):
+        return [_plain(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return [[key, _plain(item)] for key, item in value.items()]
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _typed(hint: Any, data: Any) -> Any:
+    """The inverse of `_plain` for a value of this type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return None if data is None else _typed(next(arm for arm in arguments if arm is not type(None)), data)
+    if origin is tuple:
+        kinds = [arguments[0]] * len(data) if Ellipsis in arguments else arguments
+        return tuple(_typed(kind, item) for kind, item in zip(kinds, data, strict=True))
+    if origin is not None:
+        return {key: _typed(arguments[1], item) for key, item in data}
+    if is_dataclass(hint) or issubclass(hint, tuple):
+        return hint(*(_typed(kind, item) for kind, item in zip(_hints(hint).values(), data, strict=True)))
+    return data

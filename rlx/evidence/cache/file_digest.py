@@ -12,13 +12,14 @@ from pathlib import Path
 import rlx
 from rlx.evidence import grammars
 from rlx.evidence.reading import console, run_files
+from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 _FORMAT = 1
 """To be changed with the form in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""
-_FILES = ("log", "metrics.jsonl", "state/exit")
-_FOLDERS = ("events", "validation")
+_FILES = (LOG_FILE, METRICS_FILE, f"{STATE_DIR}/{EXIT_FILE}")
+_FOLDERS = (EVENTS_DIR, VALIDATION_DIR)
 
 
 def digest_of(attempt_dirs: Sequence[Path]) -> str:

@@ -18,7 +18,7 @@ from rlx.evidence.run_evidence import Announcement, NoiseEvent
 NEEDLES = (b"AQN",)
 
 _APPLIED = re.compile(r"(?:\[AQN\] )?Applied noise to (\d{1,9}) ([\w+/,-]{1,60}) layers \(skipped ")
-_KNOWN = re.compile(r"\[AQN|Applied noise|Noise injection")
+_KNOWN = re.compile(r"\[AQN|Applied noise")
 _ANY_SIGMA = re.compile(r"\bAQN\b[^'\"`]{0,200}\bsigma=([\d.eE+-]{1,30})")
 _FOLDED = re.compile(r"\[repeated \d+x")
 # A line begins there, or after what Ray, a logger or a progress bar put before it. Whoever quotes or tells of such a

@@ -25,13 +25,6 @@ def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, **{key.lstrip("+"): value for key, value in passed_on.items() if key[:1] != "~"}}
 
 
-def backend_of(recipe: Mapping[str, Any]) -> str:
-    """`backend.kind` of a resolved recipe; "" for a run without a recipe."""
-    backend = recipe.get("backend")
-    kind = backend.get("kind") if isinstance(backend, Mapping) else None
-    return kind if isinstance(kind, str) else ""
-
-
 def has_own_reward(settings: Mapping[str, Any]) -> bool:
     """Tell whether the recipe, or what it passes on, replaces the back-end's rewards."""
     keys = (key for grammar in grammars() for key in grammar.own_reward)

@@ -10,13 +10,14 @@ from pathlib import Path
 from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.reading.run_files import read_events
 from rlx.evidence.run_evidence import Evidence
+from rlx.plan.run_dir import EVENTS_DIR
 
 
 def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
     """The evidence of the head, with the noise events in these attempts of the others. A file on disk is read anew."""
     if not attempt_dirs:
         return evidence
-    events = (event for folder in attempt_dirs for event in read_events(folder / "events"))
+    events = (event for folder in attempt_dirs for event in read_events(folder / EVENTS_DIR))
     others = digest_of(attempt_dirs)
     digest = hashlib.sha256(f"{evidence.digest} {others}".encode()).hexdigest() if evidence.digest and others else ""
     return replace(evidence, noise=(*evidence.noise, *events), digest=digest)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from rlx.errors import RlxError
-from rlx.evidence.cache.evidence_cache import Shelf, keep, kept
+from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.cache.file_digest import digest_of
-from rlx.evidence.cache.parser_state import States, parse_file
+from rlx.evidence.cache.parser_state import parse_file
+from rlx.evidence.cache.sections import Store
 from rlx.evidence.reading.console import ConsoleParser
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.run_files import read_answers, read_events, read_metrics
@@ -28,12 +29,9 @@ from rlx.evidence.run_evidence import (
     Restart,
     Totals,
 )
+from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 T = TypeVar("T")
-
-
-class Store(Shelf, States, Protocol):
-    """The place where parsers keep what they know, and evidence is kept as a whole."""
 
 
 def read_log(path: Path, *, finished: bool = False) -> Evidence:
@@ -46,7 +44,7 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
         parser = _parse(path, 1, None, finished=finished)
     except OSError as error:
         raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
-    return _join([_merge(1, parser, Timeline("metrics.jsonl", 1), [], {})])
+    return _join([_merge(1, parser, Timeline(METRICS_FILE, 1), [], {})])
 
 
 def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
@@ -74,7 +72,7 @@ def _read_and_keep(attempt_dirs: Sequence[Path], name: str, digest: str, store: 
     return kept(name, digest, store, lambda: _read(attempt_dirs, store)) or evidence
 
 
-def _read(attempt_dirs: Sequence[Path], states: States | None) -> Evidence:
+def _read(attempt_dirs: Sequence[Path], states: Store | None) -> Evidence:
     return _join([_read_attempt(number, folder, states) for number, folder in enumerate(attempt_dirs, start=1)])
 
 
@@ -93,17 +91,17 @@ class _Attempt:
     has_hole: bool
 
 
-def _read_attempt(number: int, folder: Path, states: States | None) -> _Attempt:
-    finished = (folder / "state" / "exit").exists()
+def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
+    finished = (folder / STATE_DIR / EXIT_FILE).exists()
     try:
-        parser = _parse(folder / "log", number, states, finished=finished)
+        parser = _parse(folder / LOG_FILE, number, states, finished=finished)
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
-    metrics = read_metrics(folder / "metrics.jsonl", number, states, grows=not finished)
-    return _merge(number, parser, metrics, read_events(folder / "events"), read_answers(folder / "validation"))
+    metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
+    return _merge(number, parser, metrics, read_events(folder / EVENTS_DIR), read_answers(folder / VALIDATION_DIR))
 
 
-def _parse(path: Path, attempt: int, states: States | None, *, finished: bool) -> ConsoleParser:
+def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
     parser = parse_file(path, lambda: ConsoleParser(attempt), states, grows=not finished)
     if finished:
         parser.finish()

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from rlx.evidence.cache.parser_state import States, parse_file
+from rlx.evidence.cache.parser_state import parse_file
+from rlx.evidence.cache.sections import Store
 from rlx.evidence.reading.scan import CHUNK_BYTES, LineScanner, matching_lines
 from rlx.evidence.reading.timeline import Timeline
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent
@@ -58,7 +59,7 @@ class MetricsParser:
             self.timeline.add(step, {key: float(value) for key, value in _numbers(data)})
 
 
-def read_metrics(path: Path, attempt: int = 1, states: States | None = None, *, grows: bool = True) -> Timeline:
+def read_metrics(path: Path, attempt: int = 1, states: Store | None = None, *, grows: bool = True) -> Timeline:
     """The metrics of one attempt from `{"step": N, "data": {…}}` lines; empty where there is no such file."""
     try:
         parser = parse_file(path, lambda: MetricsParser(path.name, attempt), states, grows=grows)

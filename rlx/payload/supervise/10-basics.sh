@@ -1,6 +1,5 @@
-#!/bin/sh
 # Starts a run, keeps watch over it, records how it ended, and tells what it knows. POSIX sh on Linux. It is written in
-# parts, of which this is the first, and travels as one file, supervise.sh.
+# parts, and travels as one file, supervise.sh. 05-layout.sh comes first: it names the files of a run.
 #
 #   accept OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
 #                                        put shipped runs in their place and start their holders, in order
@@ -109,18 +108,18 @@ put() {
 # The newest attempt of a run, in ATTEMPT and STATE.
 find_attempt() {
     newest=1
-    while [ -d "$1/attempts/$((newest + 1))" ]; do newest=$((newest + 1)); done
-    ATTEMPT=$1/attempts/$newest
-    STATE=$ATTEMPT/state
+    while [ -d "$1/$ATTEMPTS_DIR/$((newest + 1))" ]; do newest=$((newest + 1)); done
+    ATTEMPT=$1/$ATTEMPTS_DIR/$newest
+    STATE=$ATTEMPT/$STATE_DIR
 }
 
 # record WHO CODE: how the run ended. The space was reserved before the disk could fill, it is overwritten in place
 # and published by link(2): the first writer wins, and nobody reads half a record.
 record() {
-    [ -e "$STATE/reserved.$1" ] || return 0
-    printf '%-62s\n' "$2 $1 $(date +%s) $(cut -d' ' -f1 /proc/uptime)" 1<>"$STATE/reserved.$1"
-    ln "$STATE/reserved.$1" "$STATE/exit" 2>/dev/null
-    rm -f "$STATE/reserved.$1"
+    [ -e "$STATE/$RESERVED_FILE.$1" ] || return 0
+    printf '%-62s\n' "$2 $1 $(date +%s) $(cut -d' ' -f1 /proc/uptime)" 1<>"$STATE/$RESERVED_FILE.$1"
+    ln "$STATE/$RESERVED_FILE.$1" "$STATE/$EXIT_FILE" 2>/dev/null
+    rm -f "$STATE/$RESERVED_FILE.$1"
 }
 
 # In a subshell: callers ask about other runs than their own.
@@ -130,7 +129,7 @@ run_alive() (
 
 alive_here() {
     find_attempt "$1"
-    alive "$STATE/supervisor" || alive "$STATE/leader" || [ -n "$(members "${1##*/}")" ]
+    alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE" || [ -n "$(members "${1##*/}")" ]
 }
 
 # ---- ending processes ----------------------------------------------------------------------------------------------
@@ -140,7 +139,7 @@ alive_here() {
 end_processes() {
     clock
     limit=$((NOW + $2))
-    if alive "$STATE/leader"; then GROUP=$PID; fi
+    if alive "$STATE/$LEADER_FILE"; then GROUP=$PID; fi
     while LEFT=$(members "${1##*/}" | tr '\n' ' ') && [ -n "$LEFT" ]; do
         clock
         [ "$NOW" -lt $((limit + KILL_S)) ] || return 1
@@ -166,7 +165,7 @@ end_process() {
 # clean_up RUN GRACE: what a run may leave on the host once its leader is gone.
 clean_up() {
     end_processes "$1" "$2"
-    rm -f "$1/env" "$STATE"/reserved.*
-    { read -r ray_tmp <"$STATE/ray_tmp"; } 2>/dev/null || return 0
+    rm -f "$1/$ENV_FILE" "$STATE/$RESERVED_FILE".*
+    { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
     case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac
 }

@@ -8,7 +8,7 @@
 
 # contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
 contained() {
-    [ -z "$WITHIN" ] && [ -e "$1/container" ] && { read -r CONTAINER && read -r INNER; } <"$1/container" || return 1
+    [ -z "$WITHIN" ] && [ -e "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
     # An id, and nothing that docker would take for an option.
     case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
 }
@@ -17,11 +17,11 @@ contained() {
 enter() {
     verb=$1
     shift
-    docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside "$verb" "$INNER" "$@" </dev/null
+    docker exec "$CONTAINER" sh "$INNER/$SUPERVISE_FILE" inside "$verb" "$INNER" "$@" </dev/null
 }
 
 look_inside() {
-    timeout "$DOCKER_S" docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside look "$@" </dev/null 2>/dev/null
+    timeout "$DOCKER_S" docker exec "$CONTAINER" sh "$INNER/$SUPERVISE_FILE" inside look "$@" </dev/null 2>/dev/null
 }
 
 # find_statuses ID…: what docker says of these containers, in STATUSES.
@@ -71,7 +71,7 @@ host_pid() {
 # The docker command is only a witness: the supervisor outlives it. Its session of its own keeps signals of the terminal
 # away from it.
 start_inside() {
-    setsid docker exec "$CONTAINER" sh "$INNER/supervise.sh" inside run "$INNER" "$(positions)" \
+    setsid docker exec "$CONTAINER" sh "$INNER/$SUPERVISE_FILE" inside run "$INNER" "$(positions)" \
         </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
 }
@@ -79,13 +79,13 @@ start_inside() {
 # However long docker takes: until then nothing of the run uses the devices, and the holder has their locks.
 pass_claim_inside() {
     until named_or_over; do nap 0.1; done
-    [ -s "$STATE/supervisor" ] || return 0
+    [ -s "$STATE/$SUPERVISOR_FILE" ] || return 0
     # Where the kernel hides the container's processes from this user (hidepid), the claim stays the holder's.
-    host_pid "$STATE/supervisor" || PID=$$
+    host_pid "$STATE/$SUPERVISOR_FILE" || PID=$$
     pass_claim "$PID"
 }
 
-named_or_over() { [ -s "$STATE/supervisor" ] || ! start_tick "$supervisor"; }
+named_or_over() { [ -s "$STATE/$SUPERVISOR_FILE" ] || ! start_tick "$supervisor"; }
 
 # The docker command may have been killed, or its daemon restarted: that says nothing about the run.
 await_inside() {
@@ -96,22 +96,22 @@ await_inside() {
         case $STATUS in running | paused | unknown) sleep 2 ;; *) break ;; esac
     done
     # Whoever makes this folder decides whether the run has started; from here on it cannot any more.
-    if mkdir "$STATE/started" 2>/dev/null; then
-        printf 'rlx: the container could not be entered: %s\n' "$(last_complaint)" >>"$ATTEMPT/log"
+    if mkdir "$STATE/$STARTED_DIR" 2>/dev/null; then
+        printf 'rlx: the container could not be entered: %s\n' "$(last_complaint)" >>"$ATTEMPT/$LOG_FILE"
         record supervisor 125
     fi
-    rm -f "$run/env" "$STATE"/reserved.*
+    rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*
 }
 
 # Words only: whoever can write the run directory can have them appended to another file of this user.
-last_complaint() { tail -n 1 "$run/holder.log" | LC_ALL=C tr -cd 'A-Za-z0-9 .,:/_-'; }
+last_complaint() { tail -n 1 "$run/$HOLDER_LOG_FILE" | LC_ALL=C tr -cd 'A-Za-z0-9 .,:/_-'; }
 
 # Until nothing of the run is left.
 await() {
     run=$1
     find_attempt "$run"
-    while alive "$STATE/supervisor" || alive "$STATE/leader"; do sleep 1; done
-    [ ! -e "$STATE/started" ] || clean_up "$run" "$SWEEP_GRACE_S"
+    while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1; done
+    [ ! -e "$STATE/$STARTED_DIR" ] || clean_up "$run" "$SWEEP_GRACE_S"
 }
 
 # look RUN…: inside, a line a run: `in <id> <key>=<value>…`.
@@ -122,8 +122,8 @@ look() {
     for run in "$@"; do
         find_attempt "$run"
         line="in ${run##*/}"
-        add_life supervisor "$STATE/supervisor"
-        add_life leader "$STATE/leader"
+        add_life supervisor "$STATE/$SUPERVISOR_FILE"
+        add_life leader "$STATE/$LEADER_FILE"
         count_marked "${run##*/}"
         printf '%s\n' "$line members=$marked$(restarted)"
     done
@@ -138,6 +138,6 @@ count_marked() {
 
 # The container started after the run did.
 restarted() {
-    { read -r _ tick boot _ <"$STATE/supervisor"; } 2>/dev/null || return 0
+    { read -r _ tick boot _ <"$STATE/$SUPERVISOR_FILE"; } 2>/dev/null || return 0
     if [ "$boot" = "$BOOT" ] && start_tick 1 && [ "$TICK" -gt "$tick" ]; then printf ' restarted=1'; fi
 }

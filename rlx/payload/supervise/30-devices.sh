@@ -20,8 +20,8 @@ find_numbers() {
 # a holder need not ask.
 find_own_numbers() {
     find_numbers "$kind"
-    [ -e "$1/devices" ] || return 0
-    { read -r visible; } <"$1/devices"
+    [ -e "$1/$DEVICES_FILE" ] || return 0
+    { read -r visible; } <"$1/$DEVICES_FILE"
     found=
     for number in $NUMBERS; do
         case " $visible " in *" $number "*) found="$found $number" ;; esac
@@ -42,15 +42,15 @@ note_visible() {
             VISIBLE="$kind:$(printf '%s\n' "$nodes" | sed -n "s/^$prefix\([0-9][0-9]*\)\$/\1/p" | sort -n | tr '\n' ' ')"
             ;;
     esac
-    put "$1/devices" "${VISIBLE#*:}" || fail "cannot write to $1"
+    put "$1/$DEVICES_FILE" "${VISIBLE#*:}" || fail "cannot write to $1"
 }
 
 # positions: the leased devices as the run must call them, comma-separated. CANN and CUDA number the devices that a
 # process sees from 0, in the order of their nodes: in a container with davinci2 and davinci3, NPU 3 is device 1. This
 # follows their documentation; it could not be tried on an NPU.
 positions() {
-    [ -e "$run/devices" ] || { printf %s "$devices" | tr ' ' ',' && return; }
-    { read -r visible; } <"$run/devices"
+    [ -e "$run/$DEVICES_FILE" ] || { printf %s "$devices" | tr ' ' ',' && return; }
+    { read -r visible; } <"$run/$DEVICES_FILE"
     position=0 named=
     for number in $visible; do
         case " $devices " in *" $number "*) named=$named,$position ;; esac
@@ -62,7 +62,7 @@ positions() {
 # check_wanted: enough of them, or the very ones, are there.
 check_wanted() {
     here="this host has"
-    [ ! -e "$1/devices" ] || here="the container has"
+    [ ! -e "$1/$DEVICES_FILE" ] || here="the container has"
     case $wanted in
         =*)
             for number in $(printf %s "${wanted#=}" | tr ',' ' '); do

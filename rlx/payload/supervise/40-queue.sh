@@ -28,7 +28,7 @@ take_ticket() {
     flock 8
     printf '%s\n' "$(ident $$)" "$run" >&8
     exec 6<&-
-    put "$run/ticket" "$ticket"
+    put "$run/$TICKET_FILE" "$ticket"
 }
 
 # The nearest earlier ticket that somebody holds, in EARLIER. An unlocked ticket has its devices, or a dead holder.
@@ -80,7 +80,7 @@ with_devices() {
         drop_foreign
         choose_devices || { tell_foreign && return "$CONFLICT"; }
     fi
-    rm -f "$run/foreign"
+    rm -f "$run/$FOREIGN_FILE"
     set -- sh "$SELF" held "$run" "$leases" "$kind" "${devices# }" "$ticket" "$CONTAINER" "$INNER"
     for number in $devices; do
         set -- flock -n -o -E "$CONFLICT" "$leases/devices/$kind.$number" "$@"

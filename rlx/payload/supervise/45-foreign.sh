@@ -50,9 +50,9 @@ tell_foreign() {
     said=$(printf '%s\n' "$FOREIGN" | tr ' \n' ':,')
     said=${said%,}
     before=
-    { read -r before <"$run/foreign"; } 2>/dev/null
+    { read -r before <"$run/$FOREIGN_FILE"; } 2>/dev/null
     [ "$said" = "$before" ] ||
         printf 'rlx: waiting: processes that are no runs of rlx use %s devices (device:pid): %s\n' "$kind" "$said"
-    put "$run/foreign" "$said"
+    put "$run/$FOREIGN_FILE" "$said"
     sleep "$FOREIGN_NAP_S" 7<&- 8<&-
 }

@@ -2,7 +2,7 @@
 
 startable() {
     find_attempt "$1"
-    [ ! -e "$STATE/started" ] && [ ! -e "$STATE/exit" ] && [ ! -e "$1/stop" ]
+    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ]
 }
 
 hold() {
@@ -10,12 +10,12 @@ hold() {
     # The terminal may go away with tmux, and a person who watches may press Ctrl-C: neither ends the run.
     trap '' HUP INT QUIT TSTP
     cd /
-    if [ -n "$CONTAINER" ]; then keep_to_oneself; else exec 2>>"$run/holder.log"; fi
+    if [ -n "$CONTAINER" ]; then keep_to_oneself; else exec 2>>"$run/$HOLDER_LOG_FILE"; fi
     exec 7<"$run"
     flock -n 7 || fail "another holder has this run"
     startable "$run" || fail "this run was started or stopped before"
     take_ticket
-    put "$run/holder" "$(ident $$)" || fail "cannot write to $run"
+    put "$run/$HOLDER_FILE" "$(ident $$)" || fail "cannot write to $run"
     printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
     find_own_numbers "$run"
     wait_for_turn
@@ -31,26 +31,26 @@ hold() {
 keep_to_oneself() {
     exec 9<"$0"
     SELF=/proc/self/fd/9
-    rm -f "$run/holder.log"
+    rm -f "$run/$HOLDER_LOG_FILE"
     set -C
-    exec 2>"$run/holder.log"
+    exec 2>"$run/$HOLDER_LOG_FILE"
     set +C
 }
 
 held() {
     run=$1 leases=$2 kind=$3 devices=$4 ticket=$5 CONTAINER=${6-} INNER=${7-} viewer=''
     find_attempt "$run"
-    put "$run/holder" "$(ident $$)"
+    put "$run/$HOLDER_FILE" "$(ident $$)"
     claim $$
     if [ -n "$CONTAINER" ]; then start_inside; else start_here; fi
-    rm -f "$ticket" "$run/ticket"
+    rm -f "$ticket" "$run/$TICKET_FILE"
     flock -u 8
     if [ -t 1 ]; then
         # Where tail can, it goes when a killed holder goes: it ignores the hang-up of its terminal, as the holder does.
         own=
         if tail --pid=$$ /dev/null 2>/dev/null; then own=--pid=$$; fi
         # shellcheck disable=SC2086 # no word, or one
-        tail $own -n +1 -F "$ATTEMPT/log" 2>/dev/null 7<&- 8<&- &
+        tail $own -n +1 -F "$ATTEMPT/$LOG_FILE" 2>/dev/null 7<&- 8<&- &
         viewer=$!
     fi
     if [ -n "$CONTAINER" ]; then pass_claim_inside; else pass_claim "$supervisor"; fi
@@ -70,5 +70,5 @@ start_here() {
 # pass_claim PID: from here on the devices are the supervisor's, also for others than this user, and it may start the
 # run. A holder that was killed before passed nothing on: its locks are free, and the run must not begin.
 pass_claim() {
-    claim "$1" && put "$STATE/claimed" "$1"
+    claim "$1" && put "$STATE/$CLAIMED_FILE" "$1"
 }

@@ -5,8 +5,8 @@ run() {
     trap '' HUP INT QUIT PIPE
     cd /
     find_attempt "$run"
-    mkdir "$STATE/started" 2>/dev/null || fail "this run was started before"
-    { put "$STATE/supervisor" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
+    mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
+    { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
     within "$CLAIM_S" may_lead_or_never_will
     may_lead || give_up 75 \
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
@@ -21,17 +21,17 @@ run() {
 }
 
 give_up() {
-    printf '%s\n' "rlx: $2" | tee -a "$ATTEMPT/log" >&2
+    printf '%s\n' "rlx: $2" | tee -a "$ATTEMPT/$LOG_FILE" >&2
     record supervisor "$1"
     clean_up "$run" 0
     exit "$1"
 }
 
 # A run that was stopped leases nothing: its leader only records that.
-may_lead() { [ -e "$STATE/claimed" ] || [ -e "$run/stop" ]; }
+may_lead() { [ -e "$STATE/$CLAIMED_FILE" ] || [ -e "$run/$STOP_FILE" ]; }
 
 # From inside a container the holder cannot be seen: there, only time tells that it is gone.
-may_lead_or_never_will() { may_lead || { [ -z "$WITHIN" ] && gone "$run/holder"; }; }
+may_lead_or_never_will() { may_lead || { [ -z "$WITHIN" ] && gone "$run/$HOLDER_FILE"; }; }
 
 # Short, because Ray puts sockets into it whose paths are limited to 107 bytes; private, because of the token.
 make_ray_tmp() {
@@ -41,7 +41,7 @@ make_ray_tmp() {
     else
         ray_tmp=$(mktemp -d /tmp/rlx-XXXXXX) || return 1
     fi
-    put "$STATE/ray_tmp" "$ray_tmp" || return 1
+    put "$STATE/$RAY_TMP_FILE" "$ray_tmp" || return 1
     head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$ray_tmp/token"
     [ -s "$ray_tmp/token" ]
 }
@@ -49,16 +49,16 @@ make_ray_tmp() {
 # Which node of how many this is, where the Ray of the first one listens, and the folder that all of them name alike.
 find_cluster() {
     node=0 nodes=1 head='' ray_tmp=''
-    [ ! -e "$run/cluster" ] || read -r node nodes head ray_tmp <"$run/cluster"
+    [ ! -e "$run/$CLUSTER_FILE" ] || read -r node nodes head ray_tmp <"$run/$CLUSTER_FILE"
 }
 
 beat() {
     trap 'kill "${!-}" 2>/dev/null; exit' TERM
     while kill -0 $$ 2>/dev/null; do
         now=$(date +%s)
-        put "$STATE/heartbeat" "$now $(cut -d' ' -f1 /proc/uptime)"
+        put "$STATE/$HEARTBEAT_FILE" "$now $(cut -d' ' -f1 /proc/uptime)"
         # Dates the lines of a log that carry no time themselves.
-        printf '%s\n' "$now $(stat -c %s "$ATTEMPT/log")" >>"$STATE/clock"
+        printf '%s\n' "$now $(stat -c %s "$ATTEMPT/$LOG_FILE")" >>"$STATE/$CLOCK_FILE"
         sleep "$HEARTBEAT_S" &
         wait $!
     done
@@ -72,7 +72,7 @@ start_leader() {
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
         RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head \
-        setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/log" 2>&1 &
+        setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/$LOG_FILE" 2>&1 &
     leader=$!
 }
 
@@ -89,10 +89,10 @@ await_leader() {
 lead() {
     run=$1
     find_attempt "$run"
-    put "$STATE/leader" "$(ident $$)"
+    put "$STATE/$LEADER_FILE" "$(ident $$)"
     # TERM goes to the whole group; the leader outlives it to record how launch.sh took it.
     trap : HUP INT QUIT TERM
-    if [ -e "$run/stop" ]; then
+    if [ -e "$run/$STOP_FILE" ]; then
         code=143
     else
         (launch)
@@ -104,10 +104,10 @@ lead() {
 
 launch() {
     cd "$run" || exit 74
-    if [ -e env ]; then
-        # shellcheck disable=SC1091 # written by rlx: one export a secret
-        . ./env
-        rm -f env && [ ! -e env ] || exit 74
+    if [ -e "$ENV_FILE" ]; then
+        # shellcheck disable=SC1090,SC1091 # written by rlx: one export a secret
+        . "./$ENV_FILE"
+        rm -f "$ENV_FILE" && [ ! -e "$ENV_FILE" ] || exit 74
     fi
-    exec bash ./launch.sh
+    exec bash "./$LAUNCH_FILE"
 }

@@ -10,13 +10,13 @@ stop() {
 }
 
 stop_here() {
-    if alive "$run/holder" || alive "$STATE/supervisor" || alive "$STATE/leader"; then was_alive=1; fi
+    if alive "$run/$HOLDER_FILE" || alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; then was_alive=1; fi
     # The marker comes first: what has not started yet then does not start any more.
-    if [ ! -e "$STATE/exit" ]; then put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"; fi
-    [ -e "$STATE/started" ] || end_holder
+    if [ ! -e "$STATE/$EXIT_FILE" ]; then put "$run/$STOP_FILE" "$(date +%s) $grace" || : >"$run/$STOP_FILE"; fi
+    [ -e "$STATE/$STARTED_DIR" ] || end_holder
     end_processes "$run" "$grace"
     # The supervisor ends by itself once nothing is left for it to watch.
-    if ! within "$KILL_S" gone "$STATE/supervisor"; then
+    if ! within "$KILL_S" gone "$STATE/$SUPERVISOR_FILE"; then
         kill -s KILL "$PID"
         ENDED="$ENDED $PID"
         end_processes "$run" 0
@@ -45,16 +45,16 @@ no_zombies() {
 # A run that has not started needs no docker to be stopped: what starts after all finds the marker and ends.
 stop_contained() {
     asked=
-    if alive "$run/holder"; then was_alive=1; fi
-    if [ ! -e "$STATE/exit" ] && [ ! -e "$run/stop" ]; then
-        put "$run/stop" "$(date +%s) $grace" || : >"$run/stop"
+    if alive "$run/$HOLDER_FILE"; then was_alive=1; fi
+    if [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$run/$STOP_FILE" ]; then
+        put "$run/$STOP_FILE" "$(date +%s) $grace" || : >"$run/$STOP_FILE"
         asked=1
     fi
-    if [ ! -e "$STATE/started" ]; then
+    if [ ! -e "$STATE/$STARTED_DIR" ]; then
         end_holder
         [ -z "$was_alive" ] || record stop 143
     fi
-    if [ -e "$STATE/started" ]; then stop_inside; else nothing_left; fi
+    if [ -e "$STATE/$STARTED_DIR" ]; then stop_inside; else nothing_left; fi
 }
 
 stop_inside() {
@@ -73,18 +73,18 @@ stop_inside() {
 }
 
 # A stop that did not happen must not pass for the reason of an end that comes later.
-withdraw() { [ -z "$asked" ] || rm -f "$run/stop"; }
+withdraw() { [ -z "$asked" ] || rm -f "$run/$STOP_FILE"; }
 
 nothing_left() {
-    rm -f "$run/env" "$STATE"/reserved.*
+    rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*
     printf 'ended%s\nleft\n' "$ENDED"
 }
 
 # A holder that waits is the leader of its own process group: tmux and setsid both see to that.
 end_holder() {
-    alive "$run/holder" || return 0
+    alive "$run/$HOLDER_FILE" || return 0
     ENDED="$ENDED $PID"
     kill -s TERM -- "-$PID" 2>/dev/null
-    within "$KILL_S" gone "$run/holder" || kill -s KILL -- "-$PID" 2>/dev/null
-    rm -f "$run/ticket"
+    within "$KILL_S" gone "$run/$HOLDER_FILE" || kill -s KILL -- "-$PID" 2>/dev/null
+    rm -f "$run/$TICKET_FILE"
 }

@@ -19,8 +19,8 @@ report() {
     for id in $RUNS; do
         [ -d "$id" ] || continue
         report_run "$root/runs/$id" "$id"
-        here=$id/attempts/${ATTEMPT##*/}
-        set -- "$@" "$id/manifest.json" "$id/stop" "$here/log" "$here/metrics.jsonl" "$here/state/started"
+        here=$id/$ATTEMPTS_DIR/${ATTEMPT##*/}
+        set -- "$@" "$id/$MANIFEST_FILE" "$id/$STOP_FILE" "$here/$LOG_FILE" "$here/$METRICS_FILE" "$here/$STATE_DIR/$STARTED_DIR"
         [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"
@@ -36,7 +36,7 @@ report_files() {
 manifests() {
     choose_runs "$@"
     for id in $RUNS; do
-        cat "$root/runs/$id/manifest.json" 2>/dev/null && printf '\0'
+        cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
     done
     return 0
 }
@@ -48,8 +48,8 @@ choose_runs() {
     shift
     RUNS=$*
     [ -z "$RUNS" ] || return 0
-    for run in "$root/runs/"*/manifest.json; do
-        id=${run%/manifest.json}
+    for run in "$root/runs/"*/"$MANIFEST_FILE"; do
+        id=${run%/"$MANIFEST_FILE"}
         id=${id##*/}
         case $id in *[!A-Za-z0-9._-]* | -*) ;; *) [ ! -e "$run" ] || RUNS="$RUNS $id" ;; esac
     done
@@ -104,17 +104,17 @@ look_at_runs() {
 report_run() {
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
-    add_life holder "$1/holder"
+    add_life holder "$1/$HOLDER_FILE"
     if contained "$1"; then
         line="$line container=$CONTAINER"
     else
-        add_life supervisor "$STATE/supervisor"
-        add_life leader "$STATE/leader"
+        add_life supervisor "$STATE/$SUPERVISOR_FILE"
+        add_life leader "$STATE/$LEADER_FILE"
     fi
-    { read -r ticket <"$1/ticket"; } 2>/dev/null && count_ahead "$ticket"
+    { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
     ended=
-    { read -r code who epoch _ <"$STATE/exit"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
-    { read -r foreign <"$1/foreign"; } 2>/dev/null && [ -e "$1/ticket" ] && ended="$ended foreign=$foreign"
+    { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
+    { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"
 }
 

@@ -28,7 +28,7 @@ accept_run() {
         fresh=1
     fi
     outcome=existing
-    if startable "$run" && ! alive "$run/holder"; then
+    if startable "$run" && ! alive "$run/$HOLDER_FILE"; then
         start_holder </dev/null
         outcome=started
     fi
@@ -37,10 +37,10 @@ accept_run() {
 
 # fd 5 is closed: the server that tmux may start here would keep the lock for ever.
 start_holder() {
-    set -- sh "$run/supervise.sh" hold "$run" "$leases" "$kind" "$wanted"
-    log=$run/holder.log
+    set -- sh "$run/$SUPERVISE_FILE" hold "$run" "$leases" "$kind" "$wanted"
+    log=$run/$HOLDER_LOG_FILE
     if [ -n "$container" ]; then
-        set -- sh "$own/supervise.sh" hold "$run" "$leases" "$kind" "$wanted" "$container" "$inner_runs/$id"
+        set -- sh "$own/$SUPERVISE_FILE" hold "$run" "$leases" "$kind" "$wanted" "$container" "$inner_runs/$id"
         log=/dev/null
     fi
     for name in HOME USER LOGNAME PATH SHELL LANG LC_ALL LC_CTYPE TMPDIR TERM $DOCKER_NAMES; do
@@ -50,7 +50,7 @@ start_holder() {
     # What a tmux server adds is not for the runs; in a container, what its image declares is.
     clean=-i
     [ ! -e /.dockerenv ] || clean='-u TMUX -u TMUX_PANE -u TERM_PROGRAM -u TERM_PROGRAM_VERSION'
-    rm -f "$run/holder"
+    rm -f "$run/$HOLDER_FILE"
     if command -v tmux >/dev/null; then
         session=$(printf %s "$id" | tr '.:' '__')
         # Again for a while: a tmux server whose last session just ended may refuse the next one.
@@ -59,8 +59,8 @@ start_holder() {
         # shellcheck disable=SC2086 # options of env
         setsid env $clean "$@" </dev/null >>"$log" 2>&1 5<&- &
     fi
-    within "$HOLDER_START_S" test -e "$run/holder" ||
-        take_back "the holder of $id did not start: $(tail -n 3 "$run/holder.log" 2>/dev/null)"
+    within "$HOLDER_START_S" test -e "$run/$HOLDER_FILE" ||
+        take_back "the holder of $id did not start: $(tail -n 3 "$run/$HOLDER_LOG_FILE" 2>/dev/null)"
 }
 
 # By its exit code alone tmux claims success in some cases in which it could not start its server. A session that is
@@ -68,7 +68,7 @@ start_holder() {
 start_session() {
     # shellcheck disable=SC2086 # options of env
     said=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 env $clean "$@" 2>&1 5<&-)
-    tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/holder" ]
+    tmux -L "$socket" has-session -t "=$session" 2>/dev/null || [ -e "$run/$HOLDER_FILE" ]
 }
 
 # A run that cannot start leaves nothing behind, unless it was there before.

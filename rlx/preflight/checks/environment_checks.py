@@ -8,7 +8,7 @@ from rlx.plan import Finding, Severity
 from rlx.preflight.checks.versions import release, version_findings
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Facts
-from rlx.preflight.wanted import DataFile
+from rlx.preflight.wanted import DataFile, Flaw, host_of, hosts
 
 
 def python(examined: Examined) -> Iterator[Finding]:
@@ -30,19 +30,15 @@ def backend(examined: Examined) -> Iterator[Finding]:
     if wanted.backend is None:
         yield from _any_backend(found, examined)
         return
-    name = wanted.backend.replace("-", "_")
-    version = found["packages"].get(name)
-    if version is None and name not in found["locations"]:
+    host = host_of(wanted.backend)
+    if not host.packages:
+        return
+    version = found["packages"].get(host.packages[0])
+    if version is None and host.packages[0] not in found["locations"]:
         message = f"{wanted.backend} is not there for {found['executable']}"
         fix = "choose the container or backend.python that has it, or set backend.workdir to its source"
         yield Finding("RLX543", Severity.ERROR, message, fix, examined.where)
-    # Every branch of MindSpeed-RL installs itself as 2.1.0.
-    elif (
-        wanted.backend != "mindspeed-rl"
-        and version
-        and wanted.version
-        and release(version)[:3] != release(wanted.version)[:3]
-    ):
+    elif host.is_numbered and version and wanted.version and release(version)[:3] != release(wanted.version)[:3]:
         message = f"the recipe is written for {wanted.backend} {wanted.version}; {version} is installed"
         fix = f'set backend.version: "{version}", and let rlx validate check its keys'
         yield Finding("RLX544", Severity.WARNING, message, fix, examined.where)
@@ -58,7 +54,8 @@ def _any_backend(found: Facts, examined: Examined) -> Iterator[Finding]:
     )
     if running and examined.site.container is None:
         fix = f"is it in a container? --container C; running: {running}"
-    message = f"{found['executable']} has no verl, no MindSpeed-RL and nothing that they need"
+    none = ", ".join(f"no {host.name}" for host in hosts() if host.packages)
+    message = f"{found['executable']} has {none} and nothing that they need"
     yield Finding("RLX543", Severity.NOTE, message, fix, examined.where)
 
 
@@ -76,11 +73,13 @@ def files(examined: Examined) -> Iterator[Finding]:
     """Model and data are there, and are what the recipe says."""
     side = examined.environment
     found = {(one["role"], one["path"]): one for one in (side.of("paths").get("paths") or ())} if side else {}
+    own = host_of(examined.wanted.backend).file_checks if examined.wanted.backend else {}
     for wanted in examined.wanted.files:
         facts = found.get((wanted.role, wanted.path))
-        if facts is not None:
-            check = _CHECKS.get(wanted.role, _data)
-            yield from check(wanted, facts, examined.where)
+        if facts is not None and wanted.role in own:
+            yield from (_error(flaw, examined.where) for flaw in own[wanted.role](wanted, facts))
+        elif facts is not None:
+            yield from (_model if wanted.role == "model" else _data)(wanted, facts, examined.where)
 
 
 def _model(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
@@ -90,22 +89,6 @@ def _model(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
         lacks = "config.json" if not facts.get("config") else "weights (*.safetensors, *.bin)"
         message = f"model.path: {wanted.path} has no {lacks}"
         yield Finding("RLX550", Severity.ERROR, message, "copy the whole model there", where)
-
-
-def _weights(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
-    label = f"overrides.actor_config.load: {wanted.path}"
-    fix = "convert the model with MindSpeed-LLM, for the tp, pp and ep of the recipe"
-    if facts["kind"] != "folder":
-        yield Finding("RLX550", Severity.ERROR, f"{label} is no folder there", fix, where)
-    elif not facts.get("tracker"):
-        what = "weights of Hugging Face" if facts.get("weight_files") else "no latest_checkpointed_iteration.txt"
-        yield Finding("RLX550", Severity.ERROR, f"{label} has {what}, and Megatron cannot load them", fix, where)
-
-
-def _packed(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
-    if facts["kind"] != "file":
-        fix = "rlx data gsm8k --for mindspeed-rl, then cli/preprocess_data.py; data.train is the prefix of six files"
-        yield Finding("RLX550", Severity.ERROR, f"data.train: {wanted.path} is no file there", fix, where)
 
 
 def _data(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
@@ -127,7 +110,8 @@ def _data(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:
         yield Finding("RLX552", Severity.ERROR, message, "set data.prompt_key to one of them", where)
 
 
-_CHECKS = {"model": _model, "mcore": _weights, "packed": _packed}
+def _error(flaw: Flaw, where: str) -> Finding:
+    return Finding(flaw.id, Severity.ERROR, flaw.message, flaw.fix, where)
 
 
 def _missing(wanted: DataFile, where: str) -> Finding:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rlx.plan import Finding, Severity
 from rlx.preflight.probing.examined import Examined, chips, folders, is_held_outside, root_is_settled
 from rlx.preflight.probing.probe import Facts, Side
+from rlx.preflight.wanted import host_of
 
 # What supervise.sh calls; on the host it is the holder that does, in the container the supervisor.
 _HOST_TOOLS = ("tar", "gzip", "mktemp", "setsid", "flock", "stat", "tail", "xargs", "grep", "awk", "sed", "od")
@@ -18,8 +19,6 @@ _FEW_INODES = 10_000
 _CLOCK_OFF_S = 60.0
 _MANY_ZOMBIES = 100
 _LITTLE_MEMORY_SHARE = 0.1
-# MindSpeed-RL waits for a Ray placement group of 8 CPUs for each NPU, and says nothing while it waits.
-_CPUS_PER_NPU = 8
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 
 
@@ -131,11 +130,9 @@ def memory_and_cpus(examined: Examined) -> Iterator[Finding]:
     environment = examined.environment
     cpus = environment.of("machine").get("cpus") if environment else None
     wanted = examined.wanted
-    needed = wanted.cpus or _CPUS_PER_NPU * (wanted.devices or len(chips(examined.host)))
-    if examined.wanted.backend == "mindspeed-rl" and cpus is not None and cpus < needed:
-        message = f"{cpus} CPUs; MindSpeed-RL asks Ray for {needed} and waits for them without a word"
-        fix = "lower rl_config.num_cpus_for_placement_group in the recipe's overrides"
-        yield Finding("RLX519", Severity.ERROR, message, fix, examined.where)
+    if wanted.backend and cpus is not None:
+        for flaw in host_of(wanted.backend).shortage(cpus, wanted, len(chips(examined.host))):
+            yield Finding(flaw.id, Severity.ERROR, flaw.message, flaw.fix, examined.where)
 
 
 def silence(examined: Examined) -> Iterator[Finding]:

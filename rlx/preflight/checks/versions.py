@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rlx.plan import Finding, Severity
+from rlx.preflight.wanted import hosts
 
-_BACKENDS = ("verl", "mindspeed_rl")
-# Every branch of MindSpeed-RL installs itself as 2.1.0.
-_UNNUMBERED = ("mindspeed_rl",)
 _HELD = ("cann", "torch", "torch_npu", "vllm", "vllm_ascend", "transformers", "ray")
 # Built for each other: the release must be the same, whatever is appended to it.
 _TWINS = (("torch", "torch_npu", Severity.ERROR), ("vllm", "vllm_ascend", Severity.WARNING))
@@ -61,10 +59,11 @@ def _known_bad(found: Mapping[str, str]) -> Iterator[Finding]:
 
 def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
     """The nearest documented combination of the installed back-end, and where this one differs from it."""
-    for backend in _BACKENDS:
+    for host in hosts():
+        backend = host.packages[0] if host.packages else ""
         if backend not in found:
             continue
-        row = _likeliest(found) if backend in _UNNUMBERED else _row(backend, found[backend])
+        row = _row(backend, found[backend]) if host.is_numbered else _likeliest(backend, found)
         if row is None:
             known = ", ".join(each["version"] for each in tables()["combinations"] if each["backend"] == backend)
             message = f"{backend} {found[backend]} is in no table of versions (known: {known})"
@@ -72,18 +71,18 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
             continue
         other = [(name, _said(row, name), found[name]) for name in _HELD if _differs(row, found, name)]
         if other:
-            version = row["version"] if backend in _UNNUMBERED else found[backend]
+            version = found[backend] if host.is_numbered else row["version"]
             yield _different(backend, version, row, other)
 
 
-def _likeliest(found: Mapping[str, str]) -> Mapping[str, Any]:
-    """Choose of MindSpeed-RL's combinations the one that has most in common with this one."""
+def _likeliest(backend: str, found: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Choose of a back-end's combinations the one that has most in common with this one."""
 
     def unlike(row: Mapping[str, Any]) -> tuple[int, int]:
         compared = [_differs(row, found, name) for name in _HELD if name in row and name in found]
         return -compared.count(False), compared.count(True)
 
-    return min((row for row in tables()["combinations"] if row["backend"] in _UNNUMBERED), key=unlike)
+    return min((row for row in tables()["combinations"] if row["backend"] == backend), key=unlike, default=None)
 
 
 def _row(backend: str, version: str) -> Mapping[str, Any] | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.preflight.models.architectures import Architecture, Experts, Latent
+from rlx.preflight.rules.facts import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rlx.recipe import ResolvedRecipe
 
 _LAYERS = 2
 _KV_HEADS = 2
@@ -38,6 +43,17 @@ class TinyModel:
         experts = config.get("num_experts") or config.get("n_routed_experts")
         mixed = f", {experts} experts, {config['num_experts_per_tok']} a token" if experts else ""
         return f"random {self.model_type}: {config['num_hidden_layers']} layers, {heads}{mixed}"
+
+
+def tiny_model_of(resolved: ResolvedRecipe) -> TinyModel:
+    """The recipe's model in small. Raises UsageError where the back-end's settings are not known."""
+    facts = facts_of(resolved)
+    path = Path(facts.recipe.model.path).expanduser() / "config.json"
+    try:
+        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        kind = None
+    return tiny_model(facts.architecture, kind) if facts.architecture else stand_in()
 
 
 def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:

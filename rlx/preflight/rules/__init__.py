@@ -9,7 +9,7 @@ from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules.facts import facts_of
-from rlx.preflight.rules.registry import Rule, all_rules, rules_of
+from rlx.preflight.rules.rule_table import Rule, all_rules, rules_of
 from rlx.preflight.rules.waive import waived, waives_nothing
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.plan import Expectations, LaunchPlan, Place, Site
+from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs.adopted.adopted_dirs import adopted_manifests, adopted_root
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, render_manifest
@@ -81,6 +82,6 @@ def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None])
     with tempfile.TemporaryDirectory(dir=runs, prefix=".incoming-") as scratch:
         folder = Path(scratch, "run")
         folder.mkdir()
-        (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+        (folder / MANIFEST_FILE).write_text(manifest, encoding="utf-8")
         fill(folder)
         folder.replace(runs / run_id)

@@ -9,10 +9,11 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.evidence import Evidence, Totals
 from rlx.plan import LOCAL, LaunchPlan
+from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE
 from rlx.runs.adopted.adopted_dirs import run_dirs
 from rlx.runs.adopted.adopted_store import take_in
 from rlx.runs.adopted.log_copy import point_latest
-from rlx.runs.adopted.log_file import copy_log, look_at
+from rlx.runs.adopted.log_file import copy_log, inspect_copy
 from rlx.runs.adopted.log_source import Source, read_source, write_source
 from rlx.runs.index.run_index import Index
 from rlx.runs.judging.diagnosed import explains_an_end
@@ -49,7 +50,7 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
     paths, remarks = [Path(log).absolute() for log in logs], list[str]()
 
     def copy(folder: Path) -> None:
-        parts = _copies(paths, folder / "attempts", ParsedFiles(index.home))
+        parts = _copies(paths, folder / ATTEMPTS_DIR, ParsedFiles(index.home))
         _refuse_twice(index, plan.run_name, parts)
         remarks.extend(_arrange(parts))
         write_source(folder, Source(LOCAL, *_columns(parts)))
@@ -63,9 +64,9 @@ def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[
     for number, path in enumerate(paths, start=1):
         folder = attempts / f"given-{number}"
         digest = copy_log(path, folder)
-        evidence, remarks = look_at(path, folder, parsed)
+        evidence, remarks = inspect_copy(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
-        if not (_says_something(evidence) or explains_an_end(folder / "log")):
+        if not (_says_something(evidence) or explains_an_end(folder / LOG_FILE)):
             raise _says_nothing(path)
         parts.append(_Part(path, folder, digest, first, remarks))
     return parts

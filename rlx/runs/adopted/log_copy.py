@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.plan import from_jsonable
+from rlx.plan.run_dir import ATTEMPTS_DIR, CLOCK_FILE, LATEST_LINK, LOG_FILE, STATE_DIR
 from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
 from rlx.runs.adopted.log_source import is_adopted, read_source, source_of, write_value
 from rlx.runs.looking.fan_out import DEADLINE_S
@@ -161,20 +162,20 @@ def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Co
 
 def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
     """Append what is new, over what a killed rlx wrote beyond its cursor."""
-    folder = run_dir / "attempts" / str(attempt)
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-    with (folder / "log").open("ab") as log:
+    folder = run_dir / ATTEMPTS_DIR / str(attempt)
+    (folder / STATE_DIR).mkdir(parents=True, exist_ok=True)
+    with (folder / LOG_FILE).open("ab") as log:
         log.truncate(answer.start)
         log.write(answer.data)
     # As the supervisor notes it: it dates the lines for `rlx logs --since`.
-    with (folder / "state" / "clock").open("a") as clock:
+    with (folder / STATE_DIR / CLOCK_FILE).open("a") as clock:
         clock.write(f"{int(time.time())} {answer.extent.bytes}\n")
     point_latest(run_dir, attempt)
 
 
 def point_latest(run_dir: Path, attempt: int) -> None:
     """Point to this attempt, so that what reads the log of a run reads it from now on."""
-    link = run_dir / f".latest-{attempt}"
+    link = run_dir / f".{LATEST_LINK}-{attempt}"
     link.unlink(missing_ok=True)
-    link.symlink_to(f"attempts/{attempt}")
-    link.replace(run_dir / "latest")
+    link.symlink_to(f"{ATTEMPTS_DIR}/{attempt}")
+    link.replace(run_dir / LATEST_LINK)

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
+from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE, METRICS_FILE
 from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -31,12 +32,12 @@ def copy_log(path: Path, folder: Path) -> str:
     """
     folder.mkdir(parents=True)
     # The commands that show logs want one.
-    (folder / "log").touch()
+    (folder / LOG_FILE).touch()
     digest = hashlib.sha256()
     with _opened(path) as text:
         head = text.read(_CHUNK)
         _refuse_utf16(path, head)
-        with (folder / ("metrics.jsonl" if _holds_metrics(head) else "log")).open("wb") as copy:
+        with (folder / (METRICS_FILE if _holds_metrics(head) else LOG_FILE)).open("wb") as copy:
             for chunk in _chunks(head, text):
                 digest.update(chunk)
                 copy.write(chunk)
@@ -54,7 +55,7 @@ def _chunks(head: bytes, rest: BinaryIO) -> Iterator[bytes]:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """The text of a file, unpacked if it is gzipped. What goes wrong while it is read is told by the file's name."""
     if path.is_dir():
-        inside = "attempts/*/log" if (path / "attempts").is_dir() else "*.log"
+        inside = f"{ATTEMPTS_DIR}/*/{LOG_FILE}" if (path / ATTEMPTS_DIR).is_dir() else "*.log"
         raise RlxError(f"{path} is a directory", f"name the logs in it, as in {path}/{inside}")
     if path.exists() and not path.is_file():
         raise RlxError(f"{path} is no file", "name a console log")
@@ -88,12 +89,12 @@ def _holds_metrics(head: bytes) -> bool:
     return isinstance(first, dict) and {"step", "data"} <= first.keys()
 
 
-def look_at(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
+def inspect_copy(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
     """Read the copy in `folder`, with what a person should know of it. Raises RlxError if `path` is no text."""
     evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
     if shows_nothing:
-        refuse_no_text(path, folder / "log")
+        refuse_no_text(path, folder / LOG_FILE)
     return evidence, list(_remarks(path, folder, evidence))
 
 
@@ -109,7 +110,7 @@ def refuse_no_text(path: Path, log: Path) -> None:
 def _remarks(path: Path, folder: Path, evidence: Evidence) -> Iterator[str]:
     if not evidence.metrics:
         yield f"{path} has no metric line (step:N - key:value): there is no value in it to judge or compare"
-    if not _ends_with_a_line(folder / "log"):
+    if not _ends_with_a_line(folder / LOG_FILE):
         yield f"{path}: its last line has no end and may be half written, so it is left out"
     age = time.time() - path.stat().st_mtime
     if age < _RECENT_S:

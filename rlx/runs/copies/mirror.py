@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError
 from rlx.plan import Place, RunState
+from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, STOP_FILE, VALIDATION_DIR
 from rlx.runs.copies import mirror_store
 from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror_store import Cursor
@@ -47,10 +48,10 @@ class Mirrored:
     def end(self) -> RunState | None:
         """The end of the run by the exit record of its latest attempt; None if there is none here."""
         try:
-            record = (RunPaths(self.run_dir).latest / "state" / "exit").read_text(errors="replace")
+            record = (RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE).read_text(errors="replace")
         except OSError:
             return None
-        return recorded_end(record, stop_asked=(self.run_dir / "stop").exists())
+        return recorded_end(record, stop_asked=(self.run_dir / STOP_FILE).exists())
 
     @property
     def final_state(self) -> RunState | None:
@@ -109,8 +110,8 @@ def _near(ref: RunRef) -> Mirrored:
 
 def _evidence_of(run_dir: Path) -> Iterable[Path]:
     for attempt in RunPaths(run_dir).attempts:
-        yield from (attempt / name for name in ("log", "metrics.jsonl", "events", "validation"))
-        yield from (path for name in ("events", "validation") for path in attempt.glob(f"{name}/*.jsonl"))
+        yield from (attempt / name for name in (LOG_FILE, METRICS_FILE, EVENTS_DIR, VALIDATION_DIR))
+        yield from (path for name in (EVENTS_DIR, VALIDATION_DIR) for path in attempt.glob(f"{name}/*.jsonl"))
 
 
 def _unasked(home: Path, ref: RunRef) -> Mirrored:

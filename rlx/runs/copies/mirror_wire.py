@@ -15,7 +15,20 @@ from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Cmd, Place
+from rlx.plan.run_dir import (
+    COMPOSED_FILE,
+    EVENTS_DIR,
+    EXIT_FILE,
+    LOG_FILE,
+    MANIFEST_FILE,
+    METRICS_FILE,
+    PROVENANCE_FILE,
+    STATE_DIR,
+    STOP_FILE,
+    VALIDATION_DIR,
+)
 from rlx.resources import payload_folder
+from rlx.runs import supervisor
 
 NAME = "mirror.sh"
 # A call reads no more than this of all its logs, and of all its metrics and events: an answer has to fit into memory,
@@ -96,9 +109,12 @@ def _asking(ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
 
 
 _LISTED = (
-    ("/state/exit", "/stop"),
-    ("/manifest.json", "/provenance.json", "/config.yaml", "/metrics.jsonl", "/events/", "/validation/"),
-    ("/log",),
+    (f"/{STATE_DIR}/{EXIT_FILE}", f"/{STOP_FILE}"),
+    (
+        *(f"/{file}" for file in (MANIFEST_FILE, PROVENANCE_FILE, COMPOSED_FILE, METRICS_FILE)),
+        *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
+    ),
+    (f"/{LOG_FILE}",),
 )
 
 
@@ -113,7 +129,7 @@ def _as_listed(places: Mapping[str, int], path: str) -> tuple[int, int, int, byt
 
 @cache
 def _script() -> bytes:
-    return slim((payload_folder() / NAME).read_text(encoding="utf-8"))
+    return slim(supervisor.layout() + (payload_folder() / NAME).read_text(encoding="utf-8"))
 
 
 def _unpacked(answer: bytes) -> bytes:

@@ -12,6 +12,7 @@ from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ConnectionLost
 from rlx.plan import Cmd
+from rlx.plan.run_dir import ATTEMPTS_DIR, CHECKPOINTS_DIR, MANIFEST_FILE, STATE_DIR
 from rlx.runs.run import RunRef
 
 _LIST_TIMEOUT_S = 120.0
@@ -32,8 +33,8 @@ cd "$run" || exit
 _LIST = f"""{_ENTER}
 for each; do [ -e "$each" ] && set -- "$@" "$each"; shift; done
 [ $# -gt 0 ] || exit 0
-find "$@" -path '*/state/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
-find "$@" -path '*/state/*' -prune -o -exec sh -c '
+find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
+find "$@" -path '*/{STATE_DIR}/*' -prune -o -exec sh -c '
     for each; do [ -r "$each" ] || printf "denied 0 %s\\n" "$each"; done' sh {{}} + 2>/dev/null
 exit 0
 """
@@ -69,7 +70,7 @@ class Wanted:
 
 def list_files(ref: RunRef, checkpoints: bool) -> list[Listed]:
     """The files that a pull brings. Raises RlxError if the run directory is gone."""
-    parts = ["manifest.json", "attempts", *(["checkpoints"] if checkpoints else [])]
+    parts = [MANIFEST_FILE, ATTEMPTS_DIR, *([CHECKPOINTS_DIR] if checkpoints else [])]
     done = transport_for(ref.place).run(_shell(_LIST, ref, parts), timeout_s=_LIST_TIMEOUT_S)
     if done.code != 0:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"

@@ -55,7 +55,8 @@ class Index:
     def workers(self, refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
         """The parts of these runs on other nodes, as far as they are known here."""
         heads = {ref.run_id for ref in refs if not ref.node}
-        return tuple(ref for ref in self._guarded(tables.read_workers) if ref.head_id in heads)
+        known = self._guarded(tables.read_workers) if heads else ()
+        return tuple(ref for ref in known if ref.head_id in heads)
 
     def rebuild(self, site: Site) -> None:
         """Add every run that lies below the root of a site, also those that another rlx launched.

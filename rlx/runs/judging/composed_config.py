@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.plan.run_dir import LOG_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
@@ -28,7 +29,7 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     """
     found = {
         "config": _once(read_composed, attempt, composed_file(attempt), parsed),
-        "printed_config": _once(read_printed_config, attempt / "log", attempt / "log", parsed),
+        "printed_config": _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
 

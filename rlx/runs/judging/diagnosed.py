@@ -26,6 +26,7 @@ from rlx.evidence.reading.run_files import read_metrics
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
+from rlx.plan.run_dir import LATEST_LINK, LOG_FILE
 from rlx.resources import payload_folder
 from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.logs.line_stream import split_lines
@@ -100,7 +101,7 @@ def _refuse_packed(path: Path) -> None:
 
 
 def _diagnose_row(row: Overview) -> Diagnosed:
-    log = f"{row.ref.remote_dir}/latest/log"
+    log = f"{row.ref.remote_dir}/{LATEST_LINK}/{LOG_FILE}"
     try:
         excerpt = _excerpt(row.ref.place, log)
     except RlxError as problem:

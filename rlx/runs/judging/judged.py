@@ -12,12 +12,12 @@ from rlx.errors import RlxError
 from rlx.evidence import (
     JudgedRun,
     VerdictStatus,
-    backend_of,
     read_evidence,
     settings_of,
     settings_of_config,
     with_nodes,
 )
+from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
@@ -81,10 +81,9 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     evidence = sight.evidence or read_evidence(paths.attempts, parsed)
     evidence = with_nodes(evidence, sight.workers.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
-    conflicts, settings = conflicts_of(copy.run_dir, evidence, parsed), settings_of(plan.recipe)
-    evidence = replace(
-        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend_of(plan.recipe)
-    )
+    conflicts = conflicts_of(copy.run_dir, evidence, parsed)
+    settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
+    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,
@@ -122,7 +121,7 @@ def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedR
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
     """Read what the latest attempt found on its host; nothing if it ended before it could write that down."""
     try:
-        found = json.loads((paths.latest / "provenance.json").read_text(encoding="utf-8"))
+        found = json.loads((paths.latest / PROVENANCE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -11,6 +11,7 @@ from rlx.errors import RlxError
 from rlx.evidence import ItemScores, read_items
 from rlx.evidence.reading.item_scores import wanted_scores
 from rlx.plan import Place
+from rlx.plan.run_dir import VALIDATION_DIR
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.copies.mirror_store import Copied, read_cursor
 from rlx.runs.looking.fan_out import ask
@@ -47,7 +48,7 @@ def items_of(
 
 def _latest(run_dir: Path, step: int) -> Path | None:
     """The outputs of the last attempt that validated this step: the evidence goes by it, too."""
-    folders = (attempt / "validation" for attempt in reversed(RunPaths(run_dir).attempts))
+    folders = (attempt / VALIDATION_DIR for attempt in reversed(RunPaths(run_dir).attempts))
     return next((folder for folder in folders if (folder / f"{step}.jsonl").exists()), None)
 
 
@@ -84,7 +85,7 @@ def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:
 
 def _seen(mirror: Path, step: int, files: Mapping[str, Copied]) -> str | None:
     """The outputs of the last attempt that validated this step, as far as the mirror has seen them."""
-    paths = (f"{attempt.relative_to(mirror)}/validation/{step}.jsonl" for attempt in RunPaths(mirror).attempts)
+    paths = (f"{attempt.relative_to(mirror)}/{VALIDATION_DIR}/{step}.jsonl" for attempt in RunPaths(mirror).attempts)
     return next((path for path in reversed(list(paths)) if _is_seen(files.get(path))), None)
 
 

@@ -1,28 +1,26 @@
 """Keep what parsers knew of logs in `RLX_HOME/parsed`, so that of a log of gigabytes only the end is read again.
 
 A cache: remove it and the next look takes longer. Files are replaced as a whole, so that several rlx may use it at
-once, and each carries a checksum, so that a damaged one counts as none.
+once, and have the form of `evidence.cache.sections`, in which a damaged one counts as none.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 import os
 import pickle
 import secrets
 import time
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rlx.evidence.cache.sections import SectionWriter, load_sections
+
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
-_HEAD_BYTES = 8
-_CHUNK_BYTES = 1 << 20
 
 
 class ParsedFiles:
@@ -32,22 +30,7 @@ class ParsedFiles:
         self._folder = home / "parsed"
 
     def load(self, name: str) -> memoryview | None:
-        """The state as it is in the file, without a copy in memory."""
-        path = self._folder / name
-        try:
-            with path.open("rb") as file:
-                view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-                wanted = file.read(_HEAD_BYTES)
-                # Read, not mapped: what nobody looks at shall not count as this process's memory.
-                if wanted != _checksum(iter(lambda: file.read(_CHUNK_BYTES), b"")):
-                    return None
-            os.utime(path)
-        except (OSError, ValueError):
-            return None
-        return view[_HEAD_BYTES:]
-
-    def peek(self, name: str) -> memoryview | None:
-        """Load without a look at the checksum: for a file that has its own for each part."""
+        """The file as it is, without a copy in memory."""
         path = self._folder / name
         try:
             with path.open("rb") as file:
@@ -55,14 +38,13 @@ class ParsedFiles:
             os.utime(path)
         except (OSError, ValueError):
             return None
-        return view[_HEAD_BYTES:]
+        return view
 
     def save(self, name: str, parts: Sequence[bytes]) -> None:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             aside = self._folder / f".{name}-{secrets.token_hex(4)}"
             with aside.open("wb") as file:
-                file.write(_checksum(parts))
                 file.writelines(parts)
             aside.replace(self._folder / name)
             self._tidy_up()
@@ -73,12 +55,11 @@ class ParsedFiles:
         `what` names it, and has one value at a time; `of` is all else that it depends on.
         """
         name, of = _hashed(what)[:32], _hashed(of)
-        view = self.load(name)
-        with suppress(ValueError, KeyError, TypeError):
-            if view is not None and (kept := json.loads(bytes(view)))["of"] == of:
-                return kept["value"]
+        kept = load_sections(self, name)
+        if kept is not None and kept.document.get("of") == of:
+            return kept.document["value"]
         value = compute()
-        self.save(name, [json.dumps({"of": of, "value": value}).encode()])
+        SectionWriter().save(self, name, {"of": of, "value": value})
         return value
 
     def _tidy_up(self) -> None:
@@ -93,10 +74,3 @@ class ParsedFiles:
 
 def _hashed(value: Any) -> str:
     return hashlib.sha256(pickle.dumps(value)).hexdigest()
-
-
-def _checksum(parts: Iterable[bytes]) -> bytes:
-    checksum = 0
-    for part in parts:
-        checksum = zlib.crc32(part, checksum)
-    return checksum.to_bytes(_HEAD_BYTES, "big")

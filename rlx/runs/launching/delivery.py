@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rlx.hosts import Completed, tmux_socket, transport_for
 from rlx.plan import Cmd, LaunchPlan, Site
+from rlx.plan.run_dir import SUPERVISE_FILE
 from rlx.runs.launching.shipment import digest, shared_container
 from rlx.runs.run import RunRef
 
@@ -30,7 +31,9 @@ setsid sh -c "$unpack" rlx-launch "$root" "$@"
 # Not last: in place of this shell, setsid would not wait.
 exit
 """
-_UNPACK = r"""
+_UNPACK = (
+    f"supervise={SUPERVISE_FILE}"
+    + r"""
 root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
 for old in "$root"/runs/.incoming-*; do [ ! -e "$old" ] || rm -rf "$old"; done
 incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
@@ -52,13 +55,14 @@ if [ -n "$container" ]; then
     command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
     own=$(mktemp -d) || exit
     trap 'rm -rf "$incoming" "$own"' EXIT
-    for part in supervise.sh order; do cat "$incoming/$part" >"$own/$part" || exit; done
-    seen=$(cat "$own/supervise.sh" "$own/order" | sha256sum)
+    for part in "$supervise" order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
     [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
 fi
-sh "$own/supervise.sh" accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
+sh "$own/$supervise" accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
 exit
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

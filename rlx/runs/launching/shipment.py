@@ -19,6 +19,31 @@ from types import MappingProxyType
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_values import address_problem
 from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import (
+    ATTEMPTS_DIR,
+    CHECKPOINTS_DIR,
+    CLUSTER_FILE,
+    CONTAINER_FILE,
+    DEVICES_FILE,
+    ENV_FILE,
+    EVENTS_DIR,
+    FOREIGN_FILE,
+    HOLDER_FILE,
+    HOLDER_LOG_FILE,
+    IMAGE_FILE,
+    LATEST_LINK,
+    LAUNCH_FILE,
+    LEADER_FILE,
+    LOG_FILE,
+    MANIFEST_FILE,
+    RESERVED_FILE,
+    STATE_DIR,
+    STOP_FILE,
+    SUPERVISE_FILE,
+    SUPERVISOR_FILE,
+    TICKET_FILE,
+    VALIDATION_DIR,
+)
 from rlx.runs import supervisor
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.manifest import render_manifest
@@ -26,15 +51,15 @@ from rlx.runs.run import RunRef
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OWN_NAMES = frozenset({"manifest.json", supervisor.NAME, "env", "holder", "holder.log", "ticket", "stop"}) | {
-    "cluster",
-    "container",
-    "image",
-    "devices",
-    "foreign",
-    "attempts",
-    "latest",
-    "checkpoints",
+_OWN_NAMES = {MANIFEST_FILE, SUPERVISE_FILE, ENV_FILE, HOLDER_FILE, HOLDER_LOG_FILE, TICKET_FILE, STOP_FILE} | {
+    CLUSTER_FILE,
+    CONTAINER_FILE,
+    IMAGE_FILE,
+    DEVICES_FILE,
+    FOREIGN_FILE,
+    ATTEMPTS_DIR,
+    LATEST_LINK,
+    CHECKPOINTS_DIR,
 }
 _EXIT_RECORD_BYTES = 63
 # Linux takes 128 kB for a variable with its name (MAX_ARG_STRLEN); a program with a longer one cannot be started.
@@ -108,8 +133,8 @@ def _check_files(plan: LaunchPlan) -> None:
             raise UsageError(f"the plan's file {file.path!r} has the mode {file.mode:o}", "use 0600 or 0700")
         if not _can_be_written(file.content):
             raise UsageError(f"the plan's file {file.path!r} contains characters that no file can hold", _PLAN_AGAIN)
-    if "launch.sh" not in paths:
-        raise UsageError(f"{plan.run_name}: the plan has no launch.sh")
+    if LAUNCH_FILE not in paths:
+        raise UsageError(f"{plan.run_name}: the plan has no {LAUNCH_FILE}")
 
 
 def _can_be_written(content: str) -> bool:
@@ -166,7 +191,7 @@ def pack(
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        _add(archive, PlannedFile(supervisor.NAME, supervisor.script()))
+        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script()))
         for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
             token = {RAY_TOKEN: tokens[ref.head_id]} if plan.cluster else {}
             _add_run(archive, plan, ref, position, _secret_variables(plan, secrets) | token)
@@ -201,33 +226,38 @@ def _wanted(plan: LaunchPlan) -> str:
 def _add_run(
     archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]
 ) -> None:
-    attempt = f"{ref.run_id}/attempts/1"
-    for folder in ("", "/attempts", "/attempts/1", "/attempts/1/events", "/attempts/1/validation"):
-        _add_folder(archive, ref.run_id + folder)
-    for folder in (f"{attempt}/state", f"{ref.run_id}/checkpoints"):
+    first = f"{ATTEMPTS_DIR}/1"
+    attempt = f"{ref.run_id}/{first}"
+    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}", attempt):
         _add_folder(archive, folder)
-    _add_link(archive, f"{ref.run_id}/latest", "attempts/1")
-    _add(archive, PlannedFile(f"{attempt}/log", ""))
+    for folder in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
+        _add_folder(archive, f"{attempt}/{folder}")
+    _add_folder(archive, f"{ref.run_id}/{CHECKPOINTS_DIR}")
+    _add_link(archive, f"{ref.run_id}/{LATEST_LINK}", first)
+    _add(archive, PlannedFile(f"{attempt}/{LOG_FILE}", ""))
     # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
-    for writer in ("leader", "supervisor", "stop"):
-        _add(archive, PlannedFile(f"{attempt}/state/reserved.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
+        _add(
+            archive,
+            PlannedFile(f"{attempt}/{STATE_DIR}/{RESERVED_FILE}.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"),
+        )
     for file in _files(plan, ref, position, variables):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
 
 
 def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]) -> list[PlannedFile]:
     own = [
-        PlannedFile(supervisor.NAME, supervisor.script(), 0o700),
-        PlannedFile("manifest.json", render_manifest(ref, position, plan)),
+        PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700),
+        PlannedFile(MANIFEST_FILE, render_manifest(ref, position, plan)),
     ]
     if plan.site.image is not None:
-        own.append(PlannedFile("image", f"{plan.site.image}\n"))
+        own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
-        own.append(PlannedFile("container", container_file(plan.site, ref)))
+        own.append(PlannedFile(CONTAINER_FILE, container_file(plan.site, ref)))
     if plan.cluster is not None:
-        own.append(PlannedFile("cluster", cluster_file(plan.cluster, ref)))
+        own.append(PlannedFile(CLUSTER_FILE, cluster_file(plan.cluster, ref)))
     if variables:
-        own.append(PlannedFile("env", env_file(variables)))
+        own.append(PlannedFile(ENV_FILE, env_file(variables)))
     # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
     return [*own, *plan.files]
 

@@ -11,6 +11,7 @@ from rlx.errors import UsageError
 from rlx.hosts import transport_for
 from rlx.plan import LOCAL, Cmd
 from rlx.resources import payload_folder
+from rlx.runs import supervisor
 from rlx.runs.logs.line_stream import split_lines
 
 if TYPE_CHECKING:
@@ -67,4 +68,4 @@ def number(value: int | None) -> str:
 
 @cache
 def _script() -> str:
-    return (payload_folder() / "logs.sh").read_text(encoding="utf-8")
+    return supervisor.layout() + (payload_folder() / "logs.sh").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlx.plan import RunState
+from rlx.plan.run_dir import LOG_FILE, MANIFEST_FILE, METRICS_FILE, STARTED_DIR, STOP_FILE
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -174,8 +175,8 @@ def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> Facts:
-    log, metrics = files.get((run_id, "log")), files.get((run_id, "metrics.jsonl"))
-    started, manifest = files.get((run_id, "started")), files.get((run_id, "manifest.json"))
+    log, metrics = files.get((run_id, LOG_FILE)), files.get((run_id, METRICS_FILE))
+    started, manifest = files.get((run_id, STARTED_DIR)), files.get((run_id, MANIFEST_FILE))
     return Facts(
         run_id=run_id,
         now=now,
@@ -186,7 +187,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         members=int(values["members"]),
         ahead=int(values["ahead"]),
         created=manifest.time if manifest else now,
-        stop_asked=(run_id, "stop") in files,
+        stop_asked=(run_id, STOP_FILE) in files,
         started=started.time if started else None,
         log_bytes=log.size if log else 0,
         log_time=log.time if log else None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override, path_on_all_nodes
 from rlx.backends.verl.overrides.base import Rendering
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 SOURCE = "rollout.engine"
 PLUGIN = "rlx_verl_cpu"
@@ -36,7 +37,7 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
         return
     for key, value in _SETTINGS.items():
         yield Override(key, value, SOURCE)
-    sampler = path_on_all_nodes(rendering.recipe, f"payload/{PLUGIN}_trainer.py")
+    sampler = path_on_all_nodes(rendering.recipe, f"{PAYLOAD_DIR}/{PLUGIN}_trainer.py")
     yield Override(NEEDED_KEY, sampler, SOURCE, verbatim=True)
     yield rendering.added("actor_rollout_ref.model.override_config.attn_implementation", "sdpa", SOURCE)
     if rendering.recipe.model.lora is not None:

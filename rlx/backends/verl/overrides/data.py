@@ -8,6 +8,7 @@ from pathlib import Path
 from rlx.backends.shared.hydra_values import refuse_interpolation
 from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override
 from rlx.backends.verl.overrides.base import Rendering
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
@@ -32,7 +33,7 @@ def _reward(rendering: Rendering) -> Iterator[Override]:
     path = rendering.table.first("reward.custom_reward_function.path", "custom_reward_function.path")
     section = path.removesuffix(".path")
     refuse_interpolation(reward.path, "reward.path")
-    file = path_on_all_nodes(rendering.recipe, f"payload/{Path(reward.path).name}")
+    file = path_on_all_nodes(rendering.recipe, f"{PAYLOAD_DIR}/{Path(reward.path).name}")
     yield Override(path, file, "reward.path", verbatim=True)
     yield Override(f"{section}.name", reward.function, "reward.function")
     if reward.kwargs:

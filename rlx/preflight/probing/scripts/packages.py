@@ -1,15 +1,19 @@
-"""The versions of what a run is made of, without importing any of it: one JSON object."""
+"""The versions of what a run is made of, without importing any of it: one JSON object.
+
+Arguments: the packages of back-ends, NAME or NAME=FILE where the version stands in a file of the package.
+"""
 
 import json
 import sys
 from importlib import metadata, util
 from pathlib import Path
 
+BACKENDS = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
 PACKAGES = (
-    *("torch", "torch_npu", "vllm", "vllm_ascend", "verl", "mindspeed_rl", "mindspeed", "megatron_core", "ray"),
+    *("torch", "torch_npu", "vllm", "vllm_ascend", *BACKENDS, "megatron_core", "ray"),
     *("transformers", "numpy", "triton", "triton_ascend", "pyarrow", "tensordict", "peft"),
 )
-MODULES = ("verl", "mindspeed_rl", "acl", "torch", "torch_npu", "vllm", "ray")
+MODULES = (*BACKENDS, "acl", "torch", "torch_npu", "vllm", "ray")
 
 
 def version(package):
@@ -27,18 +31,19 @@ def location(module):
     return str(Path(spec.origin).parent) if spec and spec.origin else None
 
 
-def own_version(folder):
-    """verl keeps its version in a file; in a checkout that nobody installed it is the only place."""
+def own_version(folder, file):
+    """In a checkout that nobody installed it is the only place."""
     try:
-        return Path(folder, "version/version").read_text(encoding="utf-8").strip()
+        return Path(folder, file).read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
 
 packages = {package: version(package) for package in PACKAGES}
 places = {module: location(module) for module in MODULES}
-if places["verl"]:
-    packages["verl"] = own_version(places["verl"]) or packages["verl"]
+for package, file in BACKENDS.items():
+    if file and places[package]:
+        packages[package] = own_version(places[package], file) or packages[package]
 print(
     json.dumps(
         {

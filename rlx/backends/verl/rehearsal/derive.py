@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.backends.verl.rehearsal import changes as topics
+from rlx.backends.verl.rehearsal.keys import fork_keys_untold, translated
+from rlx.backends.verl.rehearsal.recorded_reward import Reward, reward_of
+from rlx.backends.verl.rehearsal.scale import Batch, batch_of, scaled
+from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.errors import UsageError
 from rlx.plan import Severity
-from rlx.preflight.rehearsal import changes as topics
-from rlx.preflight.rehearsal.keys import fork_keys_untold, translated
-from rlx.preflight.rehearsal.recorded_reward import Reward, reward_of
 from rlx.preflight.rehearsal.rows import Rows, rows_of
-from rlx.preflight.rehearsal.scale import Batch, batch_of, scaled
-from rlx.preflight.rehearsal.tiny_shapes import TinyModel, stand_in, tiny_model
+from rlx.preflight.rehearsal.tiny_shapes import TinyModel, tiny_model_of
 from rlx.preflight.rehearsal.twin import Change, Places, Rehearsal, Untold
 from rlx.preflight.rules import check
 from rlx.preflight.rules.facts import facts_of
@@ -28,29 +27,16 @@ if TYPE_CHECKING:
 def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...] = ()) -> Rehearsal:
     """The recipe in small. `secrets`: those of its secrets that are set here.
 
-    Raises UsageError for a back-end other than verl, a critic, or a batch that cannot be scaled; RlxError for data that
+    Raises UsageError for a critic, or a batch that cannot be scaled; RlxError for data that
     is here and cannot be read.
     """
-    kind, algorithm = resolved.recipe.backend.kind, resolved.recipe.algorithm.kind
-    if kind != "verl":
-        raise UsageError(f"backend.kind {kind}: only verl is rehearsed on a CPU", "rlx validate checks the recipe")
-    if algorithm == "ppo":
+    if resolved.recipe.algorithm.kind == "ppo":
         # verl 0.9.1, utils/model.py, load_valuehead_model: attn_implementation="flash_attention_2", whatever is set.
         message = "algorithm.kind ppo: verl loads a critic with flash attention only, which no CPU has"
         raise UsageError(message, "rehearse the rest of the recipe: --set algorithm.kind=grpo")
     facts = facts_of(resolved)
+    assert isinstance(facts, VerlFacts)
     return _Maker(resolved, places, tiny_model_of(resolved), batch_of(facts), secrets).smallest()
-
-
-def tiny_model_of(resolved: ResolvedRecipe) -> TinyModel:
-    """The recipe's model in small. Raises UsageError where the back-end's settings are not known."""
-    facts = facts_of(resolved)
-    path = Path(facts.recipe.model.path).expanduser() / "config.json"
-    try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        kind = None
-    return tiny_model(facts.architecture, kind) if facts.architecture else stand_in()
 
 
 @dataclass(frozen=True)

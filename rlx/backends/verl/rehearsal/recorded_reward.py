@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError, UsageError
+from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.preflight.data_files import NAMED_REWARDS
 from rlx.preflight.rehearsal.twin import Change, Untold
 from rlx.resources import payload_folder
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe
 
 _RECORDER = "rehearsed_reward.py"
-_ORDER = "payload/rehearsed_reward.json"
+_ORDER = f"{PAYLOAD_DIR}/rehearsed_reward.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _of_function(reward: FunctionReward) -> Reward:
         raise RlxError(f"{path}: cannot be read: {problem}", "check reward.path") from None
     name = f"{reward.function} of {path.name}"
     change = Change("reward", name, f"{name}, recorded", "the same function; what it is asked and answers is kept")
-    files = {f"payload/{path.name}": text, **_order(file=path.name, function=reward.function)}
+    files = {f"{PAYLOAD_DIR}/{path.name}": text, **_order(file=path.name, function=reward.function)}
     return Reward(_section(reward.kwargs), files, (change,))
 
 

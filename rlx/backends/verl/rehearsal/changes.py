@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlx.preflight.rehearsal.keys import VERSION
-from rlx.preflight.rehearsal.scale import Batch
+from rlx.backends.verl.rehearsal.keys import VERSION
+from rlx.backends.verl.rehearsal.scale import Batch
 from rlx.preflight.rehearsal.twin import Change, Places, Untold
 
 if TYPE_CHECKING:

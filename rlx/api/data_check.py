@@ -1,0 +1,40 @@
+"""Check that the data files of a recipe fit it, where a launch would read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlx.plan import Severity
+
+if TYPE_CHECKING:
+    from rlx.api.recipes import Recipe
+    from rlx.plan import Finding, Site
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """`files`: what was found of each, by its role."""
+
+    findings: tuple[Finding, ...]
+    files: dict[str, Any]
+
+    def fits(self, strict: bool = False) -> bool:
+        """Tell whether there is no error, and with `strict` no warning."""
+        fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+        return not any(finding.severity in fatal for finding in self.findings)
+
+
+def check_data(recipe: Recipe, site: Site, arm: str | None = None, sets: Sequence[str] = ()) -> DataCheck:
+    """Look at the files of an arm, by default the control's, at that place.
+
+    Raises UsageError for an invalid recipe, RlxError where the files cannot be looked at.
+    """
+    from rlx.api.recipes import recipe_file
+    from rlx.preflight.data_files import data_findings, examine
+
+    file = recipe_file(recipe, sets)
+    resolved = file.resolve(arm or file.control or file.arms[0])
+    facts = examine(resolved, site)
+    return DataCheck(data_findings(resolved.recipe, facts), facts["files"])

@@ -1,0 +1,72 @@
+"""Make the tiny model and its data where a training will read them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rlx.api.data_place import refuse_relative
+from rlx.api.telling import unheard
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from rlx.api.telling import Tell
+    from rlx.hosts import Completed
+    from rlx.plan import Site
+
+_MAKER = "tiny_addition.py"
+_PACKAGES = ("torch", "transformers", "pyarrow")
+_TIMEOUT_S = 600
+
+
+def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unheard) -> dict[str, Any]:
+    """Make the tiny model and its data in the folder `to` at that place, unless it is complete; `force` makes it anew.
+
+    Returns the folder, and whether something was made. Raises UsageError for a relative path elsewhere, RlxError where
+    packages are missing, or the folder holds something else.
+    """
+    from rlx.hosts.sent_python import place_text
+
+    refuse_relative(site, "--to", to)
+    where = place_text(site)
+    tell(f"{where}: making {to} (seconds)")
+    completed = _run(site, [to, *_PACKAGES, *(["--force"] if force else [])])
+    try:
+        answer: dict[str, Any] = json.loads(completed.out)
+    except ValueError:
+        said = completed.err.decode(errors="replace").strip().splitlines() or [f"exit {completed.code}"]
+        raise RlxError(f"{where}: {said[-1]}", "is python3 there? rlx doctor tells") from None
+    if "problem" in answer:
+        raise _error(answer, where, completed)
+    return answer
+
+
+def _run(site: Site, arguments: list[str]) -> Completed:
+    """The program rides in an argument, and what it is to run on stdin: nothing else is written."""
+    import sys
+    from dataclasses import replace
+
+    from rlx.hosts import transport_for
+    from rlx.hosts.sent_python import is_here
+    from rlx.plan import Cmd
+    from rlx.resources import payload_folder
+
+    program = (payload_folder() / "make_folder.py").read_text(encoding="utf-8")
+    place = replace(site.place, inside=site.container) if site.container else site.place
+    command = Cmd(sys.executable if is_here(site) else "python3", "-c", program, *arguments)
+    return transport_for(place).run(command, stdin=(payload_folder() / _MAKER).read_bytes(), timeout_s=_TIMEOUT_S)
+
+
+def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError:
+    if answer["problem"] == "packages":
+        return RlxError(
+            f"{where}: making a tiny model needs {answer['detail']}",
+            "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'",
+        )
+    if answer["problem"] == "foreign":
+        return RlxError(
+            f"{where}: {answer['folder']} holds something that rlx did not make",
+            "name an empty or new folder with --to",
+        )
+    said = completed.err.decode(errors="replace").strip()
+    return RlxError(f"{where}: {answer['detail']}", said[-2000:] or "nothing more was said")

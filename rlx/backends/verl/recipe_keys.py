@@ -1,0 +1,26 @@
+"""The recipe's keys for what people type who come from verl, or from a fork of it."""
+
+RECIPE_KEYS = {
+    "adv_estimator": "algorithm.kind",
+    "epoch_aware": "aqn.per_epoch",
+    "exclude_patterns": "aqn.exclude",
+    "gpu_memory_utilization": "rollout.memory_fraction",
+    "kl_loss_coef": "algorithm.kl.coef",
+    "layer_sigma_config": "aqn.multipliers",
+    "learning_rate": "train.lr",
+    "max_prompt_length": "data.max_prompt_tokens",
+    "max_response_length": "data.max_response_tokens",
+    "n_gpus_per_node": "layout.devices_per_node",
+    "nnodes": "layout.nodes",
+    "num_stages": "aqn.stages",
+    "ppo_micro_batch_size_per_gpu": "train.micro_batch_size",
+    "ppo_mini_batch_size": "train.mini_batch_size",
+    "save_freq": "train.save_every",
+    "target_modules": "aqn.targets",
+    "tensor_model_parallel_size": "layout.tp",
+    "test_freq": "eval.every",
+    "total_epochs": "train.epochs",
+    "train_batch_size": "train.batch_size",
+    "train_files": "data.train",
+    "val_files": "data.val",
+}

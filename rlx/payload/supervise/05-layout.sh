@@ -1,0 +1,33 @@
+#!/bin/sh
+# shellcheck disable=SC2034 # used by the scripts that this is put in front of: supervise.sh, logs.sh and mirror.sh
+# Names of the files and folders of a run directory, the same as in rlx/plan/run_dir.py, which shows where they lie.
+MANIFEST_FILE=manifest.json
+LAUNCH_FILE=launch.sh
+SUPERVISE_FILE=supervise.sh
+ENV_FILE='env'
+CLUSTER_FILE=cluster
+CONTAINER_FILE=container
+HOLDER_FILE=holder
+HOLDER_LOG_FILE=holder.log
+TICKET_FILE=ticket
+DEVICES_FILE=devices
+FOREIGN_FILE=foreign
+STOP_FILE=stop
+ATTEMPTS_DIR=attempts
+LATEST_LINK=latest
+LOG_FILE=log
+METRICS_FILE=metrics.jsonl
+PROVENANCE_FILE=provenance.json
+COMPOSED_FILE=hydra/.hydra/config.yaml
+EVENTS_DIR=events
+VALIDATION_DIR=validation
+STATE_DIR=state
+STARTED_DIR=started
+SUPERVISOR_FILE=supervisor
+LEADER_FILE=leader
+CLAIMED_FILE=claimed
+HEARTBEAT_FILE=heartbeat
+CLOCK_FILE=clock
+RAY_TMP_FILE=ray_tmp
+RESERVED_FILE=reserved
+EXIT_FILE='exit'

@@ -1,0 +1,53 @@
+"""Names of the files and folders of a run directory, without any reading or writing.
+
+`rlx/payload/supervise/05-layout.sh` holds those that shell scripts use, under the same names.
+
+    <root>/runs/<run id>/
+      manifest.json  launch.sh  supervise.sh  env  payload/  checkpoints/  cluster  container  image
+      holder  holder.log  ticket  devices  foreign  stop
+      latest -> attempts/<k>
+      attempts/<k>/
+        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  events/*.jsonl  validation/<step>.jsonl
+        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+"""
+
+from __future__ import annotations
+
+# Sent by a launch, or written by the holder.
+MANIFEST_FILE = "manifest.json"
+LAUNCH_FILE = "launch.sh"
+SUPERVISE_FILE = "supervise.sh"
+ENV_FILE = "env"
+PAYLOAD_DIR = "payload"
+CHECKPOINTS_DIR = "checkpoints"
+CLUSTER_FILE = "cluster"
+CONTAINER_FILE = "container"
+IMAGE_FILE = "image"
+HOLDER_FILE = "holder"
+HOLDER_LOG_FILE = "holder.log"
+TICKET_FILE = "ticket"
+DEVICES_FILE = "devices"
+FOREIGN_FILE = "foreign"
+STOP_FILE = "stop"
+ATTEMPTS_DIR = "attempts"
+LATEST_LINK = "latest"
+
+# Of an attempt.
+LOG_FILE = "log"
+METRICS_FILE = "metrics.jsonl"
+PROVENANCE_FILE = "provenance.json"
+COMPOSED_FILE = "hydra/.hydra/config.yaml"
+EVENTS_DIR = "events"
+VALIDATION_DIR = "validation"
+STATE_DIR = "state"
+
+# Of its state.
+STARTED_DIR = "started"
+SUPERVISOR_FILE = "supervisor"
+LEADER_FILE = "leader"
+CLAIMED_FILE = "claimed"
+HEARTBEAT_FILE = "heartbeat"
+CLOCK_FILE = "clock"
+RAY_TMP_FILE = "ray_tmp"
+RESERVED_FILE = "reserved"
+EXIT_FILE = "exit"
