@@ -1,4 +1,4 @@
-"""How verl's settings change what a device must hold."""
+"""Read from verl's settings what a device must hold."""
 
 from __future__ import annotations
 
