@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 else:
     Framework = Literal[tuple(_forms())]
 
+_DEFAULT = kinds()[0]
+
 
 def gsm8k(
     source: Annotated[
         list[str], typer.Argument(help="Folder as downloaded, or files (parquet, jsonl) named after train and test.")
     ],
     to: Annotated[str, typer.Option(help="The folder to write.")],
-    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = kinds()[0],
+    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = _DEFAULT,
     form: Annotated[
         Literal["prompt", "messages"],
         typer.Option(help=_help("form")),

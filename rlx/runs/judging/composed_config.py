@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.grammars import grammars
-from rlx.evidence.reading.printed_config import read_printed_config
+from rlx.evidence.reading.foreign_config import read_printed_config
 from rlx.plan.run_dir import LOG_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -69,7 +69,7 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 
 def _parse(text: bytes) -> Any:
     from rlx.yaml_reader.hydra import read_hydra
-    from rlx.yaml_reader.nodes import YamlError
+    from rlx.yaml_reader.yaml_nodes import YamlError
 
     try:
         return read_hydra(text.decode("utf-8"))
