@@ -147,8 +147,7 @@ class LogGrammar:
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
     answered. `own_reward`: settings that replace its reward function.
-    `printed_configuration`: the configuration among the lines of a log's beginning. `composed_configuration`: the
-    file below an attempt into which the program writes its own, "" for none.
+    `printed_configuration`: the configuration among the lines of a log's beginning.
     """
 
     title: str
@@ -169,4 +168,3 @@ class LogGrammar:
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
-    composed_configuration: str = ""

@@ -47,5 +47,4 @@ GRAMMAR = LogGrammar(
         at_end="verl is known to hang in Ray's shutdown after the last validation",
     ),
     printed_configuration=parse_printed_config,
-    composed_configuration="hydra/.hydra/config.yaml",
 )
