@@ -87,7 +87,7 @@ def plan(
     from rlx.api.target import named_target
 
     target = named_target(host, container, devices)
-    is_named = must_answer or host is not None or not target.is_here
+    is_named = must_answer or not (host is None and container is None and target.is_here)
     looks = HostLooks(target, must_answer=must_answer) if is_named else None
     return plan_at(recipe, arms, seeds, sets, target, looks)
 

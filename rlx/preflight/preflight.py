@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ORDER = tuple(Severity)
 # What the probes of a host find; RLX500 to RLX505 hold the recipe against what its entry says.
-_OF_THE_HOST = ("RLX506", "RLX559")
+_OF_THE_HOST = range(506, 560)
 
 
 def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: Installation | None = None) -> LaunchPlan:
@@ -57,7 +57,7 @@ def exit_code(findings: Sequence[Finding]) -> ExitCode:
 
 def is_of_host(finding: Finding) -> bool:
     """Tell whether a look at the host found it."""
-    return _OF_THE_HOST[0] <= finding.id <= _OF_THE_HOST[1]
+    return int(finding.id.removeprefix("RLX")) in _OF_THE_HOST
 
 
 def _is_foreseen(finding: Finding) -> bool:
