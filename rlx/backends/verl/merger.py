@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from rlx.backends.verl.overrides import Rendering
 
+NAME = "verl.model_merger"
+
 
 def merge_arguments(rendering: Rendering) -> tuple[str, ...]:
     """Write arguments for `python -m verl.model_merger merge`, without the folders. FSDP and FSDP2 save alike."""

@@ -32,6 +32,7 @@ def _help(option: str) -> str:
     return f"{', '.join(kind for kind, _ in told)}: {told[0][1]}"
 
 
+_DEFAULT = kinds()[0]
 if TYPE_CHECKING:
     Framework = str
 else:
@@ -43,7 +44,7 @@ def gsm8k(
         list[str], typer.Argument(help="Folder as downloaded, or files (parquet, jsonl) named after train and test.")
     ],
     to: Annotated[str, typer.Option(help="The folder to write.")],
-    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = kinds()[0],
+    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = _DEFAULT,
     form: Annotated[
         Literal["prompt", "messages"],
         typer.Option(help=_help("form")),
