@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.rows import Row, in_turns, ratio
+from tests.cli.support import tiny_cpu_files
 from tests.rig.client import Client
 from tests.rig.host import Host
 from tests.rig.machine import REPOSITORY
@@ -16,8 +17,8 @@ from tests.rig.rig import Rig
 ROUND_TRIPS_MS = (0, 20, 100)
 BUDGETS = {"cold": 1 / 3, "warm": 1 / 8}
 
-# Stands for the Python of the recipe: answers questions that come on stdin, and trains in no time.
-_PYTHON = f'#!/bin/sh\n[ "$1" != - ] || exec {sys.executable} "$@"\n'
+# Stands for the Python of the recipe: answers questions that come on stdin or as a text, and trains in no time.
+_PYTHON = f'#!/bin/sh\ncase $1 in -|-c) exec {sys.executable} "$@" ;; esac\n'
 
 _SCRIPT = "echo 'step:1 - val-core/x/acc/mean@1:0.5'\n"
 _BY_HAND = """
@@ -58,7 +59,8 @@ def _prepare(client: Client, host: Host) -> None:
     recipe = (
         (REPOSITORY / "recipes/tiny-cpu.yaml").read_text().replace("kind: verl,", "kind: verl, python: /srv/python,")
     )
-    client.path("/root/recipe.yaml").write_text(recipe)
+    tiny_cpu_files(host.path("/srv"))
+    client.path("/root/recipe.yaml").write_text(recipe.replace("~/.cache", "/srv/.cache"))
     shutil.copytree(REPOSITORY / "recipes/tiny-cpu", client.path("/root/tiny-cpu"))
     client.path("/root/launch.sh").write_text(_SCRIPT)
     client.rlx("hosts", "add", "h1", "root@h1", "--container", "rl", "--root", "/srv/rlx")

@@ -15,7 +15,7 @@ _SUFFIXES = (".png", ".svg")
 
 
 def check_picture(path: str) -> None:
-    """Raises UsageError for what rlx does not draw, RlxError where it cannot be written; before any host is asked."""
+    """Check, before any host is asked, that this can be drawn. Raises UsageError or RlxError."""
     if Path(path).suffix.lower() not in _SUFFIXES:
         raise UsageError(f"--plot {path}: rlx draws .png and .svg", "name such a file, or - for the terminal")
     check_target(Path(path))

@@ -1,4 +1,4 @@
-"""How a use case speaks to whoever called it while it is under way."""
+"""Tell whoever called a use case how it goes, while it is under way."""
 
 from __future__ import annotations
 

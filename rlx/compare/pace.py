@@ -1,4 +1,4 @@
-"""How fast a run was: seconds per step, tokens per second, and all of its steps together."""
+"""Measure how fast a run was: seconds per step, tokens per second, and all of its steps together."""
 
 from __future__ import annotations
 

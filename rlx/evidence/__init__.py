@@ -15,10 +15,10 @@ from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, read_items
-from rlx.evidence.reading.nodes import with_nodes
+from rlx.evidence.reading.known_settings import settings_of, settings_of_config
+from rlx.evidence.reading.other_nodes import with_nodes
 from rlx.evidence.reading.read import read_evidence, read_log
 from rlx.evidence.reading.scan import MAX_LINE_BYTES
-from rlx.evidence.reading.settings import settings_of, settings_of_config
 from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
 from rlx.evidence.unplanned import judge_unplanned
 from rlx.evidence.verdict import Verdict, VerdictStatus

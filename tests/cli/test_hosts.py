@@ -257,7 +257,10 @@ def test_the_default_host_is_where_a_launch_goes() -> None:
     write("hosts: {a3: {ssh: user@npu-host-1, root: /data/rlx}}\ndefaults: {host: a3}\n")
     assert ", in /data/rlx on a3\n" in rlx("plan", CPU_RECIPE, "--arm", "aqn").stdout
     assert "a3: no such host name" in rlx("launch", CPU_RECIPE, "--arm", "aqn", code=4).stderr
-    assert " on local\n" in rlx("plan", CPU_RECIPE, "--host", "local", "--arm", "aqn", code=5).stdout
+    assert (
+        " on local\n"
+        in rlx("plan", CPU_RECIPE, "--host", "local", "--arm", "aqn", "--set", "model.path=/nope", code=5).stdout
+    )
     assert "a3 (default)" in rlx("hosts").stdout
 
 

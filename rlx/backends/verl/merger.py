@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from rlx.backends.verl.overrides import Rendering
 
-NAME = "verl.model_merger"
+PROGRAM = "verl.model_merger"
+"""The module that converts a checkpoint where a recipe names no converter of its own."""
 
 
 def merge_arguments(rendering: Rendering) -> tuple[str, ...]:

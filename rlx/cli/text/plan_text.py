@@ -88,6 +88,14 @@ def _command(command: Sequence[str]) -> Iterator[str]:
     yield lines[-1]
 
 
+def _converter(backend: str) -> str:
+    """Name what the back-end itself brings for it."""
+    from rlx.backends.registry import optional_part
+
+    own = optional_part(backend, "merger")
+    return own.PROGRAM if own else "nothing"
+
+
 def _post(plan: LaunchPlan) -> Iterator[str]:
     """Say what `eval.post` does, by the order that travels with the run."""
     order = next((json.loads(file.content) for file in plan.files if file.path == f"{PAYLOAD_DIR}/eval.json"), None)
@@ -96,17 +104,9 @@ def _post(plan: LaunchPlan) -> Iterator[str]:
     how = f"temperature {order['temperature']:g}" if order["temperature"] else "greedy"
     rows = "all rows" if order["row_count"] is None else f"{order['row_count']:,} rows"
     samples = "1 sample" if order["n"] == 1 else f"{order['n']} samples"
-    yield f"the last checkpoint, converted by {order['convert'] or _merger(plan)}"
+    yield f"the last checkpoint, converted by {order['convert'] or _converter(plan.backend)}"
     yield f"answers {rows} of {order['rows']}, {samples} each, {how}, by {order['engine']}"
     yield f"graded by {order['reward'].get('name') or order['reward']['file']}"
-
-
-def _merger(plan: LaunchPlan) -> str:
-    """Name the back-end's own converter of checkpoints."""
-    from rlx.backends.registry import optional_part
-
-    own = optional_part(plan.backend, "merger")
-    return own.NAME if own else "nothing"
 
 
 def _environment(plan: LaunchPlan) -> Iterator[str]:

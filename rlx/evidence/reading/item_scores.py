@@ -1,4 +1,4 @@
-"""Scores item by item: the outputs that verl keeps of a validation (`trainer.validation_data_dir`).
+"""Scores item by item: the outputs that are kept of a validation, in the form that rlx's own evaluation writes, too.
 
 `<step>.jsonl` has a line for each sampled answer: input, output, gts (from 0.6 on), score, step, reward, and what the
 reward function told besides (acc, …). Sources: verl 0.4 to 0.9, trainer/ppo/ray_trainer.py and v1/trainer_base.py,

@@ -35,9 +35,9 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
 
 
 def composed_file(attempt: Path) -> Path:
-    """The file of the first back-end that has left one; where there is none, one that is not there."""
-    paths = [attempt / each.composed_configuration for each in grammars() if each.composed_configuration]
-    return next((path for path in paths if path.exists()), paths[0])
+    """Find what one of the back-ends' programs wrote; a file that is not there where none of them did."""
+    names = [each.composed_configuration for each in grammars() if each.composed_configuration]
+    return next((attempt / name for name in names if (attempt / name).exists()), attempt / "config.yaml")
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rlx.backends.mindspeed_rl.data import packed_files
 from tests.backends.mindspeed_rl.conftest import BASE
 from tests.rig.client import Client
 from tests.rig.host import Host
@@ -27,8 +28,18 @@ def rig(new_rig: Callable[[int], Rig]) -> Rig:
     host = rig.host("h1")
     host.add_devices("davinci_manager", "davinci0", "davinci1")
     host.play_npu_smi("a3-ascend910")
+    furnish(host)
     rig.client.rlx("hosts", "add", "h1", "h1", "--device", "npu:2")
     return rig
+
+
+def furnish(host: Host) -> None:
+    """What a look before the launch asks for; nothing of it is ever read."""
+    names = ["model/config.json", "model/x.safetensors", "weights/latest_checkpointed_iteration.txt"]
+    for name in (*names, *packed_files("train")):
+        path = host.path(f"/srv/{name}")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
 
 
 def launch(client: Client, folder: Path, steps: int, *, hosts: str = "h1", env: Mapping[str, str] | None = None) -> str:
@@ -40,7 +51,9 @@ def launch(client: Client, folder: Path, steps: int, *, hosts: str = "h1", env: 
         "train": {"batch_size": 4, "mini_batch_size": 4, "micro_batch_size": 1, "steps": steps},
         "layout": {"nodes": len(hosts.split(",")), "devices_per_node": 2, "tp": 1, "pp": 1},
         "env": dict(env or {}),
-        "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
+        "model": {"path": "/srv/model"},
+        "data": {"train": "/srv/train"},
+        "overrides": {"actor_config.load": "/srv/weights", "rl_config.num_cpus_for_placement_group": 0},
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     return client.rlx("launch", str(folder / "recipe.yaml"), "--host", hosts).stdout.decode().strip()

@@ -1,0 +1,1 @@
+"""Plays the Python module of CANN, which a look at a host imports."""
