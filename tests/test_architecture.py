@@ -25,11 +25,7 @@ FINDING = re.compile(r"RLX\d{3}")
 DOORS = ("cli", "api")
 # Below a back-end, and among the rules, a module is named by what it is about; the folder says what it does about it.
 ABOUT = re.compile(r"backends/\w+/|preflight/rules/")
-SAME_ON_PURPOSE = {
-    "effective": "the settings that a back-end gets: the shared value, and each back-end's way to it",
-    "host": "the entry of a host, and the part of a back-end that says what it wants of one",
-    "post": "`eval: post`: the shared plan of it, and the rules on it",
-}
+SAME_ON_PURPOSE = {"host": "the entry of a host, and the part of a back-end that says what it wants of one"}
 RIDDLE = re.compile(r"(What|Which|Where|Why|How|Whether|Who|Nothing|Not)\b")
 
 

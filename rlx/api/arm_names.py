@@ -66,7 +66,7 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
 
 
 def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
-    """Whether `name` (no run id) would mean this run, too, if its newest launch were not there."""
+    """Tell whether `name` (no run id) would mean this run, too, if its newest launch were not there."""
     newest = arm[0]
     is_called = name in (ref.arm, ref.run_name, ref.short_name, ref.name)
     return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id

@@ -32,12 +32,12 @@ class Compared:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What may be said of each treatment against the control, in their order."""
+        """Say what may be said of each treatment against the control, in their order."""
         return tuple(sentence for contrast in self.comparison.contrasts for sentence in contrast.sentences)
 
     @property
     def reportable(self) -> bool:
-        """Whether all runs finished, none is invalid or incomplete, and they are comparable."""
+        """Tell whether all runs finished, none is invalid or incomplete, and they are comparable."""
         return self.comparison.reportable
 
 

@@ -52,7 +52,7 @@ def diagnose_named(names: Sequence[str]) -> list[Diagnosed]:
 
 
 def is_log(name: str) -> bool:
-    """Whether this is a file here. What looks like a path and is none gets the words for a path. Raises UsageError."""
+    """Tell whether this is a file here. Raises UsageError for what looks like a path and is none."""
     path = Path(name)
     if path.is_file():
         return True

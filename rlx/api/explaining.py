@@ -27,7 +27,7 @@ def explain(id: str) -> Explanation:
 
 
 def _row(id: str) -> Explanation:
-    """From the page that lists them all."""
+    """Read the row from the page that lists them all."""
     from difflib import get_close_matches
 
     from rlx.errors import UsageError

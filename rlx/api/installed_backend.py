@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlx.plan import FoundTree, Look, Site
+    from rlx.plan import Installation, InstallationQuestion, Site
     from rlx.recipe import ResolvedRecipe
 
 
@@ -15,15 +15,15 @@ class BackendTrees:
     def __init__(self, site: Site, must_answer: bool) -> None:
         self._site = site
         self._must_answer = must_answer
-        self._found: dict[Look, FoundTree] = {}
+        self._found: dict[InstallationQuestion, Installation] = {}
 
-    def look(self, resolved: ResolvedRecipe) -> Look | None:
+    def look(self, resolved: ResolvedRecipe) -> InstallationQuestion | None:
         """Write the question; None for a back-end of which nothing needs to be known."""
         from rlx.backends.protocol import load_backend
 
         return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
 
-    def find(self, look: Look | None) -> FoundTree | None:
+    def find(self, look: InstallationQuestion | None) -> Installation | None:
         """Raises HostError for a host that must answer and does not; otherwise the answer says why there is none."""
         if look is None:
             return None
@@ -31,25 +31,25 @@ class BackendTrees:
             self._found[look] = self._find(look)
         return self._found[look]
 
-    def _find(self, look: Look) -> FoundTree:
+    def _find(self, look: InstallationQuestion) -> Installation:
         from rlx.api.home import rlx_home
-        from rlx.hosts import find_tree
+        from rlx.hosts import find_installation
         from rlx.hosts.host_errors import HostError
-        from rlx.plan import FoundTree
+        from rlx.plan import Installation
 
         try:
-            return find_tree(self._site, look, rlx_home() / "trees")
+            return find_installation(self._site, look, rlx_home() / "trees")
         except HostError as error:
             if self._must_answer:
                 raise
-            return FoundTree(self._site.host, problem=error.message)
+            return Installation(self._site.host, problem=error.message)
 
 
-def latest_tree() -> FoundTree | None:
+def latest_tree() -> Installation | None:
     """A guess what the next look at a host will find: what the last one did."""
     from rlx.api.home import rlx_home
     from rlx.hosts.installations import latest_tree
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
 
     folder = latest_tree(rlx_home() / "trees")
-    return FoundTree("the last host", folder=folder) if folder else None
+    return Installation("the last host", folder=folder) if folder else None

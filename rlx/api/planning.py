@@ -1,4 +1,4 @@
-"""From a recipe to launch plans with all that is known to speak for and against them: rules, host and back-end."""
+"""Turn a recipe into launch plans, with all that speaks for and against them: rules, host and back-end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlx.plan import Finding, LaunchPlan, Severity
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import Target
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.preflight.host_look import HostLook
     from rlx.recipe import RecipeFile, ResolvedRecipe
 
@@ -24,7 +24,7 @@ class Draft:
     """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked."""
 
     plan: LaunchPlan
-    found: FoundTree | None = None
+    found: Installation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _file(recipe: str | RecipeFile, sets: Sequence[str]) -> RecipeFile:
 
 def find_backends(
     looks: HostLooks, resolved: Sequence[ResolvedRecipe], target: Target
-) -> Callable[[], list[FoundTree | None]]:
+) -> Callable[[], list[Installation | None]]:
     """Ask the hosts for all that these recipes want; what comes back waits for the back-end that each would import."""
     from rlx.api.background import Background
     from rlx.api.installed_backend import BackendTrees
@@ -160,15 +160,15 @@ def find_backends(
     # Ready before anything else takes the processor: what is asked now is answered while that is done.
     questions = [trees.look(one) for one in resolved]
 
-    def find() -> list[FoundTree | None]:
+    def find() -> list[Installation | None]:
         looks.connected()
         return [trees.find(question) for question in questions]
 
     return Background(find).result
 
 
-def _plan(resolved: ResolvedRecipe, target: Target, tree: FoundTree | None = None) -> LaunchPlan:
-    """Of several nodes all, each as it is on its own host; the findings of all of them are the head's."""
+def _plan(resolved: ResolvedRecipe, target: Target, tree: Installation | None = None) -> LaunchPlan:
+    """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
     from rlx.backends.protocol import load_backend
     from rlx.hosts.node_plans import as_nodes
     from rlx.preflight.preflight import checked

@@ -59,7 +59,7 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
-    """What the logs of runs that did not finish say of it. A host that cannot be asked leaves its runs out.
+    """Diagnose runs that did not finish by their logs. A host that cannot be asked leaves its runs out.
 
     A run that waits for its devices has no log yet.
     """
@@ -94,7 +94,7 @@ def _found(
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:
-    """Several names are an arm each; one name or none may mean all arms of a launch. Raises NoSuchRun."""
+    """Make each of several names an arm; one name or none may mean all arms of a launch. Raises NoSuchRun."""
     from rlx.api.arm_names import select_arms, selection_notes
     from rlx.api.selection import runs_or_latest
 

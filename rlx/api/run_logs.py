@@ -82,7 +82,7 @@ def _lines(index: Index, refs: Sequence[RunRef], query: LogQuery, follow: bool, 
 
 
 def _copy_adopted(refs: Sequence[RunRef], tell: Tell) -> None:
-    """Their logs are read here; a follow brings them up to date again whenever it is quiet."""
+    """Copy the logs of adopted runs, which are read here; a follow repeats it whenever it is quiet."""
     from rlx.runs.adopted.log_copy import refresh_all
 
     for _, problem in refresh_all(refs).values():

@@ -17,7 +17,7 @@ from rlx.plan import LaunchPlan, from_jsonable
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
 
 _PLAN_AGAIN = "make the plan again: rlx plan RECIPE --json"
@@ -97,7 +97,7 @@ def _plans(document: Any, path: str) -> list[Any]:
     return plans
 
 
-def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: FoundTree | None) -> Draft:
+def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> Draft:
     from rlx.api.target import target_of
     from rlx.hosts.node_plans import as_nodes
     from rlx.preflight.preflight import checked

@@ -75,7 +75,7 @@ class StatusWatch:
         return self._index.runs() if self._everything else candidates(self._index)
 
     def leases(self) -> Leases | None:
-        """Look who has the devices of the chosen host; None without one, or if it no longer answers."""
+        """Ask who has the devices of the chosen host; None without one, or if it no longer answers."""
         from rlx.hosts.host_errors import HostError
         from rlx.runs import look_at_leases
         from rlx.runs.looking.fan_out import in_time

@@ -47,7 +47,7 @@ def adopt_at(place: Place, path: str, plan: LaunchPlan) -> RunRef:
 
 
 def place_of_log(host: str, container: str | None) -> Place:
-    """Where a log on the host itself lies, or in that container of it. Raises UsageError for an unknown host."""
+    """Find the place of a log on the host itself, or in that container of it. Raises UsageError for an unknown host."""
     from rlx.hosts import site_of
 
     # An empty container is none, also where the host's entry names one: the log is the host's own.

@@ -33,7 +33,7 @@ class Validated:
     findings: tuple[ArmsFinding, ...]
 
     def is_valid(self, strict: bool = False) -> bool:
-        """Whether it has no error, and with `strict` no warning."""
+        """Tell whether it has no error, and with `strict` no warning."""
         fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
         return not any(found.finding.severity in fatal for found in self.findings)
 
@@ -64,7 +64,7 @@ def _schema_findings(error: UsageError) -> Iterator[ArmsFinding]:
 
 
 def _findings(file: RecipeFile) -> Iterator[ArmsFinding]:
-    """What preflight finds without a host, once for all the arms that have it. A waiver serves if one arm needs it."""
+    """Find what preflight can without a host, once for all arms that have it. A waiver serves if one arm needs it."""
     from rlx.preflight.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}

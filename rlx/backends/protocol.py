@@ -8,7 +8,7 @@ from rlx.backends.registry import part
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.plan import Finding, FoundTree, LaunchPlan, Look, Site
+    from rlx.plan import Finding, Installation, InstallationQuestion, LaunchPlan, Site
     from rlx.recipe import ResolvedRecipe
 
 
@@ -18,16 +18,16 @@ class Backend(Protocol):
     `found` is what a look at the host told of the back-end that is there; None if nobody looked.
     """
 
-    def check(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+    def check(self, resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
         """Find what is wrong with the recipe for this back-end, errors included."""
 
-    def settings(self, resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
+    def settings(self, resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
         """Derive what the back-end will really be configured with. Raises UsageError where nobody can tell."""
 
-    def look(self, resolved: ResolvedRecipe, site: Site) -> Look | None:
+    def look(self, resolved: ResolvedRecipe, site: Site) -> InstallationQuestion | None:
         """What to ask the host for `found`; None for a back-end that may differ in nothing."""
 
-    def plan(self, resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
+    def plan(self, resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
         """The launch, without findings. Raises UsageError for what cannot be written down at all."""
 
 

@@ -30,21 +30,21 @@ class Statistic(Protocol):
 
     @property
     def is_of_arms(self) -> bool:
-        """Whether it is about the treatment, by all runs of both arms; else about two checkpoints."""
+        """Tell whether it is about the treatment, by all runs of both arms; else about two checkpoints."""
 
     @property
     def is_by_item(self) -> bool:
-        """Whether it holds the answers to each item against each other."""
+        """Tell whether it holds the answers to each item against each other."""
 
     @property
     def unit_of_sample(self) -> str:
         """`items`, of which n are in the sample; or `runs`."""
 
     def sample_words(self, seeds: str) -> str:
-        """What a p-value is followed by, `n = 1319`. `seeds`: the runs of both arms in words."""
+        """Write what follows a p-value, `n = 1319`. `seeds`: the runs of both arms in words."""
 
     def counted_words(self, items: ItemCount) -> str:
-        """What the interval is followed by: what it was counted with, and how."""
+        """Write what follows the interval: what it was counted with, and how."""
 
     def needed_words(self) -> str:
-        """How large a sample would show the observed difference, `5200 items`; "" where none would."""
+        """Say how large a sample would show the observed difference, `5200 items`; "" where none would."""

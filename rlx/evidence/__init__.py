@@ -13,9 +13,9 @@ from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
+from rlx.evidence.reading.backend_settings import settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, read_items
-from rlx.evidence.reading.known_settings import settings_of, settings_of_config
 from rlx.evidence.reading.other_nodes import with_nodes
 from rlx.evidence.reading.read import read_evidence, read_log
 from rlx.evidence.reading.scan import MAX_LINE_BYTES

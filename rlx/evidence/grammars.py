@@ -38,18 +38,18 @@ def names_of(role: Role, backend: str = "") -> tuple[str, ...]:
 
 
 def validation_prefixes() -> tuple[str, ...]:
-    """How the names of metrics of validations begin."""
+    """List how the names of metrics of validations begin."""
     return _prefixes(rows(), "validation")
 
 
 def core_prefixes(backend: str = "") -> tuple[str, ...]:
-    """How the names of metrics begin by which a run is judged, those of a known back-end first."""
+    """List how the names of metrics begin by which a run is judged, those of a known back-end first."""
     own = by_kind().get(backend)
     return (*(own.core if own else ()), *_prefixes(rows(), "core"))
 
 
 def rules() -> str:
-    """What changes whenever one of the grammars does."""
+    """Name the version of all grammars: it changes whenever one of them does."""
     return " ".join(each.rules for each in grammars())
 
 
@@ -69,7 +69,7 @@ def folders(name: str) -> tuple[Path, ...]:
 
 
 def rows() -> Rows:
-    """What answers are kept by: the registry may get another row."""
+    """List what answers are kept by, because the registry may get another row."""
     return tuple(PACKAGES.items())
 
 

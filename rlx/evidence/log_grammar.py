@@ -18,7 +18,7 @@ CLEAN, NOISY = "clean", "noisy"
 
 
 class Role(StrEnum):
-    """What a metric measures, whatever a back-end calls it. Seconds are those of one step."""
+    """The quantity that a metric measures, whatever a back-end calls it. Seconds are those of one step."""
 
     STEP_SECONDS = "step_seconds"
     VALIDATION_SECONDS = "validation_seconds"
@@ -44,7 +44,7 @@ class StepMetrics(NamedTuple):
 
 
 class TotalSteps(NamedTuple):
-    """How many steps the run means to take."""
+    """The number of steps that the run means to take."""
 
     steps: int
 
@@ -116,7 +116,7 @@ def _no_configuration(lines: Iterable[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionSettings:
-    """Which settings say in what precision weights are held. Both functions answer in words, "" for unknown."""
+    """The settings that say in what precision weights are held. Both functions answer in words, "" for unknown."""
 
     keys: frozenset[str] = frozenset()
     trained_in: Callable[[Mapping[str, Any]], str] = _unknown
@@ -125,7 +125,7 @@ class PrecisionSettings:
 
 @dataclass(frozen=True, slots=True)
 class KnownHangs:
-    """Where the back-end is known to stand still without a word, for the remedy of a finding; "" for nowhere."""
+    """The places where the back-end stands still without a word, for the remedy of a finding; "" for nowhere."""
 
     at_start: str = ""
     near_end: str = ""
@@ -134,7 +134,7 @@ class KnownHangs:
 
 @dataclass(frozen=True, slots=True)
 class LogGrammar:
-    """What one back-end's log says, and in which words.
+    """The grammar of one back-end's log: what it says, and in which words.
 
     `title`: how people call the back-end. `rules`: to be changed with whatever reads the same bytes otherwise, since
     what was read is kept by it.
@@ -147,8 +147,7 @@ class LogGrammar:
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
     answered. `own_reward`: settings that replace its reward function.
-    `printed_configuration`: the configuration among the lines of a log's beginning. `composed_configuration`: the
-    file below an attempt into which the program writes its own, "" for none.
+    `printed_configuration`: the configuration among the lines of a log's beginning.
     """
 
     title: str
@@ -169,4 +168,3 @@ class LogGrammar:
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
-    composed_configuration: str = ""

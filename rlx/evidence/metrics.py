@@ -23,7 +23,7 @@ def metric_of(evidence: Evidence, role: Role) -> str:
 
 
 def is_validation(metric: str) -> bool:
-    """Whether it is of a validation, not of the training."""
+    """Tell whether it is of a validation, not of the training."""
     return metric.startswith(validation_prefixes())
 
 
@@ -138,7 +138,7 @@ def source(key: str) -> str:
 
 
 def is_core(key: str) -> bool:
-    """Whether a run may be judged by it."""
+    """Tell whether a run may be judged by it."""
     return key.startswith(core_prefixes())
 
 

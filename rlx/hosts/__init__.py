@@ -1,7 +1,7 @@
 """Know the hosts, and reach them. Knows nothing of runs."""
 
 from rlx.hosts.containers.locate import Container, inspect_container, locate
-from rlx.hosts.installations import find_tree
+from rlx.hosts.installations import find_installation
 from rlx.hosts.inventory.host import Defaults, Device, Host
 from rlx.hosts.inventory.host_files import project_file, user_file
 from rlx.hosts.inventory.inventory import (
@@ -26,7 +26,7 @@ __all__ = [
     "Transport",
     "connect",
     "default_host",
-    "find_tree",
+    "find_installation",
     "inspect_container",
     "known_host",
     "known_hosts",

@@ -20,7 +20,7 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.hosts.transport import Completed
 from rlx.hosts.transports import transport_for
-from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, FoundTree, Look, Site
+from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, Installation, InstallationQuestion, Site
 
 _TIMEOUT_S = 60.0
 _MARK = b"rlx-tree\n"
@@ -32,12 +32,12 @@ class _Unreadable(Exception):
     """The answer cannot be used; the message says why, and stays inside this module."""
 
 
-def find_tree(site: Site, look: Look, cache: Path) -> FoundTree:
+def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> Installation:
     """One command there, and a second one if `cache` does not hold these files yet.
 
     Raises HostError if the host or container cannot be reached.
     """
-    found = FoundTree(f"container {site.container} of {site.host}" if site.container else site.host)
+    found = Installation(f"container {site.container} of {site.host}" if site.container else site.host)
     completed = _ask(site, look, "look")
     if missing := _missing_start(completed, look):
         return replace(found, missing=missing)
@@ -51,12 +51,12 @@ def find_tree(site: Site, look: Look, cache: Path) -> FoundTree:
         return replace(found, problem=str(problem))
 
 
-def _ask(site: Site, look: Look, task: str) -> Completed:
+def _ask(site: Site, look: InstallationQuestion, task: str) -> Completed:
     place = replace(site.place, inside=site.container) if site.container else site.place
     return transport_for(place).run(Cmd("bash", "-s", "--", task), stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
 
 
-def _missing_start(completed: Completed, look: Look) -> str:
+def _missing_start(completed: Completed, look: InstallationQuestion) -> str:
     reasons = {
         NO_FOLDER: f"there is no folder {look.folder}",
         NO_PYTHON: f"there is no interpreter {look.python}",
@@ -72,7 +72,7 @@ def _last_line(text: bytes) -> str:
     return "".join(text.decode(errors="replace").strip().splitlines()[-1:])
 
 
-def _missing_code(answer: Mapping[str, Any], look: Look) -> str:
+def _missing_code(answer: Mapping[str, Any], look: InstallationQuestion) -> str:
     if answer["package"] is None:
         return f"{look.python} finds no {look.package}"
     version = f" {answer['version']}" if answer["version"] else ""
@@ -95,7 +95,7 @@ def _payload(completed: Completed) -> bytes:
     return payload
 
 
-def _folder(site: Site, look: Look, answer: Mapping[str, Any], cache: Path) -> Path:
+def _folder(site: Site, look: InstallationQuestion, answer: Mapping[str, Any], cache: Path) -> Path:
     if answer["package"] is None:
         raise _Unreadable(f"{look.python} finds no {look.package}")
     digest = answer["digest"]

@@ -2,7 +2,7 @@
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
-from rlx.plan.installation import NO_FOLDER, NO_PYTHON, FoundTree, Look
+from rlx.plan.installation import NO_FOLDER, NO_PYTHON, Installation, InstallationQuestion
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
     DEFAULT_LEASES,
@@ -30,9 +30,9 @@ __all__ = [
     "Cmd",
     "Expectations",
     "Finding",
-    "FoundTree",
+    "Installation",
+    "InstallationQuestion",
     "LaunchPlan",
-    "Look",
     "NoiseSchedule",
     "Place",
     "PlannedFile",

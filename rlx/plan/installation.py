@@ -10,7 +10,7 @@ NO_PYTHON = 91
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InstallationQuestion:
     """A bash script that goes where a run would start and answers there as `rlx/payload/config_tree.py` does.
 
     Its argument is `look` or `pack`. It exits with NO_FOLDER or NO_PYTHON where the run could not start for want of
@@ -25,7 +25,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTree:
+class Installation:
     """The back-end as one look found it. `where` is what people call the place: a host, or a container of it.
 
     `folder` is a local copy of its configuration files; None if they cannot be had, and `problem` says why. `missing`

@@ -52,7 +52,7 @@ def look(transport: Transport, site: Site, wanted: Wanted, *, is_node: bool = Fa
 
 
 def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
-    """Whether there is room for runs below the site's root; `transport` leads to where that is."""
+    """Tell whether there is room for runs below the site's root; `transport` leads to where that is."""
     asked = ask(transport, replace(site, container=None), Wanted(), [Question(DISK, (site.root,))], [])
     return tuple(machine_checks.disk(asked))
 

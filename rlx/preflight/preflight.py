@@ -16,7 +16,7 @@ from rlx.plan import Finding, LaunchPlan, Severity
 from rlx.plan.checked import seal
 
 if TYPE_CHECKING:
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.preflight.host_look import HostLook
     from rlx.recipe import ResolvedRecipe
 
@@ -25,7 +25,7 @@ _ORDER = tuple(Severity)
 _OF_THE_HOST = ("RLX506", "RLX559")
 
 
-def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: FoundTree | None = None) -> LaunchPlan:
+def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: Installation | None = None) -> LaunchPlan:
     """Hold the plan's recipe against the rules and seal it with what they found: only such a plan can be launched.
 
     `resolved` is the recipe; None for a plan without one. `found` is the back-end that a look at the host found.
@@ -56,7 +56,7 @@ def exit_code(findings: Sequence[Finding]) -> ExitCode:
 
 
 def is_of_host(finding: Finding) -> bool:
-    """Whether a look at the host found it."""
+    """Tell whether a look at the host found it."""
     return _OF_THE_HOST[0] <= finding.id <= _OF_THE_HOST[1]
 
 

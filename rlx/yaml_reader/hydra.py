@@ -9,9 +9,9 @@ import re
 from functools import cache
 from typing import Any
 
-from rlx.yaml_reader.nodes import YamlError, YamlNode, YamlProblem
 from rlx.yaml_reader.reader import YamlForm, compose
 from rlx.yaml_reader.scalars import Scalar
+from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
 MOST_BYTES = 4 << 20
 # A number for Hydra, a text for PyYAML: it wants a dot and a sign of the exponent.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlx.yaml_reader.nodes import YamlError, YamlNode, YamlProblem
 from rlx.yaml_reader.scalars import Scalar
+from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
 if TYPE_CHECKING:
     from yaml import YAMLError
@@ -30,7 +30,7 @@ def _in_words_of_libyaml(error: Any, _text: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class YamlForm:
-    """What one kind of file may hold, and how its refusals are worded.
+    """The rules of one kind of file: what it may hold, and how its refusals are worded.
 
     `scalar` gives a plain word its value, or raises ValueError. `anchor` and `tag` may name theirs as `{name}`.
     `what` and `file` name it.

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.backends.verl.log.pprinted_config import parse_printed_config
-from rlx.evidence.reading.printed_config import read_printed_config
+from rlx.backends.verl.log.printed_config import parse_printed_config
+from rlx.evidence.reading.foreign_config import read_printed_config
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.floats(-1e6, 1e6))
 TREES = st.recursive(

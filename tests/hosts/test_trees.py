@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from rlx.backends.protocol import load_backend
-from rlx.hosts import find_tree, local_site
+from rlx.hosts import find_installation, local_site
 from rlx.hosts.installations import latest_tree
 from rlx.payload import config_tree
-from rlx.plan import FoundTree, Look
+from rlx.plan import Installation, InstallationQuestion
 from rlx.preflight.rules import check
 from rlx.recipe import load_recipe
 from tests.backends.conftest import BASE, merge
@@ -260,12 +260,12 @@ HOSTILE = {
 }
 
 
-def looked(folder: Path, answer: str, packed: bytes = b"") -> FoundTree:
+def looked(folder: Path, answer: str, packed: bytes = b"") -> Installation:
     """What rlx makes of a host that answers like that."""
     (folder / "look").write_text(answer)
     (folder / "pack").write_bytes(packed)
-    look = Look(f'cat "{folder}/$1"', "verl", "verl.trainer.main_ppo", "python3", None)
-    return find_tree(local_site(), look, folder / "home/trees")
+    look = InstallationQuestion(f'cat "{folder}/$1"', "verl", "verl.trainer.main_ppo", "python3", None)
+    return find_installation(local_site(), look, folder / "home/trees")
 
 
 @pytest.mark.parametrize("case", HOSTILE)
@@ -322,15 +322,15 @@ def test_the_models_own_shape_counts_where_it_is(tmp_path: Path) -> None:
         "vocab_size": 152064,
     }
     (model / "config.json").write_text(json.dumps(large), encoding="utf-8")
-    looked = find_tree(local_site(), look_at(model), tmp_path / "trees")
+    looked = find_installation(local_site(), look_at(model), tmp_path / "trees")
     assert json.loads(looked.model) == large
     recipe = load_recipe("starter", ["model.path=/data/Qwen2.5-0.5B", "model.arch=null"]).resolve("baseline")
-    assert "RLX300" in {finding.id for finding in check(recipe, FoundTree("there", model=looked.model))}
-    assert "RLX300" not in {finding.id for finding in check(recipe, FoundTree("there"))}
+    assert "RLX300" in {finding.id for finding in check(recipe, Installation("there", model=looked.model))}
+    assert "RLX300" not in {finding.id for finding in check(recipe, Installation("there"))}
     (model / "config.json").write_bytes(b"\xff" * 100)
-    assert find_tree(local_site(), look_at(model), tmp_path / "trees").model == ""
+    assert find_installation(local_site(), look_at(model), tmp_path / "trees").model == ""
 
 
-def look_at(model: Path) -> Look:
+def look_at(model: Path) -> InstallationQuestion:
     resolved = load_recipe("tiny-cpu", [f"model.path={model}"]).resolve("baseline")
     return load_backend("verl").look(resolved, local_site())

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, Severity
+from rlx.plan import Finding, Installation, Severity
 from rlx.preflight.rules import check
-from rlx.preflight.rules.registry import all_rules
+from rlx.preflight.rules.rule_table import all_rules
 from rlx.recipe import load_recipe
 from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY
@@ -40,8 +40,8 @@ def findings_of(recipe: str | Path) -> list[Finding]:
     return list(dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm), found)))
 
 
-def found_on_a_host(model: str) -> FoundTree:
-    return FoundTree("host", INSTALLED, config_tree(INSTALLED), model=model)
+def found_on_a_host(model: str) -> Installation:
+    return Installation("host", INSTALLED, config_tree(INSTALLED), model=model)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rlx.preflight.rules.registry import all_rules
+from rlx.preflight.rules.rule_table import all_rules
 from tests.conftest import CASES, REPOSITORY
 
 _ROW = re.compile(r"^\| (RLX\d{3}) \| [^|]+ \| [^|]+ \| (yes)? ?\|$", re.MULTILINE)

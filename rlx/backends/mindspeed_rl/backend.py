@@ -2,7 +2,7 @@
 
 from rlx.backends.mindspeed_rl.checks import check
 from rlx.backends.mindspeed_rl.effective import settings
-from rlx.backends.mindspeed_rl.look import look
+from rlx.backends.mindspeed_rl.installation_question import look
 from rlx.backends.mindspeed_rl.planner import plan
 
 __all__ = ["check", "look", "plan", "settings"]

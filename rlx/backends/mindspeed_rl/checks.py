@@ -15,7 +15,7 @@ from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_k
 from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered, settings_of
 from rlx.backends.mindspeed_rl.sections.base import LOAD, MODEL
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, Severity
+from rlx.plan import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.backends.shared.key_table import KeyTable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlx.recipe.schema import Backend as BackendSection
 
 
-def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
     """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
     findings = [*found_findings(resolved, found)] if found else []
     try:
@@ -35,7 +35,7 @@ def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Fin
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def rendering_of(resolved: ResolvedRecipe, found: FoundTree | None = None) -> Rendering:
+def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Rendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
     backend = resolved.recipe.backend
     table = (found and table_of(found)) or _listed_table(backend)

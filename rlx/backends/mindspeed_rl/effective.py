@@ -9,10 +9,10 @@ from rlx.backends.mindspeed_rl.sections import settings_of
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
 
 
-def settings(resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
+def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
     """The classes' defaults with the YAML over them. Raises UsageError if there is no table."""
     return settings_of(rendering_of(resolved, found))

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from rlx.backends.mindspeed_rl.keys import read_key_source
 from rlx.backends.shared.key_table import KeyTable
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, Severity
+from rlx.plan import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 
-def table_of(found: FoundTree) -> KeyTable | None:
+def table_of(found: Installation) -> KeyTable | None:
     """The keys that its classes take; None if they could not be read."""
     table = _read(found)
     return table if isinstance(table, KeyTable) else None
 
 
-def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Finding]:
+def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
     """Report where the host says something else than the recipe, or nothing."""
     if found.missing:
         fix = "check host and container, and that backend.workdir is a checkout of MindSpeed-RL"
@@ -33,7 +33,7 @@ def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Findi
         yield Finding("RLX404", Severity.WARNING, message, "a misspelt key may show only after the start")
 
 
-def _read(found: FoundTree) -> KeyTable | str:
+def _read(found: Installation) -> KeyTable | str:
     """The table, or why there is none."""
     return _read_folder(found.folder, found.where) if found.folder else found.problem
 

@@ -1,4 +1,4 @@
-"""What MindSpeed-RL wants of the machine that runs it: Megatron's weights, packed data, and CPUs for Ray's bundles."""
+"""Ask for what MindSpeed-RL wants of its machine: Megatron's weights, packed data, and CPUs for Ray's bundles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How MindSpeed-RL's settings change what a device must hold."""
+"""Read from MindSpeed-RL's settings what a device must hold."""
 
 from __future__ import annotations
 

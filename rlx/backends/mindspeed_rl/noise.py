@@ -19,7 +19,7 @@ HOOK = "rlx_mindspeed_rl_hook"  # the payload's modules begin with it
 
 
 def schedule(recipe: Recipe, iterations: int) -> NoiseSchedule | None:
-    """None for an arm without noise. Raises UsageError where it needs the rows of an epoch and nobody knows them."""
+    """Schedule the noise; None for an arm without. Raises UsageError where an epoch's rows are needed and not known."""
     return payload_schedule(recipe, iterations, epoch_iterations(recipe))
 
 

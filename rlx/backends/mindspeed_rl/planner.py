@@ -18,7 +18,7 @@ from rlx.backends.shared.payload_files import program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.shell import Quoted
 from rlx.errors import UsageError
-from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan import START_VARIABLES, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -33,7 +33,7 @@ _PAYLOAD = ("provenance.py", "mindspeed_rl_env.py")
 _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
 
 
-def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
+def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     settings = settings_of(rendering)

@@ -18,7 +18,7 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What only the back-end knows. `files` come after launch.sh and recipe.yaml; `promised` without `eval.post`."""
+    """The parts that only the back-end knows. `files` come after recipe.yaml; `promised` is without `eval.post`."""
 
     version: str
     command: tuple[str, ...]

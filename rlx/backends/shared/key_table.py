@@ -25,7 +25,7 @@ class KeyTable:
         return cls(version, defaults, frozenset(_inner_nodes(defaults)))
 
     def __contains__(self, key: str) -> bool:
-        """Whether the back-end accepts `key=…`: a leaf, a whole section, or a setting of Hydra."""
+        """Tell whether the back-end accepts `key=…`: a leaf, a whole section, or a setting of Hydra."""
         return key in self.defaults or key in self.nodes or _HYDRA.match(key) is not None
 
     def first(self, *keys: str) -> str:

@@ -2,7 +2,7 @@
 
 from rlx.backends.verl.checks import check
 from rlx.backends.verl.effective import settings
-from rlx.backends.verl.look import look
+from rlx.backends.verl.installation_question import look
 from rlx.backends.verl.planner import plan
 
 __all__ = ["check", "look", "plan", "settings"]

@@ -16,14 +16,14 @@ from rlx.backends.verl.key_checks import own_key_findings, rendered_key_findings
 from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source, shipped_versions
 from rlx.backends.verl.overrides import Rendering, chosen
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, Severity
+from rlx.plan import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Backend as BackendSection
 
 
-def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
     """Every finding about the recipe, errors first. Never raises for what a recipe may say.
 
     `found` is the verl that the run would import, where somebody looked: its keys count, and no table's.
@@ -38,7 +38,7 @@ def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Fin
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def rendering_of(resolved: ResolvedRecipe, found: FoundTree | None = None) -> Rendering:
+def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Rendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
     recipe = resolved.recipe
     table = (found and table_of(resolved, found)) or _listed_table(recipe.backend)

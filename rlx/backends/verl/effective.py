@@ -10,11 +10,11 @@ from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 
 if TYPE_CHECKING:
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
 
 
-def settings(resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
+def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
     """The key table's defaults with the command line over them. Raises UsageError if there is no table."""
     rendering = rendering_of(resolved, found)
     written: dict[str, object] = {}

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.verl.keys import TRAINERS, numbers, read_key_source
 from rlx.errors import UsageError
-from rlx.plan import Finding, FoundTree, Severity
+from rlx.plan import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 
-def table_of(resolved: ResolvedRecipe, found: FoundTree) -> KeyTable | None:
+def table_of(resolved: ResolvedRecipe, found: Installation) -> KeyTable | None:
     """The keys that Hydra will know there; None if they could not be read."""
     table = _read(resolved, found)
     return table if isinstance(table, KeyTable) else None
 
 
-def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Finding]:
+def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
     """Report where the host says something else than the recipe, or nothing."""
     said, known = resolved.recipe.backend.version, _read(resolved, found)
     if found.missing:
@@ -46,7 +46,7 @@ def found_findings(resolved: ResolvedRecipe, found: FoundTree) -> Iterator[Findi
 _MISSING_FIX = "check host and container, and backend.python, workdir and entrypoint"
 
 
-def _read(resolved: ResolvedRecipe, found: FoundTree) -> KeyTable | str:
+def _read(resolved: ResolvedRecipe, found: Installation) -> KeyTable | str:
     """The table, or why there is none."""
     if found.folder is None:
         return found.problem

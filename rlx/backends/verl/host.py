@@ -1,4 +1,4 @@
-"""What verl wants of the machine that runs it."""
+"""Ask for what verl wants of the machine that runs it."""
 
 from rlx.preflight.wanted import BackendHost
 

@@ -1,4 +1,4 @@
-"""How verl's settings change what a device must hold."""
+"""Read from verl's settings what a device must hold."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _rollout(written: Rollout, read: SettingsReader) -> Rollout:
 
 
 def _update_tokens(recipe: Recipe, read: SettingsReader, longest: int) -> int:
-    """With dynamic batches, what they are filled up to; a single longest sample may be more."""
+    """Read what dynamic batches are filled up to; a single longest sample may be more."""
     if read.flag(f"{ACTOR}.use_dynamic_bsz", False):
         return max(longest, read.whole(f"{ACTOR}.ppo_max_token_len_per_gpu", longest) * recipe.layout.cp)
     samples = read.whole(f"{ACTOR}.ppo_micro_batch_size_per_gpu", recipe.train.micro_batch_size)

@@ -21,7 +21,7 @@ from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
-from rlx.plan import START_VARIABLES, FoundTree, LaunchPlan, PlannedFile, Site
+from rlx.plan import START_VARIABLES, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENTRYPOINT = "verl.trainer.main_ppo"
 
 
-def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
+def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)

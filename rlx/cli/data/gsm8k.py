@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 else:
     Framework = Literal[tuple(_forms())]
 
+_DEFAULT = kinds()[0]
+
 
 def gsm8k(
     source: Annotated[

@@ -61,7 +61,7 @@ def phases_answer(result: Estimate) -> dict[str, Any]:
 
 
 def _facts(draft: Draft) -> Facts | None:
-    """From the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
+    """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.api.saved_plans import recipe_of
     from rlx.errors import UsageError
     from rlx.preflight.rules.facts import facts_of

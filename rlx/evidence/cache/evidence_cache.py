@@ -46,7 +46,7 @@ def keep(evidence: Evidence, name: str, digest: str, store: Store) -> None:
 
 
 def kept(name: str, digest: str, store: Store, again: Again) -> Evidence | None:
-    """What was kept of exactly these files, if it is whole. `again` is called where a part proves to be damaged."""
+    """Return what was kept of exactly these files, if it is whole. `again` is called where a part is damaged."""
     found = load_sections(store, name)
     try:
         return _unpacked(found, again) if found and found.document["of"] == digest else None

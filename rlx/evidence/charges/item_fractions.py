@@ -23,7 +23,7 @@ from rlx.evidence.metrics import (
     validated_steps,
     variable,
 )
-from rlx.evidence.reading.known_settings import has_own_reward
+from rlx.evidence.reading.backend_settings import has_own_reward
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
 from rlx.plan import Expectations, Severity

@@ -81,7 +81,7 @@ def charges(evidence: Evidence, test: GapTest, reported: bool, *, over: bool) ->
 
 
 def gap_metric(evidence: Evidence) -> str:
-    """What this log calls the gap; "" where no back-end has a name for it."""
+    """Find what this log calls the gap; "" where no back-end has a name for it."""
     return metric_of(evidence, Role.PROBABILITY_GAP)
 
 

@@ -27,7 +27,7 @@ _BEGIN = re.compile(r"^\s*$|[\])]\s*$|(?:DEBUG|INFO|WARNING)\b[^'\"`]{0,200}[:\-
 
 
 def read_aqn_line(line: str) -> NoiseSays | None:
-    """What a line says about noise, in the wordings of any back-end's forks first; None: nothing."""
+    """Read what a line says about noise, in the wordings of any back-end's forks first; None: nothing."""
     said = (grammar.noise(line) for grammar in grammars())
     return next((each for each in said if each is not None), None) or read_applied(line) or _unknown(line)
 

@@ -30,7 +30,7 @@ Reader = tuple[str, Callable[[str], Iterable[LineSays]]]
 
 @dataclass(frozen=True, slots=True)
 class _Readers:
-    """Who reads a line, by the needle that it holds. No line without any of `needles` says anything."""
+    """The readers of lines, by the needle that a line holds. No line without any of `needles` says anything."""
 
     needles: tuple[bytes, ...]
     by_needle: Mapping[bytes, tuple[Reader, ...]]

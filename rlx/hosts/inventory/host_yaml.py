@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.errors import UsageError
-from rlx.yaml_reader.nodes import YamlError, YamlNode, YamlProblem
 from rlx.yaml_reader.reader import YamlForm, compose, text_value
+from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
 _SHOWN_PROBLEMS = 20
 _NOTHING = ("", "~", "null", "Null", "NULL")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.preflight.memory.job import Job
-from rlx.preflight.memory.lora import adapter_parameters
+from rlx.preflight.memory.lora_parameters import adapter_parameters
 from rlx.preflight.models.parameters import Parameters, count_parameters
 
 

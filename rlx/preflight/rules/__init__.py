@@ -9,15 +9,15 @@ from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules.facts import facts_of
-from rlx.preflight.rules.registry import Rule, all_rules, rules_of
+from rlx.preflight.rules.rule_table import Rule, all_rules, rules_of
 from rlx.preflight.rules.waive import waived, waives_nothing
 
 if TYPE_CHECKING:
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
 
 
-def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
     """Every finding about one arm, errors first: of its back-end, and of the rules. Never raises for a recipe.
 
     `found`: what a look at the host told of the back-end there; None if nobody looked.
@@ -31,11 +31,11 @@ def find_rule(id: str) -> Rule | None:
     return next((rule for rule in all_rules() if rule.id == id), None)
 
 
-def _backend_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
+def _backend_findings(resolved: ResolvedRecipe, found: Installation | None) -> Iterator[Finding]:
     yield from load_backend(resolved.recipe.backend.kind).check(resolved, found)
 
 
-def _rule_findings(resolved: ResolvedRecipe, found: FoundTree | None) -> Iterator[Finding]:
+def _rule_findings(resolved: ResolvedRecipe, found: Installation | None) -> Iterator[Finding]:
     try:
         facts = facts_of(resolved, found)
     except UsageError:

@@ -16,7 +16,7 @@ from rlx.preflight.models.architectures import Architecture, architecture_of
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.plan import FoundTree
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
@@ -27,7 +27,7 @@ class Facts:
 
     resolved: ResolvedRecipe
     settings: EffectiveSettings
-    found: FoundTree | None = None
+    found: Installation | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -118,7 +118,7 @@ class Facts:
         return min(filter(None, (self.steps_of_data, self.recipe.train.steps)), default=None)
 
 
-def facts_of(resolved: ResolvedRecipe, found: FoundTree | None = None) -> Facts:
+def facts_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Facts:
     """With the numbers of its back-end, if that has any. Raises UsageError where nobody knows the settings."""
     kind = resolved.recipe.backend.kind
     settings = load_backend(kind).settings(resolved, found)

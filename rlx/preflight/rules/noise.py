@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.plan import stage_sigmas
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 # Of 200,000 bfloat16 weights around 1, as norm weights are, σ 1e-3 changed 2.5 % and 5e-4 none.
 RESOLVED = 1e-3

@@ -23,7 +23,7 @@ _MOST_LINES = 10**7
 
 
 def _rules() -> str:
-    """What logs are copied by: a copy that was made by other rules may lack lines."""
+    """Digest the rules that logs are copied by, because a copy made by others may lack lines."""
     return hashlib.sha256(b"\n".join(needles())).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
 """The configuration that the training program composed in the container: its own files and every override together.
 
-A back-end whose program writes it down says where (`composed_configuration` of its log grammar), such as Hydra before
-anything else runs. Interpolations are left as they are written, so it holds no value of the environment.
+A back-end that composes one is told to write it to a place of the run directory, before anything else runs.
+Interpolations are left as they are written, so it holds no value of the environment.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
-from rlx.evidence.grammars import grammars
-from rlx.evidence.reading.printed_config import read_printed_config
-from rlx.plan.run_dir import LOG_FILE
+from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.plan.run_dir import COMPOSED_FILE, LOG_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
@@ -28,16 +27,10 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     The files of a fork may set what no recipe names.
     """
     found = {
-        "config": _once(read_composed, attempt, composed_file(attempt), parsed),
+        "config": _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed),
         "printed_config": _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
-
-
-def composed_file(attempt: Path) -> Path:
-    """Find what one of the back-ends' programs wrote; a file that is not there where none of them did."""
-    names = [each.composed_configuration for each in grammars() if each.composed_configuration]
-    return next((attempt / name for name in names if (attempt / name).exists()), attempt / "config.yaml")
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
@@ -59,7 +52,7 @@ def _as_json(tree: Tree) -> Tree | None:
 def read_composed(attempt: Path) -> Mapping[str, Any]:
     """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
     try:
-        with composed_file(attempt).open("rb") as file:
+        with (attempt / COMPOSED_FILE).open("rb") as file:
             text = file.read(_MOST_BYTES)
     except OSError:
         return {}
@@ -69,7 +62,7 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 
 def _parse(text: bytes) -> Any:
     from rlx.yaml_reader.hydra import read_hydra
-    from rlx.yaml_reader.nodes import YamlError
+    from rlx.yaml_reader.yaml_nodes import YamlError
 
     try:
         return read_hydra(text.decode("utf-8"))

@@ -43,5 +43,5 @@ def _stalled(seen: Observation) -> Observation:
 
 
 def quiet(seen: Observation) -> Quiet:
-    """How long the run has been silent."""
+    """The time for which the run has been silent."""
     return Quiet(seen.seconds_since_step, seen.seconds_since_log, seen.seconds_since_start)

@@ -32,7 +32,7 @@ Observations = dict[str, Observation]
 
 
 class Files(StrEnum):
-    """How much of the files of runs on other machines a look brings here."""
+    """The share of the files of runs on other machines that a look brings here."""
 
     HERE = "here"
     """Nothing: they count as the last look left them."""
@@ -94,7 +94,7 @@ def _look_anew(index: Index, refs: Sequence[RunRef], files: Files) -> dict[str, 
 
 
 def _is_worth_memory(ref: RunRef, seen: Observation) -> bool:
-    """What is on this machine can be asked at any time, and who took a log in keeps its own copy."""
+    """Tell whether it is worth keeping: this machine can be asked at any time, and a log taken in has its own copy."""
     return not ref.place.is_local or (seen.state is RunState.UNREACHABLE and not is_adopted(ref))
 
 

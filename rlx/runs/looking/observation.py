@@ -63,7 +63,7 @@ def unreachable(then: Observation, seen: float | None, failure: RlxError, since:
 
 
 def _ago(seconds: float) -> str:
-    """Between two moments of this machine's clock, which may have been set in between."""
+    """Measure between two moments of this machine's clock, which may have been set in between."""
     return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
 
 

@@ -1,4 +1,4 @@
-"""From what hosts answered to the observations of runs that rlx started itself. Asks nobody."""
+"""Conclude, from what hosts answered, the observations of runs that rlx started itself. Asks nobody."""
 
 from __future__ import annotations
 

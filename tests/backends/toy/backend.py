@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.shell import on_host
-from rlx.plan import Expectations, Finding, FoundTree, LaunchPlan, Look, Site
+from rlx.plan import Expectations, Finding, Installation, InstallationQuestion, LaunchPlan, Site
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -23,19 +23,19 @@ echo "toy score after {steps}: {score}"
 """
 
 
-def check(resolved: ResolvedRecipe, found: FoundTree | None = None) -> tuple[Finding, ...]:
+def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
     return ()
 
 
-def settings(resolved: ResolvedRecipe, found: FoundTree | None = None) -> EffectiveSettings:
+def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
     return EffectiveSettings(resolved.recipe.backend.version, {}, {}, {})
 
 
-def look(resolved: ResolvedRecipe, site: Site) -> Look | None:
+def look(resolved: ResolvedRecipe, site: Site) -> InstallationQuestion | None:
     return None
 
 
-def plan(resolved: ResolvedRecipe, site: Site, found: FoundTree | None = None) -> LaunchPlan:
+def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
     recipe = resolved.recipe
     steps = _steps(recipe)
     folder = on_host(recipe.backend.workdir) if recipe.backend.workdir else "."

@@ -22,7 +22,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     Sizes,
 )
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 # Somebody has said how many layers each stage has.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import MindSpeedRlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
 @rule(

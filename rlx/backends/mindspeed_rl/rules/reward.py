@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import ACTOR, CHECKS, MindSpeedRlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 VERIFIERS = (
     *("acc", "format", "step", "strict_format", "base_acc", "math_17k_acc", "acc_for_dapo", "acc_for_ppo"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rlx.backends.verl.log import noise_wordings
 from rlx.backends.verl.log.lines import LINES
 from rlx.backends.verl.log.noise_faults import noise_faults
-from rlx.backends.verl.log.pprinted_config import parse_printed_config
 from rlx.backends.verl.log.precision import PRECISION
+from rlx.backends.verl.log.printed_config import parse_printed_config
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 
 GRAMMAR = LogGrammar(
@@ -47,5 +47,4 @@ GRAMMAR = LogGrammar(
         at_end="verl is known to hang in Ray's shutdown after the last validation",
     ),
     printed_configuration=parse_printed_config,
-    composed_configuration="hydra/.hydra/config.yaml",
 )

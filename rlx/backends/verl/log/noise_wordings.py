@@ -107,7 +107,7 @@ _PER_LAYER = "SRDD-guided"
 
 
 def read_noise_line(line: str) -> NoiseSays | None:
-    """What a line of a fork says about noise; None: nothing, or nothing that other back-ends do not print, too."""
+    """Read what a line of a fork says about noise; None: nothing, or nothing but what other back-ends print, too."""
     if said := read_applied(line):
         return replace(said, per_layer=_PER_LAYER in line)
     if match := at_begin(_CONTEXT, line):

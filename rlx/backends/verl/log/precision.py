@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.evidence.log_grammar import PrecisionSettings
-from rlx.evidence.reading.known_settings import MODEL_DTYPE
+from rlx.evidence.reading.backend_settings import MODEL_DTYPE
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"

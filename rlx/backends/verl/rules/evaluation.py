@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, note, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 EVERY = "trainer.test_freq"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 _SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
 

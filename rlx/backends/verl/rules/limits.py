@@ -8,7 +8,7 @@ from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.batch import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.number_text import one_of, product
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 
 @rule(

@@ -9,7 +9,7 @@ from rlx.backends.verl.levers import enough_for_cache, what_fits
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.preflight.memory import GIB, Estimate, Phase
 from rlx.preflight.memory.cache import Cache
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 _SOURCE = "docs/memory.md: arXiv:2205.05198, arXiv:1910.02054, Megatron-Core's distributed optimizer, vLLM's documents"
 # The engine's weights are exact; what its profiling run takes depends on kernels.

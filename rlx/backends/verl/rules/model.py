@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.models.architectures import Architecture
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 MEGATRON = f"{ACTOR}.megatron"
 TABLE = "heads, layers and experts: rlx/preflight/models/architectures.json"

@@ -8,7 +8,7 @@ from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.backends.verl.rules.layout import ROLLOUT_TP
 from rlx.backends.verl.rules.model import TABLE, misfit, whole_heads
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, rule
+from rlx.preflight.rules.rule_table import Flaw, rule
 
 
 @rule(

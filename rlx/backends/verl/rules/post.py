@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 _SAVE = "trainer.save_freq"
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.registry import Flaw, error, rule
+from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 _SOURCE = "verl reward managers call compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)"

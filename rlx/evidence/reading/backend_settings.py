@@ -26,7 +26,7 @@ def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_own_reward(settings: Mapping[str, Any]) -> bool:
-    """Whether the recipe, or what it passes on, replaces the back-end's rewards."""
+    """Tell whether the recipe, or what it passes on, replaces the back-end's rewards."""
     keys = (key for grammar in grammars() for key in grammar.own_reward)
     return _OWN_REWARD in settings or any(key in settings for key in keys)
 
