@@ -58,10 +58,13 @@ def _run(site: Site, arguments: list[str]) -> Completed:
 
 
 def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError:
+    from rlx.backends.registry import kinds
+    from rlx.preflight.rehearsal import rehearser_of
+
     if answer["problem"] == "packages":
         return RlxError(
             f"{where}: making a tiny model needs {answer['detail']}",
-            "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'",
+            rehearser_of(kinds()[0]).FIX,
         )
     if answer["problem"] == "foreign":
         return RlxError(

@@ -123,7 +123,7 @@ def _reward(recipe: Recipe) -> dict[str, Any]:
         return {"name": reward}
     if isinstance(reward, VerifierReward):
         raise UsageError(
-            "eval.post: the verifiers of the training are MindSpeed-RL's own, and grade nothing outside it",
+            "eval.post: the verifiers of the training are the back-end's own, and grade nothing outside it",
             "name what grades: eval.post.reward: gsm8k, or {path, function}",
         )
     return {"file": Path(reward.path).name, "function": reward.function, "kwargs": reward.kwargs}

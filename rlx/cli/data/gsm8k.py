@@ -32,6 +32,7 @@ def _help(option: str) -> str:
     return f"{', '.join(kind for kind, _ in told)}: {told[0][1]}"
 
 
+_DEFAULT = kinds()[0]
 if TYPE_CHECKING:
     Framework = str
 else:

@@ -11,7 +11,7 @@ from rlx.preflight.probing.probe import Facts
 
 _HIDDEN = ("default", "bridge", "none")
 _SMALL_SHM_BYTES = 1024**3
-# What the NPU guides of verl set: Ray, HCCL and the loaders open many.
+# What guides for NPUs set: Ray, HCCL and the loaders open many.
 _OPEN_FILES = 32_768
 _FIXES = {
     "missing": "install the Docker CLI on the host, or give a host without a container",
@@ -79,7 +79,7 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
         )
     files = examined.inside.of("machine").get("open_files") if examined.inside else None
     if isinstance(files, int) and files < _OPEN_FILES:
-        message = f"{files} open files are allowed; the NPU guides of verl set {_OPEN_FILES}"
+        message = f"{files} open files are allowed; guides for NPUs set {_OPEN_FILES}"
         has_npus = bool(examined.inside and examined.inside.of("devices").get("numbers"))
         severity = Severity.WARNING if has_npus else Severity.NOTE
         yield Finding("RLX526", severity, message, "create it with --ulimit nofile=65536", examined.where)
