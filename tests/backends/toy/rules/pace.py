@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.registry import Flaw, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, rule, warning
 
 
 @rule("TOY001", title="a hasty toy", why="it scores at most 1", fix="a lower train.lr", source="backend.py beside it")
