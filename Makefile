@@ -19,20 +19,23 @@ demo: .venv/.ready tmux
 
 # Many tests wait, for hosts, time-outs and Ray: there are more of them at once than cores. They run in another order
 # each time; `make test SEED=N` repeats that of the seed N, which is printed.
-WORKERS ?= 6
-PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --dist loadscope --no-loadscope-reorder --durations=25
+WORKERS ?= 4
+PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --durations=25
+WORKERS_AT = --dist loadscope --no-loadscope-reorder -n
 
-# Everything but the trainings, and one training of both arms. The marks: tests/sorting.py.
+# One training of both arms, which needs the cores for itself, then everything else but the trainings. The marks:
+# tests/sorting.py.
 test: lint tmux rig
-	$(PYTEST) -n $(WORKERS) -m "not training or demo"
+	$(PYTEST) -m demo
+	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
 # All other trainings, two at once.
 test-engines: .venv/.ready tmux rig
-	$(PYTEST) -n 2 -m "training and not demo"
+	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what needs no other host, no Ray and no training.
 check: lint
-	$(PYTEST) -n 3 -m "not training and not ray and not hosts"
+	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts"
 
 # The property tests on examples that no run has seen.
 fuzz: .venv/.ready tmux rig

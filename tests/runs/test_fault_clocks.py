@@ -94,7 +94,7 @@ def test_a_laptop_that_is_off_by_a_day(rig: Rig, laptop: Laptop, shifted: dict[s
     host.stop_sshd()
     rows = laptop.rows("main")
     assert rows["main"]["state"] == "unreachable"
-    assert "last known: starting" in rows["main"]["detail"]
+    assert "last known: running" in rows["main"]["detail"]
     assert not re.search(r"-\d", rows["main"]["detail"].partition("toy-")[2].partition(")")[2]), rows["main"]["detail"]
     host.start_sshd()
     go(host, ref)
