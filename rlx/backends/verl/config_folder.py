@@ -57,26 +57,32 @@ def _is_file(path: Path) -> bool:
 
 @dataclass
 class _Composition:
-    """The keys that Hydra's defaults lists bring together. `choices` are the options taken of each group so far."""
+    """The keys that Hydra's defaults lists bring together. `choices` are the options taken of each group so far.
+
+    `chain` is the file that is being read, and before it those that include it.
+    """
 
     folder: Path
     choices: dict[str, str]
     groups: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
     includes: int = 0
+    chain: list[PurePosixPath] = field(default_factory=list)
 
     def include(self, config: PurePosixPath, parent: Package, package: str | None = None) -> None:
         """Add one file, and first those that it names. A file that is not there adds nothing."""
         path = self.folder / f"{config}.yaml"
         self.includes += 1
-        if self.includes > _MOST_INCLUDES:
+        if self.includes > _MOST_INCLUDES or config in self.chain:
             raise UsageError(f"{path}: the configuration files include each other without end")
         if ".." in config.parts or not _is_file(path):
             return
         document = read_yaml(path)
         here = _package(parent, package if package is not None else _header(path))
+        self.chain.append(config)
         for default in _defaults(document):
             self._follow(default, config.parent, here)
+        self.chain.pop()
         body: dict[str, Any] = {name: value for name, value in document.items() if name != "defaults"}
         flat(body, path)
         for part in reversed(here):
