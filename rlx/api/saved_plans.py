@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.api.planning import Draft, Plans, find_backends
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import LaunchPlan, from_jsonable
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
@@ -122,7 +123,7 @@ def _check_containers(planned: Target, found: Target) -> None:
 def _with_own_files(plan: LaunchPlan, folder: Path) -> Mapping[str, Any]:
     """The recipe's document with the reward files of the plan in place of those on the machine that planned it."""
     document = copy.deepcopy(dict(plan.recipe))
-    contents = {Path(file.path).name: file.content for file in plan.files if file.path.startswith("payload/")}
+    contents = {Path(file.path).name: file.content for file in plan.files if file.path.startswith(f"{PAYLOAD_DIR}/")}
     post = (document.get("eval") or {}).get("post") or {}
     for reward in (document.get("reward"), post.get("reward")):
         if isinstance(reward, dict) and (name := Path(str(reward.get("path"))).name) in contents:

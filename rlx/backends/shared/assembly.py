@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.post import post_expectations
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import LAUNCH_FILE
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -57,6 +58,6 @@ def launch_plan(resolved: ResolvedRecipe, site: Site, launch: Launch) -> LaunchP
 def _common_files(resolved: ResolvedRecipe, launch: Launch) -> Iterator[PlannedFile]:
     import yaml
 
-    yield PlannedFile("launch.sh", launch.script, 0o700)
+    yield PlannedFile(LAUNCH_FILE, launch.script, 0o700)
     document = yaml.safe_dump(resolved.document, sort_keys=False, allow_unicode=True)
     yield PlannedFile("recipe.yaml", document)
