@@ -33,9 +33,9 @@ test: lint tmux rig
 test-engines: .venv/.ready tmux rig
 	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
 
-# Before each commit: what needs no other host, no Ray and no training.
+# Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: lint
-	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts"
+	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts and not engines"
 
 # The property tests on examples that no run has seen.
 fuzz: .venv/.ready tmux rig

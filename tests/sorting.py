@@ -20,6 +20,11 @@ _FIXTURES = {
     "ray": {"real_ray"},
     "hosts": {"new_rig", "rig_switch", "running_engine", "loopback"},
 }
+# A file with one of these starts runs on this machine, or is about what other machines do.
+_ON_HOSTS = ("tests.runs.toys", "tests.runs.laptop")
+_HOST_FOLDERS = {"runs", "hosts", "rig"}
+# A file with one of these runs verl's own code, in the releases that rlx knows, or rlx as it is installed.
+_LOADS_ENGINES = ("tests.wheels", "import torch", "from transformers", '"venv"')
 # A file with one of these sets something up once for several of its tests.
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 # A file with one of these starts a Ray, which gives up where several others start at the same time.
@@ -47,6 +52,10 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
     yield from (getattr(pytest.mark, name) for name, fixtures in _FIXTURES.items() if needed & fixtures)
     if _TRAININGS in item.path.parents:
         yield pytest.mark.training
+    if item.path.parent.name in _HOST_FOLDERS or _has(item.path, _ON_HOSTS):
+        yield pytest.mark.hosts
+    if _has(item.path, _LOADS_ENGINES):
+        yield pytest.mark.engines
 
 
 def _rank(item: pytest.Item) -> int:
@@ -56,6 +65,12 @@ def _rank(item: pytest.Item) -> int:
     if _shared(item.path).startswith("ray"):
         return 1
     return 2 if item.get_closest_marker("hosts") else 3
+
+
+@functools.cache
+def _has(path: Path, words: tuple[str, ...]) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in words)
 
 
 class _OneByOne(LoadScopeScheduling):
