@@ -29,9 +29,9 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, two at once.
+# All other trainings, one after the other: each needs the cores for itself.
 test-engines: .venv/.ready tmux rig
-	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
+	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: lint
