@@ -52,6 +52,8 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
     yield from (getattr(pytest.mark, name) for name, fixtures in _FIXTURES.items() if needed & fixtures)
     if _TRAININGS in item.path.parents:
         yield pytest.mark.training
+        # One set-up may train several runs, and other work on the machine makes them slower.
+        yield pytest.mark.timeout(1500)
     if item.path.parent.name in _HOST_FOLDERS or _has(item.path, _ON_HOSTS):
         yield pytest.mark.hosts
     if _has(item.path, _LOADS_ENGINES):
