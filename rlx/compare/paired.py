@@ -14,13 +14,14 @@ from statistics import fmean, variance
 
 from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
 from rlx.compare.item_counts import ItemCount
+from rlx.compare.statistic import OfItems
 from rlx.compare.student import t_test
 
 _BISECTIONS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class PairedItems:
+class PairedItems(OfItems):
     """Treatment minus control over `n` items that both answered; an item with several answers counts by their mean.
 
     `low` and `high` bound the 95 % interval. `better` and `worse` count the items on which the treatment scored
@@ -42,25 +43,11 @@ class PairedItems:
     method: str
 
     @property
-    def is_of_arms(self) -> bool:
-        return False
-
-    @property
     def is_by_item(self) -> bool:
         return True
 
-    @property
-    def unit_of_sample(self) -> str:
-        return "items"
-
-    def sample_words(self, seeds: str) -> str:
-        return f"n = {self.n}"
-
     def counted_words(self, items: ItemCount) -> str:
         return f"; n = {self.n} items that both answered, {self.better} better and {self.worse} worse ({self.method})"
-
-    def needed_words(self) -> str:
-        return f"{self.items_needed} items" if self.items_needed else ""
 
 
 def paired_items(control: Sequence[float], treatment: Sequence[float]) -> PairedItems | str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
 from rlx.compare.item_counts import ItemCount
+from rlx.compare.statistic import OfItems
 
 
 @dataclass(frozen=True, slots=True)
-class TwoProportions:
+class TwoProportions(OfItems):
     """Treatment against control at one step. Shares and differences are fractions: 0.0242 is 2.42 points.
 
     `low` and `high` bound the 95 % interval of the difference. `detectable` is the difference that this n shows with
@@ -33,25 +34,11 @@ class TwoProportions:
     items_needed: int | None
 
     @property
-    def is_of_arms(self) -> bool:
-        return False
-
-    @property
     def is_by_item(self) -> bool:
         return False
 
-    @property
-    def unit_of_sample(self) -> str:
-        return "items"
-
-    def sample_words(self, seeds: str) -> str:
-        return f"n = {self.n}"
-
     def counted_words(self, items: ItemCount) -> str:
         return f"; n = {self.n} from {items.source}"
-
-    def needed_words(self) -> str:
-        return f"{self.items_needed} items" if self.items_needed else ""
 
 
 def two_proportions(control: int, treatment: int, n: int) -> TwoProportions:

@@ -48,3 +48,26 @@ class Statistic(Protocol):
 
     def needed_words(self) -> str:
         """Say how large a sample would show the observed difference, `5200 items`; "" where none would."""
+
+
+class OfItems:
+    """Say what every test of two checkpoints says: it is about n items, and never about the treatment."""
+
+    __slots__ = ()
+
+    n: int
+    items_needed: int | None
+
+    @property
+    def is_of_arms(self) -> bool:
+        return False
+
+    @property
+    def unit_of_sample(self) -> str:
+        return "items"
+
+    def sample_words(self, seeds: str) -> str:
+        return f"n = {self.n}"
+
+    def needed_words(self) -> str:
+        return f"{self.items_needed} items" if self.items_needed else ""
