@@ -62,6 +62,6 @@ PATHS = Probe("paths", "python.sh", parse_paths, limit_s=60, bash=True)
 def python_question(
     probe: Probe, program: str, site: Site, python: str, workdir: str | None, *arguments: str
 ) -> Question:
-    """A program of probes/ as the site's launch scripts would start it."""
+    """Ask a program of scripts/ as the site's launch scripts would start it."""
     setting = (python, workdir or "", ":".join(site.path_prefix), "\n".join(site.setup))
     return Question(probe, (script(program), *setting, *arguments))
