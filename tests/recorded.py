@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
+
+from rlx.plan import Expectations, salvage_jsonable
 
 
 def place_runs(folder: Path) -> list[Path]:
@@ -27,3 +30,8 @@ def _place(recorded: Path, run: Path) -> None:
     manifest.write_text(text.replace(json.loads(text)["plan"]["site"]["root"], os.environ["RLX_ROOT"]))
     (run / "attempts/1/state/started").touch()
     (run / "latest").symlink_to("attempts/1")
+
+
+def recorded_expectations(promised: dict[str, Any]) -> Expectations:
+    """What a plan of any version promised: a recorded one has none of the later fields."""
+    return salvage_jsonable(Expectations, promised, "expectations")[0]

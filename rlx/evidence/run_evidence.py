@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
+from rlx.plan import NoiseProcess
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
@@ -26,6 +28,12 @@ class NoiseEvent:
     `found`: what the log says of the weights just before: "clean", or "noisy" where they could not be restored; ""
     where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
     place of several, so that others like it are not in the log.
+
+    `shard`, `rank`, `node`: whose weights, beside `replica` (`rlx.plan.NoiseProcess`). `skipped`: layers of the kind
+    that were left out; None where the source does not count. `dtypes`: of the weights, joined by "+". `fingerprint`
+    names the noise that was drawn, whatever it was multiplied by. Digests of the layers that take noise:
+    `digest_before` first thing in this sync, `digest_clean` after receiving and restoring, `digest_after` after the
+    noise; "" where the source takes none. `attempt`: the one that wrote it, from 1.
     """
 
     step: int | None
@@ -42,6 +50,20 @@ class NoiseEvent:
     per_layer: bool = False
     folded: bool = False
     asked_std: float | None = None
+    shard: int = 0
+    rank: int = 0
+    node: int = 0
+    skipped: int | None = None
+    dtypes: str = ""
+    fingerprint: str = ""
+    digest_before: str = ""
+    digest_clean: str = ""
+    digest_after: str = ""
+    attempt: int = 1
+
+    @property
+    def process(self) -> NoiseProcess:
+        return NoiseProcess(self.replica, self.shard, self.rank, self.node)
 
     @property
     def is_noisy(self) -> bool:
@@ -52,6 +74,67 @@ class NoiseEvent:
     def had_effect(self) -> bool:
         """Some weight still differed after rounding; taken for granted where the source does not count."""
         return self.is_noisy and self.changed != 0 and self.effective_std != 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseSettings:
+    """The settings that one process was told, as it wrote them down before its first noise.
+
+    `content`: what it wrote, as JSON; the content of aqn.json as that process read it is among it. `digest`: of that
+    file, as in `rlx.plan.NoisePromise`; "" where the payload took none. `layers`: the modules that take noise, by name,
+    and `elements` how many weights they have; empty and None where the payload did not say. `layer_count`: of the
+    layers, by kind.
+    """
+
+    process: NoiseProcess
+    content: str
+    digest: str = ""
+    layers: tuple[str, ...] = ()
+    elements: int | None = None
+    layer_count: int | None = None
+    source: str = ""
+    attempt: int = 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = json.loads(self.content)
+        return settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePair:
+    """The same fixed rows, scored by request through the engine that serves, on clean and on noisy weights of one sync.
+
+    `phase` and `step` as in NoiseEvent. `delta`: mean of |difference| of the log probabilities over `tokens` tokens.
+    `floor`: the same between two looks at the same clean weights, the device's own; None where it was not asked.
+    `missing`: why there is no score, in words; "" if there is one. `seconds` that all looks took.
+    """
+
+    phase: str
+    step: int
+    process: NoiseProcess
+    sigma: float
+    delta: float | None
+    floor: float | None
+    tokens: int = 0
+    seconds: float = 0.0
+    missing: str = ""
+    source: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCount:
+    """The lines of one file of records: how many were lost or doubled, by their sequence numbers.
+
+    `ended`: the writer said at its end how many it wrote, and that many are there.
+    """
+
+    source: str
+    lines: int
+    lost: int = 0
+    doubled: int = 0
+    ended: bool = False
 
 
 class Announcement(NamedTuple):
@@ -108,6 +191,7 @@ class Evidence:
     `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
     value, as far as the run's configuration is known.
     `backend`: its `backend.kind`; empty for a log of which nobody says it.
+    `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
@@ -128,6 +212,9 @@ class Evidence:
     settings: Mapping[str, Any] = field(default_factory=dict)
     backend: str = ""
     unproven: str = ""
+    noise_settings: tuple[NoiseSettings, ...] = ()
+    probes: tuple[ProbePair, ...] = ()
+    records: tuple[RecordCount, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

@@ -14,6 +14,7 @@ from rlx.plan.launch_plan import (
     PlannedFile,
     Site,
 )
+from rlx.plan.noise_promise import Link, NoiseProcess, NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.run_state import RunState
@@ -33,6 +34,9 @@ __all__ = [
     "Installation",
     "InstallationQuestion",
     "LaunchPlan",
+    "Link",
+    "NoiseProcess",
+    "NoisePromise",
     "NoiseSchedule",
     "Place",
     "PlannedFile",

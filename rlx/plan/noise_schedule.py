@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from rlx.plan.noise_promise import NoisePromise
+
 
 class Span(NamedTuple):
     """Steps `first` … `last` of one sigma."""
@@ -27,7 +29,8 @@ class NoiseSchedule:
     """The promise of an arm about its noise.
 
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
-    reports as `step:s`; 0.0 means that this step must be free of noise.
+    reports as `step:s`; 0.0 means that this step must be free of noise. `promise`: the links of the chain of evidence;
+    None in plans of rlx 0.1 and 0.2, which promised none.
     """
 
     sigmas: tuple[float, ...]
@@ -35,6 +38,7 @@ class NoiseSchedule:
     layer_types: tuple[str, ...]
     provider: str
     in_validation: bool
+    promise: NoisePromise | None = None
 
     def sigma(self, step: int) -> float:
         """Sigma at a step counted from 1; steps outside the plan carry none."""

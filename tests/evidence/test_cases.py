@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
-from rlx.plan import Expectations, RunState, from_jsonable
+from rlx.plan import RunState
 from tests.conftest import CASES
 from tests.evidence.edits import EDITS, Recorded
+from tests.recorded import recorded_expectations
 
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
@@ -57,7 +58,7 @@ def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
     dirs = attempts(folder, case, tmp_path)
     where = folder if (folder / "expectations.json").exists() else dirs[0]
     promised = json.loads((where / "expectations.json").read_text()) | case.get("promised", {})
-    expectations = from_jsonable(Expectations, promised)
+    expectations = recorded_expectations(promised)
     evidence = replace(read_evidence(dirs), settings=case.get("settings", {}))
     return judge(evidence, expectations, RunState(case["state"]), arm=case["arm"]), evidence
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent
-from rlx.evidence.reading.run_files import read_answers, read_events, read_metrics
+from rlx.evidence.reading.noise_records import read_records
+from rlx.evidence.reading.run_files import read_answers, read_metrics
 
 EVENT = {
     "kind": "noise",
@@ -34,7 +35,7 @@ def metrics(tmp_path: Path, text: str) -> dict[int, dict[str, float]]:
 
 def events(tmp_path: Path, *documents: Any) -> list[NoiseEvent]:
     (tmp_path / "aqn-h-1.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
-    return read_events(tmp_path)
+    return list(read_records(tmp_path).events)
 
 
 @pytest.mark.parametrize(("asked", "read"), [(0.025, 0.025), (0.0, None), (None, None), ("0.025", None)])
@@ -74,7 +75,7 @@ def test_lines_that_are_no_metrics(tmp_path: Path, line: str) -> None:
 
 def test_no_file_is_no_metrics(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl").steps == {}
-    assert read_events(tmp_path / "events") == []
+    assert read_records(tmp_path / "events").events == ()
 
 
 def test_one_step_twice_with_other_values_is_kept(tmp_path: Path) -> None:
@@ -85,13 +86,13 @@ def test_one_step_twice_with_other_values_is_kept(tmp_path: Path) -> None:
 
 def test_an_event_as_the_payload_writes_it(tmp_path: Path) -> None:
     assert events(tmp_path, EVENT) == [
-        NoiseEvent(5, 0.05, 5, "rollout", 318, 320, 0.0499, "aqn-h-1.jsonl", 1),
+        NoiseEvent(5, 0.05, 5, "rollout", 318, 320, 0.0499, "aqn-h-1.jsonl", 1, skipped=0),
     ]
 
 
 def test_events_of_all_processes_by_time(tmp_path: Path) -> None:
     (tmp_path / "aqn-h-2.jsonl").write_text(json.dumps({**EVENT, "step": 4, "time": 10.0}) + "\n")
-    assert [event.step for event in events(tmp_path, EVENT, {**EVENT, "step": 3, "time": None})] == [3, 4, 5]
+    assert [event.step for event in events(tmp_path, EVENT, {**EVENT, "step": 6, "time": None})] == [4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_no_junk_raises_or_hides_the_line_after_it(tmp_path: Path, junk: bytes) 
     for name in ("metrics.jsonl", "aqn-1.jsonl"):
         (tmp_path / name).write_bytes(junk + b'\n{"step":7,"data":{"a":1}}\n' + json.dumps(EVENT).encode())
     assert read_metrics(tmp_path / "metrics.jsonl").steps[7]["a"] == 1
-    assert read_events(tmp_path)[-1].step == 5
+    assert read_records(tmp_path).events[-1].step == 5
 
 
 def test_outputs_that_cannot_be_read_are_no_answers_known(tmp_path: Path) -> None:
@@ -124,3 +125,36 @@ def test_outputs_that_cannot_be_read_are_no_answers_known(tmp_path: Path) -> Non
     (tmp_path / "20.jsonl").mkdir()
     (tmp_path / "30.jsonl").symlink_to("30.jsonl")
     assert read_answers(tmp_path) == {10: 2}
+
+
+def test_numbers_tell_of_lost_and_doubled_lines(tmp_path: Path) -> None:
+    lines = [
+        {"kind": "noise", "phase": "rollout", "step": 1 + seq, "sigma": 0.0, "layers": 0, "seq": seq}
+        for seq in range(5)
+    ]
+    end = {"kind": "end", "seq": 5, "count": 6}
+    write(tmp_path / "aqn-a-1.jsonl", [*lines, end])
+    write(tmp_path / "aqn-a-2.jsonl", [lines[0], lines[2], lines[2], lines[3], end])
+    write(tmp_path / "aqn-a-3.jsonl", lines[:2])
+    whole, faulty, running = read_records(tmp_path).counts
+    assert (whole.lines, whole.lost, whole.doubled, whole.ended) == (6, 0, 0, True)
+    assert (faulty.lines, faulty.lost, faulty.doubled, faulty.ended) == (4, 2, 1, False)
+    assert (running.lost, running.doubled, running.ended) == (0, 0, False)
+    assert [event.step for event in read_records(tmp_path).events].count(3) == 2  # of both writers, each once
+
+
+def test_a_clock_that_jumps_does_not_reorder_what_one_process_wrote(tmp_path: Path) -> None:
+    write(tmp_path / "aqn-a-1.jsonl", [
+        {"kind": "noise", "phase": "rollout", "step": step, "sigma": 0.0, "layers": 0, "time": time}
+        for step, time in ((1, 50.0), (2, 9000.0), (3, 51.0), (4, 52.0))
+    ])  # fmt: skip
+    assert [event.step for event in read_records(tmp_path).events] == [1, 2, 3, 4]
+
+
+def test_a_count_beyond_all_counting_is_no_record(tmp_path: Path) -> None:
+    write(tmp_path / "aqn-a-1.jsonl", [{**EVENT, "layers": 10**320}])
+    assert read_records(tmp_path).events == ()
+
+
+def write(path: Path, documents: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import judge, read_log
-from rlx.plan import Expectations, RunState, from_jsonable
+from rlx.plan import RunState
 from tests.conftest import CASES
+from tests.recorded import recorded_expectations
 
 CASE = CASES / "evidence" / "fork-declared-validation-noise"
-EXPECTED = from_jsonable(Expectations, json.loads((CASE / "expectations.json").read_text()))
+EXPECTED = recorded_expectations(json.loads((CASE / "expectations.json").read_text()))
 LOG = (CASE / "log").read_text()
 LINES = LOG.splitlines(keepends=True)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from rlx.compare import compare
 from rlx.evidence import JudgedRun, NoiseEvent, VerdictStatus, judge, read_evidence
-from rlx.plan import Expectations, NoiseSchedule, RunState, from_jsonable, sigmas_by_step
+from rlx.plan import NoiseSchedule, RunState, sigmas_by_step
 from rlx.report import Report
 from tests.compare.builders import RunBuilder
 from tests.conftest import CASES
+from tests.recorded import recorded_expectations
 
 SIGMAS = sigmas_by_step(0.05, 0.0005, 10, 116)
 NOISE = NoiseSchedule(SIGMAS, 10, ("rmsnorm",), "payload", False)
@@ -24,7 +25,7 @@ EPOCH_AWARE = {0: 95, 20: 814, 40: 861, 60: 903, 80: 903, 100: 920, 116: 931}
 def recorded(name: str, arm: str) -> JudgedRun:
     """A run of `tests/cases/logs`, judged as rlx judges it."""
     folder = CASES / "logs" / name
-    expectations = from_jsonable(Expectations, json.loads((folder / "expectations.json").read_text()))
+    expectations = recorded_expectations(json.loads((folder / "expectations.json").read_text()))
     evidence = read_evidence([folder])
     noise = {"aqn": {"sigma_start": 0.05, "of": name}} if expectations.noise else {}
     run = RunBuilder(arm, recipe=noise, treatment=tuple(noise)).judged()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import grammars
-from rlx.evidence.reading import console, run_files
+from rlx.evidence.reading import console, noise_records, run_files
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
-_FORMAT = 1
+_FORMAT = 2
 """To be changed with the form in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""
@@ -50,6 +50,7 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
         console.RULES,
         grammars.rules(),
         run_files.RULES,
+        noise_records.RULES,
         sys.byteorder,
         _sources(grammars.rows()),
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlx.evidence.cache.file_digest import digest_of
-from rlx.evidence.reading.run_files import read_events
+from rlx.evidence.reading.noise_records import read_records
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan.run_dir import EVENTS_DIR
 
@@ -17,7 +17,14 @@ def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
     """The evidence of the head, with the noise events in these attempts of the others. A file on disk is read anew."""
     if not attempt_dirs:
         return evidence
-    events = (event for folder in attempt_dirs for event in read_events(folder / EVENTS_DIR))
+    found = [read_records(folder / EVENTS_DIR, number) for number, folder in enumerate(attempt_dirs, start=1)]
     others = digest_of(attempt_dirs)
     digest = hashlib.sha256(f"{evidence.digest} {others}".encode()).hexdigest() if evidence.digest and others else ""
-    return replace(evidence, noise=(*evidence.noise, *events), digest=digest)
+    return replace(
+        evidence,
+        noise=(*evidence.noise, *(event for each in found for event in each.events)),
+        noise_settings=(*evidence.noise_settings, *(told for each in found for told in each.settings)),
+        probes=(*evidence.probes, *(pair for each in found for pair in each.probes)),
+        records=(*evidence.records, *(count for each in found for count in each.counts)),
+        digest=digest,
+    )

@@ -16,7 +16,8 @@ from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
 from rlx.evidence.reading.console import ConsoleParser
 from rlx.evidence.reading.metric_table import MetricTable
-from rlx.evidence.reading.run_files import read_answers, read_events, read_metrics
+from rlx.evidence.reading.noise_records import NoiseRecords, read_records
+from rlx.evidence.reading.run_files import read_answers, read_metrics
 from rlx.evidence.reading.timeline import Timeline, contradictions
 from rlx.evidence.run_evidence import (
     ROLLOUT,
@@ -44,7 +45,7 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
         parser = _parse(path, 1, None, finished=finished)
     except OSError as error:
         raise RlxError(f"{path}: cannot be read: {error.strerror}", "give the path of a console log") from error
-    return _join([_merge(1, parser, Timeline(METRICS_FILE, 1), [], {})])
+    return _join([_merge(1, parser, Timeline(METRICS_FILE, 1), NoiseRecords(), {})])
 
 
 def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
@@ -81,6 +82,7 @@ class _Attempt:
     number: int
     steps: MetricTable
     noise: list[NoiseEvent]
+    records: NoiseRecords
     totals: Totals
     progress: Progress | None
     unproven: str
@@ -98,7 +100,9 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
     metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
-    return _merge(number, parser, metrics, read_events(folder / EVENTS_DIR), read_answers(folder / VALIDATION_DIR))
+    return _merge(
+        number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
+    )
 
 
 def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
@@ -109,16 +113,17 @@ def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) ->
 
 
 def _merge(
-    number: int, parser: ConsoleParser, file: Timeline, events: list[NoiseEvent], answers: Mapping[int, int]
+    number: int, parser: ConsoleParser, file: Timeline, records: NoiseRecords, answers: Mapping[int, int]
 ) -> _Attempt:
     """One attempt from its console, its metrics file, its noise events and its validation outputs."""
     console = parser.timeline
     # The payload prints a line for each event it writes; the event says more.
-    printed = [event for event in parser.noise if event.step is not None or not events]
+    printed = [event for event in parser.noise if event.step is not None or not records.events]
     return _Attempt(
         number=number,
         steps=console.steps.updated(file.steps),
-        noise=printed + events,
+        noise=[*printed, *records.events],
+        records=records,
         totals=parser.totals,
         progress=parser.progress,
         unproven=parser.unproven,
@@ -152,6 +157,9 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
         has_hole=any(attempt.has_hole for attempt in attempts),
         unproven=next((attempt.unproven for attempt in attempts if attempt.unproven), ""),
+        noise_settings=tuple(told for attempt in attempts for told in attempt.records.settings),
+        probes=tuple(pair for attempt in attempts for pair in attempt.records.probes),
+        records=tuple(count for attempt in attempts for count in attempt.records.counts),
     )
 
 

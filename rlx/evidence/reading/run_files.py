@@ -1,9 +1,7 @@
-"""The files a run writes besides its console log: verl's metrics.jsonl and validation outputs, and
-the noise events of the payload.
+"""Read the files that a run writes besides its console log: metrics.jsonl and the outputs of validations.
 
 A torn last line is normal in a running run, so a line that does not parse is left out, never an error.
-Sources: verl/utils/tracking.py (FileLogger: json.dumps up to 0.6.1, orjson with null for NaN since 0.7.1);
-rlx/payload/rlx_aqn.py for the events.
+Source: verl/utils/tracking.py (FileLogger: json.dumps up to 0.6.1, orjson with null for NaN since 0.7.1).
 """
 
 from __future__ import annotations
@@ -16,9 +14,8 @@ from typing import Any, TypeGuard
 
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
-from rlx.evidence.reading.scan import CHUNK_BYTES, LineScanner, matching_lines
+from rlx.evidence.reading.scan import CHUNK_BYTES, LineScanner
 from rlx.evidence.reading.timeline import Timeline
-from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent
 
 NEEDLES = (b'"step"',)
 RULES = "metrics.jsonl 1"
@@ -53,9 +50,9 @@ class MetricsParser:
         self.timeline.restore(state)
 
     def _read(self, line: bytes) -> None:
-        document = _document(line)
+        document = read_document(line)
         step, data = document.get("step"), document.get("data")
-        if _is_count(step) and isinstance(data, dict):
+        if is_count(step) and isinstance(data, dict):
             self.timeline.add(step, {key: float(value) for key, value in _numbers(data)})
 
 
@@ -67,14 +64,6 @@ def read_metrics(path: Path, attempt: int = 1, states: Store | None = None, *, g
         parser = MetricsParser(path.name, attempt)
     parser.finish()
     return parser.timeline
-
-
-def read_events(folder: Path) -> list[NoiseEvent]:
-    """The noise events that the processes of one attempt wrote, each into its own file, by time of writing."""
-    lines = [(document, path.name) for path in sorted(folder.glob("*.jsonl")) for document in _documents(path)]
-    lines.sort(key=lambda line: _time(line[0]))
-    events = (_event(document, source) for document, source in lines)
-    return [event for event in events if event is not None]
 
 
 def read_answers(folder: Path) -> dict[int, int]:
@@ -91,16 +80,7 @@ def _count_lines(path: Path) -> int | None:
         return None
 
 
-def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        stream = path.open("rb")
-    except OSError:
-        return
-    with stream:
-        yield from map(_document, matching_lines(stream, NEEDLES, last_line_complete=True))
-
-
-def _document(line: bytes) -> dict[str, Any]:
+def read_document(line: bytes) -> dict[str, Any]:
     """Parse a line; empty where it is no object of JSON."""
     try:
         document = json.loads(line)
@@ -114,44 +94,15 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for key, value in data.items():
         if value is None:
             yield key, math.nan
-        elif isinstance(value, bool) or _is_number(value):
+        elif isinstance(value, bool) or is_number(value):
             yield key, value
 
 
-def _time(document: Mapping[str, Any]) -> float:
-    time = document.get("time")
-    return time if _is_number(time) else 0.0
+def is_count(value: Any) -> TypeGuard[int]:
+    # What is counted here fits into 63 bits; arithmetic with a longer number would fail later.
+    return type(value) is int and 0 <= value < 1 << 63
 
 
-def _event(document: Mapping[str, Any], source: str) -> NoiseEvent | None:
-    step, layers, sigma = document.get("step"), document.get("layers"), document.get("sigma")
-    if document.get("kind") != "noise" or document.get("phase") not in (ROLLOUT, VALIDATION):
-        return None
-    if not (_is_count(step) and _is_count(layers) and _is_number(sigma)):
-        return None
-    replica, std, asked = (document.get(key) for key in ("replica", "effective_std", "asked_std"))
-    return NoiseEvent(
-        step=step,
-        sigma=float(sigma),
-        layers=layers,
-        phase=document["phase"],
-        changed=_count(document.get("changed")),
-        elements=_count(document.get("elements")),
-        effective_std=float(std) if _is_number(std) else None,
-        source=source,
-        replica=_count(replica) or 0,
-        asked_std=float(asked) if _is_number(asked) and asked > 0 else None,
-    )
-
-
-def _count(value: Any) -> int | None:
-    return value if _is_count(value) else None
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return type(value) is int and value >= 0
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: Any) -> TypeGuard[float]:
     # An integer beyond the range of a float cannot be a metric.
     return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)

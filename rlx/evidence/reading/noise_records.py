@@ -1,0 +1,190 @@
+"""Read what the processes that generate wrote of their noise: settings, events and probes, each process its own file.
+
+A torn last line is normal in a running run, so a line that does not parse is left out, never an error. Lines carry a
+sequence number, by which a lost one shows and a doubled one is taken once; those of rlx 0.1 and 0.2 have none.
+Source: rlx/payload/rlx_aqn_events.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlx.evidence.reading.run_files import is_count, is_number, read_document
+from rlx.evidence.reading.scan import matching_lines
+from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSettings, ProbePair, RecordCount
+from rlx.plan import NoiseProcess
+
+NEEDLES = (b'"kind"',)
+RULES = "noise records 1"
+"""To be changed with whatever makes rlx read the same bytes otherwise."""
+_MOST_LAYERS = 100_000
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseRecords:
+    """The records of one attempt, events and probes by time of writing."""
+
+    events: tuple[NoiseEvent, ...] = ()
+    settings: tuple[NoiseSettings, ...] = ()
+    probes: tuple[ProbePair, ...] = ()
+    counts: tuple[RecordCount, ...] = ()
+
+
+def read_records(folder: Path, attempt: int = 1) -> NoiseRecords:
+    """Read the files of this folder of events; empty where there is none."""
+    lines: list[tuple[float, str, Document]] = []
+    counts = []
+    for path in sorted(folder.glob("*.jsonl")):
+        own, count = _numbered(path.name, list(_documents(path)))
+        counts.append(count)
+        lines += _by_time(path.name, own)
+    lines.sort(key=lambda line: line[0])
+    read = [(_READERS[str(document["kind"])], document, name) for _, name, document in lines if _is_known(document)]
+    values = [value for reader, document, name in read if (value := reader(document, name, attempt)) is not None]
+    return NoiseRecords(
+        events=tuple(value for value in values if isinstance(value, NoiseEvent)),
+        settings=tuple(value for value in values if isinstance(value, NoiseSettings)),
+        probes=tuple(value for value in values if isinstance(value, ProbePair)),
+        counts=tuple(counts),
+    )
+
+
+def _documents(path: Path) -> Iterator[Document]:
+    try:
+        stream = path.open("rb")
+    except OSError:
+        return
+    with stream:
+        yield from map(read_document, matching_lines(stream, NEEDLES, last_line_complete=True))
+
+
+def _numbered(name: str, documents: Sequence[Document]) -> tuple[list[Document], RecordCount]:
+    """Take each number once, and count what is missing between the first line and the last, or the writer's end."""
+    seen: set[int] = set()
+    kept, doubled = [], 0
+    for document in documents:
+        number = document.get("seq")
+        if is_count(number) and number in seen:
+            doubled += 1
+            continue
+        if is_count(number):
+            seen.add(number)
+        kept.append(document)
+    told = max((count for document in kept if is_count(count := document.get("count"))), default=0)
+    lost = max(max(seen, default=-1) + 1, told) - len(seen) if seen else 0
+    ended = bool(told) and not lost
+    return kept, RecordCount(name, len(kept), lost, doubled, ended)
+
+
+def _by_time(name: str, documents: Sequence[Document]) -> Iterator[tuple[float, str, Document]]:
+    """A file is in the order of its writing, whatever its clock did meanwhile."""
+    latest = 0.0
+    for document in documents:
+        time = document.get("time")
+        latest = max(latest, time if is_number(time) else 0.0)
+        yield latest, name, document
+
+
+def _is_known(document: Document) -> bool:
+    return isinstance(kind := document.get("kind"), str) and kind in _READERS
+
+
+def _event(document: Document, source: str, attempt: int) -> NoiseEvent | None:
+    step, layers, sigma = document.get("step"), document.get("layers"), document.get("sigma")
+    if document.get("phase") not in (ROLLOUT, VALIDATION):
+        return None
+    if not (is_count(step) and is_count(layers) and is_number(sigma)):
+        return None
+    asked, process = document.get("asked_std"), _process(document)
+    return NoiseEvent(
+        step=step,
+        sigma=float(sigma),
+        layers=layers,
+        phase=document["phase"],
+        changed=_count(document.get("changed")),
+        elements=_count(document.get("elements")),
+        effective_std=_number(document.get("effective_std")),
+        source=source,
+        replica=process.replica,
+        asked_std=float(asked) if is_number(asked) and asked > 0 else None,
+        shard=process.shard,
+        rank=process.rank,
+        node=process.node,
+        skipped=_count(document.get("skipped")),
+        dtypes="+".join(_texts(document.get("dtypes"))),
+        fingerprint=_text(document.get("fingerprint")),
+        digest_before=_text(document.get("digest_before")),
+        digest_clean=_text(document.get("digest_clean")),
+        digest_after=_text(document.get("digest_after")),
+        attempt=attempt,
+    )
+
+
+def _settings(document: Document, source: str, attempt: int) -> NoiseSettings:
+    return NoiseSettings(
+        process=_process(document),
+        content=json.dumps(document, sort_keys=True),
+        digest=_text(document.get("digest")),
+        layers=_texts(document.get("layers")),
+        elements=_count(document.get("elements")),
+        layer_count=_reached(document.get("reached")),
+        source=source,
+        attempt=attempt,
+    )
+
+
+def _reached(reached: Any) -> int | None:
+    """Count the layers of all kinds that the settings of a process reach."""
+    kinds = reached.get("layer_types") if isinstance(reached, Mapping) else None
+    counts = list(kinds.values()) if isinstance(kinds, Mapping) else []
+    return sum(counts) if counts and all(is_count(count) for count in counts) else None
+
+
+def _probe(document: Document, source: str, attempt: int) -> ProbePair | None:
+    step, sigma = document.get("step"), document.get("sigma")
+    if document.get("phase") not in (ROLLOUT, VALIDATION) or not (is_count(step) and is_number(sigma)):
+        return None
+    return ProbePair(
+        phase=document["phase"],
+        step=step,
+        process=_process(document),
+        sigma=float(sigma),
+        delta=_number(document.get("delta")),
+        floor=_number(document.get("floor")),
+        tokens=_count(document.get("tokens")) or 0,
+        seconds=_number(document.get("seconds")) or 0.0,
+        missing=_text(document.get("missing")),
+        source=source,
+        attempt=attempt,
+    )
+
+
+_READERS = {"noise": _event, "settings": _settings, "probe": _probe}
+
+
+def _process(document: Document) -> NoiseProcess:
+    own = document.get("process")
+    told = own if isinstance(own, Mapping) else document
+    return NoiseProcess(*(_count(told.get(name)) or 0 for name in ("replica", "shard", "rank", "node")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value[:_MOST_LAYERS])) if isinstance(value, list) else ()
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if is_number(value) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if is_count(value) else None
