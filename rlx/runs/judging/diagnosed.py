@@ -78,7 +78,9 @@ def diagnose_log(path: Path) -> Diagnosed:
     _refuse_packed(path)
     if not evidence.metrics:
         evidence = replace(evidence, metrics=read_metrics(path).steps)
-    found = diagnose(_excerpt(LOCAL, str(path.absolute())), None, findings=_about_values(evidence))
+    is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
+    excerpt = _excerpt(LOCAL, str(path.absolute()))
+    found = diagnose(excerpt, None, findings=_about_values(evidence), is_short=is_short)
     if not (evidence.metrics or _explains(found)):
         refuse_no_text(path, path)
     return Diagnosed(str(path), found, evidence)
