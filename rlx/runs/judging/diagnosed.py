@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, read_log
+from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log
 from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.diagnosis import (
     Diagnosis,
@@ -54,6 +54,15 @@ class Diagnosed:
     evidence: Evidence
     row: Overview | None = None
     problem: RlxError | None = None
+
+    @property
+    def invalid_verdict(self) -> Verdict | None:
+        """The verdict, where the experiment did not take place: its first finding goes before what the log says.
+
+        None for any other verdict, and for a log that belongs to no run.
+        """
+        verdict = self.row.verdict if self.row is not None else None
+        return verdict if verdict is not None and verdict.status is VerdictStatus.INVALID else None
 
 
 def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
