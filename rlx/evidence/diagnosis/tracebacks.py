@@ -15,9 +15,9 @@ _RAISED = re.compile(rf"({_NAME})(?:\((\w+)\))?(?::\s?(.*))?$", re.DOTALL)
 _THROWN = re.compile(r"\s*terminate called after throwing an instance of '([^']{1,200})'")
 _WHAT = re.compile(r"\s*what\(\):\s*(.*)", re.DOTALL)
 _CALLED_ERROR = re.compile(r"(?:Error|Exception|Interrupt)$")
-# What others raised, handed on by Ray or Hydra; and what the other ranks say when one of them is gone.
+# What others raised, handed on by Ray, Hydra or torchrun; and what the other ranks say when one of them is gone.
 _HANDS_ON = re.compile(
-    r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException"
+    r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException|ChildFailedError"
 )
 # Lines of other processes may stand between Python's remark and the traceback that it is about.
 _NEXT_LINES = 3
