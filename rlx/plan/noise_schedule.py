@@ -27,7 +27,8 @@ class NoiseSchedule:
     """The promise of an arm about its noise.
 
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
-    reports as `step:s`; 0.0 means that this step must be free of noise.
+    reports as `step:s`; 0.0 means that this step must be free of noise. `min_trained_share`: the least share
+    of the noisy samples that a rejection must leave to the training, beyond what it takes of clean ones.
     """
 
     sigmas: tuple[float, ...]
@@ -35,6 +36,7 @@ class NoiseSchedule:
     layer_types: tuple[str, ...]
     provider: str
     in_validation: bool
+    min_trained_share: float = 0.8
 
     def sigma(self, step: int) -> float:
         """Sigma at a step counted from 1; steps outside the plan carry none."""
