@@ -10,6 +10,7 @@ Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a
 from rlx.evidence.charges.conflicting_records import conflicts, overlaps
 from rlx.evidence.charges.probability_gap import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
+from rlx.evidence.first_edition import with_settings_of
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
@@ -51,4 +52,5 @@ __all__ = [
     "settings_of_config",
     "training_steps",
     "with_nodes",
+    "with_settings_of",
 ]

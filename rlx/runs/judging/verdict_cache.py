@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.evidence import Evidence, Verdict, gap_metric, judge, judge_unplanned, series
+from rlx.evidence import Evidence, Verdict, gap_metric, judge, judge_unplanned, series, with_settings_of
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -39,7 +39,8 @@ def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evid
     if not plan.has_recipe:
         return judge_unplanned(evidence, plan.expectations, state)
     gap = series(control, gap_metric(control)) if control is not None else {}
-    return judge(evidence, plan.expectations, state, arm=plan.arm, control_gap=gap or None)
+    expectations = with_settings_of(plan.recipe, plan.expectations)
+    return judge(evidence, expectations, state, arm=plan.arm, control_gap=gap or None)
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
