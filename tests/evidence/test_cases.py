@@ -18,9 +18,12 @@ import pytest
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.plan import RunState
 from tests.conftest import CASES
-from tests.evidence.edits import EDITS, Recorded
+from tests.evidence.chain_edits import CHAIN_EDITS
+from tests.evidence.edits import EDITS as BASIC_EDITS
+from tests.evidence.edits import Recorded
 from tests.recorded import recorded_expectations
 
+EDITS = BASIC_EDITS | CHAIN_EDITS
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
 
