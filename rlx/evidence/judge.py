@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rlx.evidence.charges import accumulation, applied
+from rlx.evidence.charges import accumulation, applied, felt, lifted, weight_digests
 from rlx.evidence.charges import probability_gap as gap
 from rlx.evidence.charges import rounding_loss as survival
 from rlx.evidence.charges import unproven_grammar as grammar
@@ -52,6 +52,9 @@ def judge(
             *survival.charges(found),
             *accumulation.charges(evidence, found, control_gap),
             *noise_in_validation(evidence, noise),
+            *weight_digests.charges(evidence),
+            *felt.charges(evidence),
+            *lifted.charges(evidence, noise),
         ]
         if found.effective:  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(evidence, test, expectations.reports_probability_gap, over=state.is_terminal)
@@ -119,7 +122,8 @@ def _noise_story(evidence: Evidence, noise: NoiseSchedule, found: Application, t
         *survival.sentence(found),
         "validations noisy as declared"
         if noise.in_validation
-        else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",
+        else lifted.sentence(evidence, len(validated_steps(evidence, None))),
+        *felt.sentence(evidence),
         f"witnesses agree (p = {test.p:.1g})",
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]

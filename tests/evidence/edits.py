@@ -12,6 +12,7 @@ from typing import Any
 from tests.conftest import CASES
 
 GAP = "training/rollout_probs_diff_mean"
+_FILE = "aqn-host-1.jsonl"
 
 
 class Recorded:
@@ -30,7 +31,9 @@ class Recorded:
         for path in (self.folder / "events").glob("*.jsonl"):
             path.unlink()
         (self.folder / "events").mkdir(exist_ok=True)
-        _write(self.folder / "events" / "aqn-host-1.jsonl", self.events)
+        for name in {event.get("file", _FILE) for event in self.events} or {_FILE}:
+            own = [event for event in self.events if event.get("file", _FILE) == name]
+            _write(self.folder / "events" / name, own)
         (self.folder / "expectations.json").write_text(json.dumps(self.expectations))
 
     def noisy(self) -> list[dict[str, Any]]:
@@ -256,7 +259,13 @@ def resumed_after_six(run: Recorded) -> None:
     run.log = "Setting global step to 6\n" + run.log
 
 
-EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}
+def named_edits(module: dict[str, Any]) -> dict[str, Callable[[Recorded], None]]:
+    """The edits among what a module defines, by name."""
+    own = [value for value in module.values() if getattr(value, "__module__", "") == module["__name__"]]
+    return {edit.__name__: edit for edit in own if callable(edit) and edit.__name__[0].islower()}
+
+
+EDITS = named_edits({name: value for name, value in globals().items() if name != "named_edits"})
 
 
 def _without(line: str, wanted: Callable[[str], bool]) -> str:

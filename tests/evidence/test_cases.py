@@ -18,9 +18,11 @@ import pytest
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.plan import RunState
 from tests.conftest import CASES
-from tests.evidence.edits import EDITS, Recorded
+from tests.evidence import edits, probed_edits
+from tests.evidence.edits import Recorded
 from tests.recorded import recorded_expectations
 
+EDITS = {**edits.EDITS, **probed_edits.EDITS}
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
 
