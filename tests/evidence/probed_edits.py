@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from inspect import isfunction
 from typing import Any
 
-from tests.evidence.edits import Recorded, named_edits
+from tests.evidence.edits import Recorded
 
 Line = dict[str, Any]
 
@@ -191,4 +192,8 @@ def _stand(lines: list[Line]) -> None:
             line["digest_before"], left = left, line["digest_after"]
 
 
-EDITS = named_edits(globals())
+EDITS = {
+    name: edit
+    for name, edit in globals().items()
+    if isfunction(edit) and edit.__module__ == __name__ and name[0] != "_"
+}

@@ -30,7 +30,9 @@ def payload_schedule(recipe: Recipe, total_steps: int, epoch_steps: int | None) 
 
 def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...]) -> NoiseSchedule:
     """Promise what the evidence is held against: these sigmas on the layers that the recipe names."""
-    return NoiseSchedule(sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise)
+    return NoiseSchedule(
+        sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise, min_trained_share=aqn.min_trained_share
+    )
 
 
 def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
