@@ -12,7 +12,6 @@ from typing import Any
 from tests.conftest import CASES
 
 GAP = "training/rollout_probs_diff_mean"
-_FILE = "aqn-host-1.jsonl"
 REJECTED, REJECTED_TOKENS, WORTH = (
     f"rollout_corr/rollout_{name}" for name in ("rs_seq_masked_fraction", "rs_masked_fraction", "is_eff_sample_size")
 )
@@ -36,13 +35,35 @@ class Recorded:
         for path in (self.folder / "events").glob("*.jsonl"):
             path.unlink()
         (self.folder / "events").mkdir(exist_ok=True)
-        for name in {event.get("file", _FILE) for event in self.events} or {_FILE}:
-            own = [event for event in self.events if event.get("file", _FILE) == name]
-            _write(self.folder / "events" / name, own)
+        for number, process in enumerate(self.processes(), start=1):
+            own = [event for event in self.events if event.get("process") == process]
+            _write(self.folder / "events" / f"aqn-host-{number}.jsonl", own)
         (self.folder / "expectations.json").write_text(json.dumps(self.expectations))
 
-    def noisy(self) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["sigma"] > 0]
+    def noisy(self, **process: int) -> list[dict[str, Any]]:
+        """The events with noise; those of a process: `replica=1`."""
+        return [
+            event
+            for event in self.events
+            if event.get("sigma", 0) > 0 and process.items() <= event.get("process", {}).items()
+        ]
+
+    def processes(self) -> list[Any]:
+        """Those that wrote events; None for records that do not name theirs."""
+        processes: list[Any] = []
+        for event in self.events:
+            if (process := event.get("process")) not in processes:
+                processes.append(process)
+        return processes
+
+    def told(self) -> list[dict[str, Any]]:
+        """The settings records."""
+        return [event for event in self.events if event["kind"] == "settings"]
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        promise: dict[str, Any] = self.expectations["noise"]["promise"]
+        return promise
 
     def forget(self, step: int, wanted: Callable[[str], bool]) -> None:
         """Remove metrics of a step from both files; the whole step where none is left."""
@@ -65,7 +86,7 @@ class Recorded:
         last = next(index for index, line in enumerate(lines) if f" step:{step} - " in line)
         self.log = "".join(lines[: last + 1])
         self.metrics = [line for line in self.metrics if line["step"] <= step]
-        self.events = [event for event in self.events if event["step"] <= step]
+        self.events = [event for event in self.events if event.get("step", 0) <= step]
 
 
 def zero_layers(run: Recorded) -> None:

@@ -20,12 +20,17 @@ def _lines(run: Recorded, kind: str, phase: str = "", *steps: int) -> list[Line]
 
 
 def _second_process(run: Recorded, **place: int) -> list[Line]:
-    """The same records once more, from a process that says it is elsewhere; probes are taken by request, once."""
+    """The records of one more process, as promised. A replica has noise of its own; probes are taken once."""
     own = [copy.deepcopy(line) for line in run.events if line["kind"] != "probe"]
     for number, line in enumerate(own):
-        line.update(file="aqn-host-2.jsonl", seq=number, process={**line["process"], **place})
-        line |= {"replica": place["replica"]} if "replica" in place else {}
+        line.update(seq=number, process={**line["process"], **place})
+        if "replica" in place:
+            line["replica"] = place["replica"]
+            line |= {key: line[key][::-1] for key in ("fingerprint",) if key in line}
+            line |= {"digest_after": line["digest_after"][::-1]} if line.get("changed") else {}
+    _stand(own)
     run.events += own
+    run.promise["processes"].append(own[0]["process"])
     return own
 
 
@@ -88,15 +93,13 @@ def replica_that_no_sync_reached(run: Recorded) -> None:
 def counted_and_not_changed(run: Recorded) -> None:
     for line in _lines(run, "noise", "rollout", 12):
         line["digest_after"] = line["digest_clean"]
-    for line in _lines(run, "noise", "rollout", 13):
-        line["digest_before"] = line["digest_clean"]
+    _stand(run.events)
 
 
 def changed_and_not_counted(run: Recorded) -> None:
     for line in _lines(run, "noise", "rollout", 3):
         line["digest_after"] = "0123456789abcdef"
-    for line in _lines(run, "noise", "rollout", 4):
-        line["digest_before"] = "0123456789abcdef"
+    _stand(run.events)
 
 
 def declared_noise_not_in_validation(run: Recorded) -> None:
@@ -138,20 +141,11 @@ def floor_of_a_device(run: Recorded) -> None:
         line["floor"] = 1.3e-5
 
 
-def last_stage_rounded_away_unfelt(run: Recorded) -> None:
-    """As in bfloat16: no element changes, so the engine feels nothing."""
-    for line in _lines(run, "noise", "rollout", 17, 18, 19, 20):
-        line.update(changed=0, effective_std=0.0, restored=0, digest_after=line["digest_clean"])
-    for line in _lines(run, "probe", "rollout", 17, 18, 19, 20):
-        line["delta"] = 0.0
+def one_element_that_moves_no_score(run: Recorded) -> None:
+    """In bfloat16: of the noise of 0.0005 one element is left, and rounding above it leaves nothing."""
+    for line in _lines(run, "noise", "rollout", 18):
+        line.update(changed=1, effective_std=0.0039 / line["elements"] ** 0.5, digest_after="0123456789abcdef")
     _stand(run.events)
-
-
-def few_elements_that_move_no_score(run: Recorded) -> None:
-    for line in _lines(run, "noise", "rollout", 20):
-        line.update(changed=2, effective_std=3e-4)
-    for line in _lines(run, "probe", "rollout", 20):
-        line["delta"] = 0.0
 
 
 def engine_that_sleeps(run: Recorded) -> None:
@@ -167,6 +161,10 @@ def sync_inside_a_validation(run: Recorded) -> None:
 
 def rank_like_the_other(run: Recorded) -> None:
     _second_process(run, rank=1)
+
+
+def second_replica(run: Recorded) -> None:
+    _second_process(run, replica=1)
 
 
 def line_lost_after_a_sync(run: Recorded) -> None:
