@@ -31,6 +31,9 @@ def _second_process(run: Recorded, **place: int) -> list[Line]:
     _stand(own)
     run.events += own
     run.promise["processes"].append(own[0]["process"])
+    if "rank" in place:
+        for told in run.told():
+            told["tp_size"] = 2
     return own
 
 
@@ -108,6 +111,8 @@ def declared_noise_not_in_validation(run: Recorded) -> None:
 
 def neither_digests_nor_probe(run: Recorded) -> None:
     run.events = [line for line in run.events if line["kind"] != "probe"]
+    for number, line in enumerate(run.events):
+        line["seq"] = number
     for line in _lines(run, "noise"):
         line.update(digest_before="", digest_clean="", digest_after="")
 
@@ -165,12 +170,6 @@ def rank_like_the_other(run: Recorded) -> None:
 
 def second_replica(run: Recorded) -> None:
     _second_process(run, replica=1)
-
-
-def line_lost_after_a_sync(run: Recorded) -> None:
-    """The sync after step 15 is not in the record, so nothing is known of what its validation should have."""
-    lost = _lines(run, "noise", "rollout", 16)[0]
-    run.events = [line for line in run.events if line is not lost]
 
 
 def _stay_at(lines: list[Line], step: int) -> None:
