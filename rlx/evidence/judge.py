@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rlx.evidence.charges import accumulation, applied, asked, drawn, shown_links, trained_on
+from rlx.evidence.charges import (
+    accumulation,
+    applied,
+    asked,
+    drawn,
+    felt,
+    lifted,
+    shown_links,
+    trained_on,
+    weight_digests,
+)
 from rlx.evidence.charges import probability_gap as gap
 from rlx.evidence.charges import reached as reached_layers
 from rlx.evidence.charges import rounding_loss as survival
@@ -60,6 +70,9 @@ def judge(
             *survival.charges(found),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *noise_in_validation(evidence, noise),
+            *weight_digests.charges(evidence),
+            *felt.charges(evidence),
+            *lifted.charges(evidence, noise),
         ]
         if found.effective and _can_be_felt(noise):  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(evidence, test, expectations.reports_witness, over=state.is_terminal)
@@ -139,7 +152,8 @@ def _noise_story(
         *trained,
         "validations noisy as declared"
         if noise.in_validation
-        else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",
+        else lifted.sentence(evidence, len(validated_steps(evidence, None))),
+        *felt.sentence(evidence),
         *([f"witnesses agree (p = {test.p:.1g})"] if test.agrees else []),
         *shown_links.sentence(noise),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),

@@ -33,7 +33,8 @@ class NoiseEvent:
     that were left out; None where the source does not count. `dtypes`: of the weights, joined by "+". `fingerprint`
     names the noise that was drawn, whatever it was multiplied by. Digests of the layers that take noise:
     `digest_before` first thing in this sync, `digest_clean` after receiving and restoring, `digest_after` after the
-    noise; "" where the source takes none. `attempt`: the one that wrote it, from 1.
+    noise; `digest_left` what the record before it in its file left, `digest_sent` what the last sync brought; "" where
+    the source takes none, or lines between are lost. `attempt`: the one that wrote it, from 1.
     """
 
     step: int | None
@@ -59,6 +60,8 @@ class NoiseEvent:
     digest_before: str = ""
     digest_clean: str = ""
     digest_after: str = ""
+    digest_left: str = ""
+    digest_sent: str = ""
     attempt: int = 1
 
     @property

@@ -9,20 +9,23 @@ Travels to the host as `$RLX_RUN_DIR/payload/rlx_aqn*.py`; needs torch and nothi
 after every weight sync, and again with phase "validation" before it validates. The noise is
 never added to noise: `apply` too first puts the clean weights back where its own noise still stands.
 
-Each call appends one line to `$RLX_ATTEMPT_DIR/events/aqn-<host>-<pid>.jsonl`. The line counts elements that changed
-after rounding to the parameter's dtype: in bfloat16 a small sigma changes nothing at all.
+Each call of `apply` appends one line to `$RLX_ATTEMPT_DIR/events/aqn-<host>-<pid>.jsonl`. The line counts elements that
+changed after rounding to the parameter's dtype (in bfloat16 a small sigma changes nothing at all), and has digests of
+the weights that take noise: before the sync, clean, and at the end.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from rlx_aqn_events import Event, append
+from rlx_aqn_digest import Snapshot
+from rlx_aqn_events import Event, Process, writer
 from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
 from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings
@@ -32,25 +35,38 @@ from torch import nn
 class Injector:
     """Keeps the clean weights of the layers it disturbed, so that calls never accumulate.
 
-    `tp_size`: over how many ranks the rollout splits its weights. All ranks of a replica get the same noise.
+    `tp_size`: over how many ranks the rollout splits its weights. All ranks of a replica get the same noise. `process`:
+    where this one is, but for the replica, which `apply` is told. `digest`: of the file that the settings came from.
     """
 
-    def __init__(self, settings: Settings, events: Path, tp_size: int = 1) -> None:
+    def __init__(
+        self, settings: Settings, events: Path, tp_size: int = 1, process: Process | None = None, digest: str = ""
+    ) -> None:
         self.settings = settings
-        self._events = events
+        self._events = writer(events)
         self._tp_size = tp_size
+        self._process = process or Process()
+        self._digest = digest
         self._is_checked = False
         self._disturbed: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []  # weight, clean, noised
+        self._chosen: Sequence[Choice] = ()
+        self._found: Snapshot | None = None  # since a sync began: what it found
+        self._restored = 0
 
     @classmethod
-    def from_run_directory(cls, tp_size: int = 1) -> Injector | None:
-        """The injector that payload/aqn.json of this run asks for, or None where there is no such file."""
+    def from_run_directory(cls, tp_size: int = 1, shard: int = 0, rank: int = 0) -> Injector | None:
+        """The injector that payload/aqn.json of this run asks for, or None where there is no such file.
+
+        `shard`: which data-parallel shard of its replica this process is; `rank`: which tensor rank of that.
+        """
         run_dir = os.environ.get("RLX_RUN_DIR")
         settings = Path(run_dir, "payload", "aqn.json") if run_dir else None
         if settings is None or not settings.exists():
             return None
-        name = f"aqn-{socket.gethostname()}-{os.getpid()}.jsonl"
-        return cls(Settings.read(settings), Path(os.environ["RLX_ATTEMPT_DIR"], "events", name), tp_size)
+        events = Path(os.environ["RLX_ATTEMPT_DIR"], "events", f"aqn-{socket.gethostname()}-{os.getpid()}.jsonl")
+        process = Process(shard=shard, rank=rank, node=int(os.environ.get("RLX_NODE") or 0))
+        digest = hashlib.sha256(settings.read_bytes()).hexdigest()[:16]
+        return cls(Settings.read(settings), events, tp_size, process, digest)
 
     @torch.inference_mode()  # weights that an engine made as inference tensors may be written only here
     def apply(self, model: nn.Module, rollout_step: int, replica: int = 0, phase: str = "rollout") -> Event:
@@ -62,28 +78,50 @@ class Injector:
         """
         if phase not in ("rollout", "validation"):
             raise ValueError(f"phase is 'rollout' or 'validation', not {phase!r}")
-        restored = self.restore()
+        synced, before = self._found is not None, self._found or self._standing()
+        restored = self._restored + self._put_back()
+        self._chosen, self._found, self._restored = tuple(choices(model, self.settings)), None, 0
+        self._process = replace(self._process, replica=replica)
         if not self._is_checked:
             self._check(model)
+        clean = self._standing()
         quiet = phase == "validation" and not self.settings.validation_noise
         sigma = 0.0 if quiet else self.settings.sigma(rollout_step)
-        event = Event(phase, rollout_step, sigma, replica, restored=restored)
+        event = Event(phase, rollout_step, sigma, replica, restored=restored, synced=synced)
         if sigma > 0:
-            event = self._disturb(model, event)
-        append(self._events, "noise", asdict(event))
+            event = self._disturb(event)
+        after = self._standing() if sigma > 0 else clean
+        event = replace(event, digest_before=before.digest, digest_clean=clean.digest, digest_after=after.digest)
+        self.record("noise", asdict(event))
         return event
 
     @torch.inference_mode()
-    def restore(self) -> int:
+    def restore(self, kept: bool = True) -> int:
         """Put the clean weights back, bit by bit; returns how many. A weight that a sync has replaced stays.
 
-        Before a sync it makes sure that a weight which the sync writes only in part keeps no noise in the rest.
+        First thing in a sync: it looks at what the weights are until then, and makes sure that a weight which the sync
+        writes only in part keeps no noise in the rest. `kept`: False where an engine gave its weights away after it
+        generated, so that what stands there now says nothing.
         """
+        if self._found is None:
+            self._found = self._standing() if kept else Snapshot()
+        restored = self._put_back()
+        self._restored += restored
+        return restored
+
+    def record(self, kind: str, content: Mapping[str, object]) -> None:
+        """Append a line to the record of this process."""
+        self._events.append(kind, self._process, content)
+
+    def _put_back(self) -> int:
         standing = [(weight, clean) for weight, clean, noised in self._disturbed if same_bits(weight, noised)]
         for weight, clean in standing:
             weight.copy_(clean)
         self._disturbed.clear()
         return len(standing)
+
+    def _standing(self) -> Snapshot:
+        return Snapshot(weight for choice in self._chosen for layer in choice.layers for weight in layer.weights_now())
 
     def _check(self, model: nn.Module) -> None:
         """What is set must have an effect on this model; what it reaches becomes the first record."""
@@ -92,12 +130,20 @@ class Injector:
         options: dict[str, dict[str, int]] = {}
         for option, pattern, count in reached:
             options.setdefault(option, {})[pattern] = count
-        append(self._events, "settings", {**asdict(self.settings), "tp_size": self._tp_size, "reached": options})
+        layers = [layer for choice in self._chosen for layer in choice.layers]
+        told = {
+            "tp_size": self._tp_size,
+            "reached": options,
+            "digest": self._digest,
+            "layers": [layer.name for layer in layers],
+            "elements": sum(weight.numel() for layer in layers for _, weight in layer.weights),
+        }
+        self.record("settings", {**asdict(self.settings), **told})
         self._is_checked = True
 
-    def _disturb(self, model: nn.Module, event: Event) -> Event:
+    def _disturb(self, event: Event) -> Event:
         tally = Tally()
-        for choice in choices(model, self.settings):
+        for choice in self._chosen:
             self._disturb_kind(choice, event, tally)
             event = replace(event, layers=event.layers + len(choice.layers), skipped=event.skipped + choice.skipped)
         return replace(

@@ -20,8 +20,13 @@ class Layer:
 
     name: str
     kind: str
+    module: nn.Module
     weights: tuple[tuple[str, torch.Tensor], ...]
     is_split_norm: bool = False  # vLLM's MiniMaxText01RMSNormTP: each rank has the weights of its own heads
+
+    def weights_now(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Its weights as the module has them now: an engine may have put others in the place of `weights`."""
+        return ((name, getattr(self.module, name.rpartition(".")[2])) for name, _ in self.weights)
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ def _layers(model: nn.Module, kind: str) -> Iterator[Layer]:
         own = tuple((f"{name}.{key}", weight) for key, weight in weights if id(weight) not in seen)
         seen.update(id(weight) for _, weight in own)
         if own:
-            yield Layer(name, kind, own, "rmsnormtp" in type(module).__name__.lower())
+            yield Layer(name, kind, module, own, "rmsnormtp" in type(module).__name__.lower())
 
 
 def _norm_weight(module: nn.Module) -> list[tuple[str, torch.Tensor]]:

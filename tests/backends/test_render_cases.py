@@ -139,8 +139,8 @@ def test_the_payload_is_found_before_anything_of_the_recipe(tmp_path: Path) -> N
 
 
 AQN_MODULES = {
-    *("rlx_aqn.py", "rlx_aqn_events.py", "rlx_aqn_hook.py", "rlx_aqn_layers.py", "rlx_aqn_noise.py"),
-    "rlx_aqn_settings.py",
+    *("rlx_aqn.py", "rlx_aqn_digest.py", "rlx_aqn_events.py", "rlx_aqn_hook.py", "rlx_aqn_layers.py"),
+    *("rlx_aqn_noise.py", "rlx_aqn_probe.py", "rlx_aqn_settings.py"),
 }
 HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_sync.py"}
 

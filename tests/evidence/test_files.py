@@ -143,6 +143,26 @@ def test_numbers_tell_of_lost_and_doubled_lines(tmp_path: Path) -> None:
     assert [event.step for event in read_records(tmp_path).events].count(3) == 2  # of both writers, each once
 
 
+def test_what_was_left_and_sent_is_known_as_long_as_no_line_is_lost(tmp_path: Path) -> None:
+    def line(seq: int, synced: bool, clean: str, after: str) -> dict[str, Any]:
+        return {**EVENT, "seq": seq, "synced": synced, "digest_clean": clean, "digest_after": after}
+
+    lines = [
+        {"kind": "settings", "seq": 0},
+        line(1, True, "a", "b"),
+        {"kind": "probe", "seq": 2},
+        line(3, False, "a", "a"),
+        line(4, False, "a", "b"),
+        line(5, True, "c", "d"),
+        line(7, False, "c", "c"),
+        line(8, True, "e", "f"),
+        line(9, False, "e", "e"),
+    ]
+    assert [(event.digest_left, event.digest_sent) for event in events(tmp_path, *lines)] == [
+        ("", "a"), ("b", "a"), ("a", "a"), ("b", "c"), ("", ""), ("c", "e"), ("f", "e"),
+    ]  # fmt: skip
+
+
 def test_a_clock_that_jumps_does_not_reorder_what_one_process_wrote(tmp_path: Path) -> None:
     write(tmp_path / "aqn-a-1.jsonl", [
         {"kind": "noise", "phase": "rollout", "step": step, "sigma": 0.0, "layers": 0, "time": time}

@@ -96,9 +96,11 @@ def worker_of(engine: Engine) -> Any:
     extension = class_of(f"{VLLM}.utils", "vLLMColocateWorkerExtension")
     hook_worker(extension)
     worker = object.__new__(extension)
-    config = SimpleNamespace(
-        parallel_config=SimpleNamespace(tensor_parallel_size=1), speculative_config=None, model_config=None
-    )
+    # Rank 1 of 2 in the second shard, in an engine that keeps its weights.
+    parallel = SimpleNamespace(tensor_parallel_size=2, data_parallel_rank=0, data_parallel_index=1)
+    awake = SimpleNamespace(enable_sleep_mode=False)
+    config = SimpleNamespace(parallel_config=parallel, speculative_config=None, model_config=awake)
+    worker.rank = 1
     worker.model_runner = SimpleNamespace(model=engine.model, vllm_config=config)
     worker.device, worker._is_qat_model, worker._is_modelopt_qat = torch.device("cpu"), False, False
     worker._get_zmq_handle, worker.remove_lora, worker.add_lora = lambda: "", engine.remove_lora, engine.add_lora

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,11 +172,43 @@ class TestRecord:
         assert event.pop("time") > 0
         assert event.pop("effective_std") == pytest.approx(0.05, rel=0.4)
         assert len(event.pop("fingerprint")) == 16
+        assert len({event.pop("digest_clean"), event.pop("digest_after")}) == 2
         assert event == {
             "kind": "noise", "phase": "rollout", "step": 5, "sigma": 0.05, "replica": 2,
             "layers": 3, "skipped": 2, "elements": 48, "changed": 48, "restored": 0, "asked_std": 0.05,
-            "dtypes": ["float32"],
+            "dtypes": ["float32"], "seq": 1, "process": {"replica": 2, "shard": 0, "rank": 0, "node": 0},
+            "synced": False, "digest_before": "",
         }  # fmt: skip
+
+    def test_what_a_sync_puts_back_is_counted(self, tmp_path: Path) -> None:
+        model, noise = dense(), injector(tmp_path)
+        noise.apply(model, 5)
+        assert noise.restore() == 5
+        assert noise.restore() == 0  # a second part of the same sync
+        noise.apply(model, 6)
+        noise.apply(model, 6)
+        assert [(event["restored"], event["synced"]) for event in self.events(tmp_path)] == [
+            (0, False), (5, True), (5, False),
+        ]  # fmt: skip
+
+    def test_lines_are_numbered_over_all_that_a_process_writes(self, tmp_path: Path) -> None:
+        for _ in range(2):
+            injector(tmp_path).apply(dense(), 5)
+        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+        assert [(line["seq"], line["kind"]) for line in lines] == [
+            (0, "settings"), (1, "noise"), (2, "settings"), (3, "noise"),
+        ]  # fmt: skip
+
+    def test_at_its_end_a_process_says_how_many(self, tmp_path: Path) -> None:
+        from rlx.resources import payload_folder
+
+        path = tmp_path / "aqn-a-1.jsonl"
+        code = "import pathlib, sys; from rlx_aqn_events import *; path = pathlib.Path(sys.argv[1]); "
+        code += "writer(path).append('x', Process(), {})"
+        command = [sys.executable, "-c", code, str(path)]
+        subprocess.run(command, check=True, env={"PYTHONPATH": str(payload_folder())})
+        last = json.loads(path.read_text().splitlines()[-1])
+        assert (last["kind"], last["seq"], last["count"]) == ("end", 1, 2)
 
     def test_a_clean_sync_leaves_a_record_and_no_print(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -234,6 +269,18 @@ class TestRunDirectory:
         (written,) = (run_dir / "attempts/1/events").glob("aqn-*.jsonl")
         settings_line, noise_line = map(json.loads, written.read_text().splitlines())
         assert (settings_line["kind"], noise_line["layers"]) == ("settings", 1)
+        assert (settings_line["layers"], settings_line["elements"]) == (["model.layers.1.post_attention_layernorm"], 16)
+        read = (run_dir / "payload/aqn.json").read_bytes()
+        assert settings_line["digest"] == hashlib.sha256(read).hexdigest()[:16]
+
+    def test_each_process_signs_as_itself(self, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 20}
+        (run_dir / "payload" / "aqn.json").write_text(json.dumps(settings))
+        monkeypatch.setenv("RLX_NODE", "3")
+        Injector.from_run_directory(tp_size=2, shard=1, rank=1).apply(dense(), 5, replica=4)
+        (written,) = (run_dir / "attempts/1/events").glob("aqn-*.jsonl")
+        lines = list(map(json.loads, written.read_text().splitlines()))
+        assert {tuple(line["process"].values()) for line in lines} == {(4, 1, 1, 3)}
 
     def test_an_unknown_setting_is_an_error(self, run_dir: Path) -> None:
         (run_dir / "payload" / "aqn.json").write_text('{"sigma_strat": 0.05}')

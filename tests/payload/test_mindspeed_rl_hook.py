@@ -102,9 +102,13 @@ def test_from_sync_to_offload(tmp_path: Path) -> None:
     noise = events(tmp_path / "iterations")
     assert [(event["phase"], event["step"], event["sigma"] > 0) for event in noise] == ROLLOUTS
     assert {event["layers"] for event in noise} == {0, 5}
+    # The weights are given away at the offload; until then the noise stood.
+    assert [event["digest_before"] for event in noise] == ["", *(event["digest_after"] for event in noise[:-1])]
     again = events(tmp_path / "several-syncs")
     assert {event["step"] for event in again} == {4} and len({event["fingerprint"] for event in again}) == 1
-    assert [event["replica"] for event in events(tmp_path / "replicas")] == [1, 1]
+    assert [tuple(event["process"].values()) for event in events(tmp_path / "replicas")] == [
+        (1, 0, 0, 0), (1, 0, 1, 0),
+    ]  # fmt: skip
     assert len({event["fingerprint"] for event in events(tmp_path / "replicas")}) == 1
 
 

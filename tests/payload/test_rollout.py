@@ -46,8 +46,8 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make_server(rollout: ModuleType, model_folder: Path) -> Any:
-    def make(seed: int = 1) -> Any:
-        config = SimpleNamespace(dtype="float32", seed=seed, prompt_length=8, response_length=6, max_num_seqs=64)
+    def make(seed: int = 1, dtype: str = "float32") -> Any:
+        config = SimpleNamespace(dtype=dtype, seed=seed, prompt_length=8, response_length=6, max_num_seqs=64)
         settings = SimpleNamespace(local_path=str(model_folder), generation_config=None)
         server = rollout.CPUServer(config, settings, replica_rank=0)
         asyncio.run(server.load_weights(saved_weights(model_folder), 0))
@@ -147,6 +147,74 @@ def test_a_sync_after_step_s_serves_step_s_plus_1_and_validation_is_clean(make_s
     assert all(torch.equal(validated[name], clean[name]) for name in clean)
     assert all(torch.equal(noisy[name], after[name]) for name in clean)
     assert {name for name in clean if not torch.equal(noisy[name], clean[name])} == {n for n in clean if "norm" in n}
+
+
+def probes(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.iterdir()
+    return [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "probe"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_probe_sees_the_noise_of_each_step_and_nothing_else(make_server: Any, aqn: Path, dtype: str) -> None:
+    server = make_server(dtype=dtype)
+    state = trained(server)
+
+    async def life() -> None:
+        for step in (0, 1, 2):
+            await server.load_weights(state, step)
+            await server.enter("validation", step)
+            await server.enter("rollout", step + 1)
+
+    asyncio.run(life())
+    seen = probes(aqn)[1:]  # the first is of the server's own start
+    assert [(line["phase"], line["step"]) for line in seen] == [
+        place for step in (0, 1, 2) for place in (("rollout", step + 1), ("validation", step), ("rollout", step + 1))
+    ]
+    assert all((line["floor"], line["tokens"], line["missing"]) == (0.0, 4 * 12, "") for line in seen)
+    # In bfloat16 the noise of the last step, 0.0005 on weights of 1, changes none of them.
+    felt = [line["step"] == 2 or (line["step"] == 3 and dtype == "float32") for line in seen]
+    assert [line["delta"] > 0 for line in seen] == [
+        expected and line["phase"] == "rollout" for expected, line in zip(felt, seen, strict=True)
+    ]
+    assert [line["delta"] for line in seen[::3]] == [line["delta"] for line in seen[2::3]], "back from a validation"
+
+
+def test_the_probe_asks_for_tokens_that_users_could_send(make_server: Any, aqn: Path) -> None:
+    asked: list[list[int]] = []
+    server = make_server()
+
+    async def score(row: list[int]) -> Any:
+        asked.append(row)
+        return row, [0.0] * (len(row) - 1)
+
+    server._probe._score = score
+    asyncio.run(server.load_weights(trained(server), 1))
+    assert {len(row) for row in asked} == {8 + 6 - 1}
+    assert all(0 < token < 50 for row in asked for token in row), "0 ends an answer"
+
+
+def test_the_probe_changes_no_answer(make_server: Any, aqn: Path) -> None:
+    async def nothing(*_: Any) -> None:
+        pass
+
+    def answered(probe: bool) -> Any:
+        server = make_server()
+        if not probe:
+            server._probe.clean = server._probe.pair = nothing
+        torch.manual_seed(1)
+        before = torch.get_rng_state()
+        asyncio.run(server.load_weights(trained(server), 1))
+        assert torch.equal(torch.get_rng_state(), before)
+        return by_prompt(asyncio.run(answers(server, [0, 1, 2, 3, 4, 5])))
+
+    assert answered(probe=True) == answered(probe=False)
+
+
+def test_a_row_scores_as_the_same_tokens_did_when_they_were_sampled(rollout: ModuleType, make_server: Any) -> None:
+    server = make_server()
+    answer = asyncio.run(server.generate(PROMPTS[0], SAMPLING, request_id="x"))
+    scored = rollout.score(server._model, [*PROMPTS[0], *answer.token_ids])
+    assert scored[-len(answer.token_ids) :] == pytest.approx(answer.log_probs, abs=1e-5)
 
 
 def test_without_aqn_nothing_is_recorded_or_changed(make_server: Any, tmp_path: Path) -> None:

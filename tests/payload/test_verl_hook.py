@@ -102,10 +102,14 @@ def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: 
     return done.stdout + done.stderr
 
 
-def noise_events(folder: Path) -> list[tuple[str, int, bool]]:
+def noise_lines(folder: Path) -> list[dict[str, Any]]:
     (file,) = (folder / "events").glob("aqn-*.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return [(line["phase"], line["step"], line["sigma"] > 0) for line in lines if line["kind"] == "noise"]
+    return [line for line in lines if line["kind"] == "noise"]
+
+
+def noise_events(folder: Path) -> list[tuple[str, int, bool]]:
+    return [(line["phase"], line["step"], line["sigma"] > 0) for line in noise_lines(folder)]
 
 
 @pytest.mark.parametrize("version", LATER)
@@ -120,6 +124,15 @@ def test_steps_with_validations_and_trainers_that_do_not_tell(version: str, tmp_
             ("rollout", 3, True), ("validation", 2, False), ("validation", 2, False), ("rollout", 3, True),
             ("rollout", 4, True), ("validation", 3, False),
         ]  # fmt: skip
+        lines = noise_lines(tmp_path / kind)
+        assert {tuple(line["process"].values()) for line in lines} == {(0, 1, 1, 0)}
+        assert [line["synced"] for line in lines] == [
+            True, False, True, False, True, True, False, True, False, True, False,
+        ]  # fmt: skip
+        found, left = [line["digest_before"] for line in lines], [line["digest_after"] for line in lines]
+        assert found == ["", *left[:-1]], "what a sync finds is what was left"
+        assert [line["digest_after"] != line["digest_clean"] for line in lines] == [line["sigma"] > 0 for line in lines]
+        assert lines[5]["digest_clean"] == lines[6]["digest_after"], "a validation has what the sync brought"
     assert "RLX641 aqn: the trainer syncs weights without saying after which step" in output
     assert "RLX641 aqn: weights were synced and no trainer said for which step" in output
     assert "RLX641 aqn: with checkpoint engine nccl generation goes on before the noise is there" in output
@@ -132,6 +145,7 @@ def test_0_6_1_before_every_generation(tmp_path: Path) -> None:
             ("validation", 0, False), ("rollout", 1, False), ("rollout", 3, True), ("validation", 3, False),
             ("rollout", 4, True),
         ]  # fmt: skip
+        assert all(line["synced"] and not line["digest_before"] for line in noise_lines(tmp_path / kind))
 
 
 def test_a_renamed_class_ends_the_run_at_import(tmp_path: Path) -> None:

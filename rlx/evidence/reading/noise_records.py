@@ -8,7 +8,7 @@ Source: rlx/payload/rlx_aqn_events.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSett
 from rlx.plan import NoiseProcess
 
 NEEDLES = (b'"kind"',)
-RULES = "noise records 1"
+RULES = "noise records 2"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_LAYERS = 100_000
 
@@ -43,7 +43,7 @@ def read_records(folder: Path, attempt: int = 1) -> NoiseRecords:
     for path in sorted(folder.glob("*.jsonl")):
         own, count = _numbered(path.name, list(_documents(path)))
         counts.append(count)
-        lines += _by_time(path.name, own)
+        lines += _by_time(path.name, _with_history(own))
     lines.sort(key=lambda line: line[0])
     read = [(_READERS[str(document["kind"])], document, name) for _, name, document in lines if _is_known(document)]
     values = [value for reader, document, name in read if (value := reader(document, name, attempt)) is not None]
@@ -82,7 +82,23 @@ def _numbered(name: str, documents: Sequence[Document]) -> tuple[list[Document],
     return kept, RecordCount(name, len(kept), lost, doubled, ended)
 
 
-def _by_time(name: str, documents: Sequence[Document]) -> Iterator[tuple[float, str, Document]]:
+def _with_history(documents: Sequence[Document]) -> Iterator[Document]:
+    """Add to each line of noise what the lines before it in its file say of its weights; nothing after a gap."""
+    left = sent = ""
+    expected = 0
+    for document in documents:
+        if document.get("seq") != expected:
+            left = sent = ""
+        expected = number + 1 if is_count(number := document.get("seq")) else 0
+        if document.get("kind") != "noise":
+            yield document
+            continue
+        sent = _text(document.get("digest_clean")) if document.get("synced") is True else sent
+        yield {**document, "left": left, "sent": sent}
+        left = _text(document.get("digest_after"))
+
+
+def _by_time(name: str, documents: Iterable[Document]) -> Iterator[tuple[float, str, Document]]:
     """A file is in the order of its writing, whatever its clock did meanwhile."""
     latest = 0.0
     for document in documents:
@@ -122,6 +138,8 @@ def _event(document: Document, source: str, attempt: int) -> NoiseEvent | None:
         digest_before=_text(document.get("digest_before")),
         digest_clean=_text(document.get("digest_clean")),
         digest_after=_text(document.get("digest_after")),
+        digest_left=document.get("left", ""),
+        digest_sent=document.get("sent", ""),
         attempt=attempt,
     )
 

@@ -20,8 +20,9 @@ class EngineNoise:
     """The noise in one process: on its engine's weights, from the sync to the offload."""
 
     def __init__(self, tp_size: int) -> None:
-        self._injector = Injector.from_run_directory(tp_size)
-        self._replica = int(os.environ["RANK"]) // tp_size  # ranks that hold parts of one model are neighbours
+        # Ranks that hold parts of one model are neighbours.
+        self._replica, rank = divmod(int(os.environ["RANK"]), tp_size)
+        self._injector = Injector.from_run_directory(tp_size, rank=rank)
         self._is_due = False
 
     def before_sync(self) -> None:

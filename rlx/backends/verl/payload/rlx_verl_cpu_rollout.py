@@ -15,7 +15,7 @@ from typing import Any
 
 import ray
 import torch
-from rlx_verl_cpu_sampling import Answer, Request, sample
+from rlx_verl_cpu_sampling import Answer, Request, sample, score
 from rlx_verl_cpu_weights import load_checked
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import BaseRollout
@@ -77,6 +77,7 @@ class CPUServer:
         self._model = _build_model(settings.local_path, config.dtype)
         self._end_tokens = _end_tokens(settings, self._model.config)
         self._injector = _injector()
+        self._probe = self._make_probe(settings) if self._injector is not None else None
         self._phase, self._step = "rollout", 1
         self._seen: Counter[tuple[int, ...]] = Counter()
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
@@ -104,21 +105,36 @@ class CPUServer:
 
         Without `global_steps` (a sync inside a validation) the phase and the step stay as they are.
         """
+        if self._injector is not None:
+            self._injector.restore()
         load_checked(self._model, state)
+        if self._probe is not None:
+            await self._probe.clean()
         if global_steps is None:
-            self._enter(self._phase, self._step)
+            await self.enter(self._phase, self._step)
         else:
-            self._enter("rollout", global_steps + 1)
+            await self.enter("rollout", global_steps + 1)
 
     async def enter(self, phase: str, step: int) -> None:
         """Serve another phase with the weights of the last sync: clean for validation, noisy for the rollout."""
-        self._enter(phase, step)
-
-    def _enter(self, phase: str, step: int) -> None:
         self._phase, self._step = phase, step
         self._seen.clear()
-        if self._injector is not None:
-            self._injector.apply(self._model, step, self._replica, phase)
+        if self._injector is not None and self._probe is not None:
+            event = self._injector.apply(self._model, step, self._replica, phase)
+            await self._probe.pair(phase, step, event.sigma)
+
+    def _make_probe(self, settings: Any) -> Any:
+        """The probe of this server: its rows are shorter than what a request may be, and have no special tokens."""
+        from rlx_aqn_probe import Probe, fixed_rows
+
+        tokenizer = getattr(settings, "tokenizer", None)
+        special = {*self._end_tokens, *(tokenizer.all_special_ids if tokenizer is not None else ())}
+        longest = self._config.prompt_length + self._config.response_length - 1
+        rows = fixed_rows(self._model.config.vocab_size, longest, special)
+        return Probe(rows, self._score, self._injector.record)
+
+    async def _score(self, row: list[int]) -> tuple[list[int], list[float]]:
+        return row, score(self._model, row)
 
     async def generate(
         self, prompt_ids: Iterable[int], sampling_params: dict[str, Any], request_id: str, **_: Any

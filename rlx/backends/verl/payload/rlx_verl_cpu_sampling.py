@@ -1,10 +1,11 @@
-"""Batched sampling for the CPU rollout: torch only, and reproducible whatever order the requests arrive in."""
+"""Batched sampling and scoring for the CPU rollout: torch only, reproducible in whatever order requests arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -38,19 +39,44 @@ def sample(model: nn.Module, requests: Sequence[Request], end_tokens: AbstractSe
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = None
     while True:
-        output = model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        chosen = batch.choose(output.logits[:, -1].float())
+        logits, cache = _logits(model, tokens, mask, positions, cache, last=1)
+        chosen = batch.choose(logits[:, -1])
         if batch.done:
             return batch.answers
-        cache, tokens, positions = output.past_key_values, chosen[:, None], positions[:, -1:] + 1
+        tokens, positions = chosen[:, None], positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(requests), 1)], dim=1)
+
+
+@torch.inference_mode()
+def score(model: nn.Module, tokens: Sequence[int]) -> list[float]:
+    """The log-probability of each token but the first after those before it, as `sample` would have drawn it."""
+    row = torch.tensor([tokens])
+    positions = torch.arange(row.shape[1])[None, :]
+    logits, _ = _logits(model, row, torch.ones_like(row), positions, None, last=0)
+    log_probs = _log_probs(logits[0, :-1], torch.ones(1), torch.tensor([-1]), torch.ones(1))
+    return log_probs.gather(1, row[0, 1:, None])[:, 0].tolist()  # type: ignore[no-any-return]
+
+
+def _logits(
+    model: nn.Module, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any, last: int
+) -> tuple[torch.Tensor, Any]:
+    """Logits (rows, tokens, vocabulary) in float32 of the `last` tokens, 0: of all; and the key-value cache after."""
+    output = model(
+        input_ids=tokens,
+        attention_mask=mask,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=last,
+    )
+    return output.logits.float(), output.past_key_values
+
+
+def _log_probs(
+    logits: torch.Tensor, temperature: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
+) -> torch.Tensor:
+    """Of the distribution that is sampled from; logits are (n, vocabulary), the others (n,)."""
+    return restrict(logits / temperature[:, None], top_k, top_p).log_softmax(-1)
 
 
 class _Batch:
@@ -90,8 +116,7 @@ class _Batch:
         """Pick the next token of each row from logits (requests, vocabulary), and add it to the open answers."""
         position = max(len(answer.tokens) for answer in self.answers)
         greedy = self._temperature <= 0
-        scaled = logits / torch.where(greedy, 1.0, self._temperature)[:, None]
-        log_probs = restrict(scaled, self._top_k, self._top_p).log_softmax(-1)
+        log_probs = _log_probs(logits, torch.where(greedy, 1.0, self._temperature), self._top_k, self._top_p)
         chosen = torch.where(greedy, logits.argmax(-1), draw(log_probs, self._draws[:, position]))
         picked = log_probs.gather(1, chosen[:, None])[:, 0].tolist()
         for row, (token, log_prob) in enumerate(zip(chosen.tolist(), picked, strict=True)):

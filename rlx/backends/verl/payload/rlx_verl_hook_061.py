@@ -50,7 +50,7 @@ def hook_rollout(cls: Any) -> None:
     @functools.wraps(sync)
     async def update_weights(self: Any, weights: Any, **options: Any) -> None:
         injector = _injector_of(self)
-        injector.restore()
+        injector.restore(kept=False)  # the engine slept, and gave its weights away
         await sync(self, weights, **options)
         phase, step = json.loads(_announcement().read_text(encoding="utf-8"))
         injector.apply(self.inference_engine.worker.model_runner.model, step, _replica(self), phase)
@@ -61,13 +61,20 @@ def hook_rollout(cls: Any) -> None:
 def _injector_of(rollout: Any) -> Injector:
     injector: Injector | None = getattr(rollout, "_rlx_injector", None)
     if injector is None:
-        injector = rollout._rlx_injector = Injector.from_run_directory(rollout.config.tensor_model_parallel_size)
+        size = rollout.config.tensor_model_parallel_size
+        place = int(os.environ["RANK"]) % _replica_size(rollout)
+        shard = place // (_replica_size(rollout) // rollout.config.data_parallel_size)
+        injector = rollout._rlx_injector = Injector.from_run_directory(size, shard, place % size)
     assert injector is not None  # the hooks are there only where aqn.json is
     return injector
 
 
 def _replica(rollout: Any) -> int:
     """Ranks that hold parts of one model are neighbours."""
+    return int(os.environ["RANK"]) // _replica_size(rollout)
+
+
+def _replica_size(rollout: Any) -> int:
     config = rollout.config
-    size = config.tensor_model_parallel_size * config.data_parallel_size * config.pipeline_model_parallel_size
-    return int(os.environ["RANK"]) // size
+    size: int = config.tensor_model_parallel_size * config.data_parallel_size * config.pipeline_model_parallel_size
+    return size

@@ -22,10 +22,15 @@ _MOST_UNTOLD = 3
 
 
 class WorkerNoise:
-    """The noise in one process of the engine; `tp_size` processes hold parts of one model."""
+    """The noise in one process of the engine; `tp_size` processes hold parts of one model.
 
-    def __init__(self, tp_size: int) -> None:
-        self._injector = Injector.from_run_directory(tp_size)
+    `shard` and `rank` say which process of its replica this is. `sleeps`: the engine gives its weights away between
+    generation and the next sync, so that what stands there before a sync says nothing.
+    """
+
+    def __init__(self, tp_size: int, shard: int = 0, rank: int = 0, sleeps: bool = False) -> None:
+        self._injector = Injector.from_run_directory(tp_size, shard, rank)
+        self._sleeps = sleeps
         self._untold = 0
 
     def before_sync(self) -> None:
@@ -35,7 +40,7 @@ class WorkerNoise:
             what = "aqn: weights were synced and no trainer said for which step, so that no noise was added"
             raise refusal("RLX641", what, "use a trainer that calls CheckpointEngineManager.update_weights(step)")
         if self._injector is not None:
-            self._injector.restore()
+            self._injector.restore(kept=not self._sleeps)
 
     def enter(self, model: Any, phase: str, step: int, replica: int) -> None:
         self._untold = 0
@@ -70,8 +75,14 @@ def _enter_worker(self: Any, phase: str, step: int, replica: int) -> None:
 def _noise_of(worker: Any) -> WorkerNoise:
     noise: WorkerNoise | None = getattr(worker, "_rlx_noise", None)
     if noise is None:
-        parallel = worker.model_runner.vllm_config.parallel_config
-        noise = worker._rlx_noise = WorkerNoise(parallel.tensor_parallel_size)
+        config = worker.model_runner.vllm_config
+        parallel = config.parallel_config
+        size = parallel.tensor_parallel_size
+        # vLLM tells each engine of a dense model that it is the only shard; newer ones keep the number beside that.
+        shard = getattr(parallel, "data_parallel_index", getattr(parallel, "data_parallel_rank", 0))
+        sleeps = getattr(config.model_config, "enable_sleep_mode", True)
+        # Of an engine's ranks, neighbours hold parts of the same layers (vLLM: parallel_state.py, all_ranks).
+        noise = worker._rlx_noise = WorkerNoise(size, shard, getattr(worker, "rank", 0) % size, sleeps)
     return noise
 
 

@@ -1,0 +1,167 @@
+"""Did the engine that serves feel the noise? The paired probe: the same tokens scored on clean and on noisy weights.
+
+On clean weights it scores as before, bit by bit, unless the device itself does not repeat itself: two looks at the same
+clean weights say by how much (the floor). So there is no threshold to choose where the floor is 0. Where it is not, one
+pair of looks says little of how far others may lie apart, and what is less than _WIDE floors away accuses nobody.
+How large a difference is counts for nothing: two noises of one sigma differ five-fold on a tiny model, and in bfloat16
+a single changed element moves every score. Measured with vLLM 0.27.1 and with rlx's own rollout, on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
+from rlx.evidence.verdict import Charge, at_steps, counted, remark, unverified
+from rlx.plan import Severity
+
+# Not measured: no device that does not repeat itself has been probed yet.
+_WIDE = 10.0
+# Of so few changed elements rounding in the layers above may leave nothing.
+_FEW = 0.01
+_OTHER_MODEL = "does the engine score with the model that got the noise, and with nothing left in a cache?"
+
+_Place = tuple[int, int, str, int]
+"""Attempt, replica, phase, step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A pair of scores, and what the records say of the same weights: the largest share of elements that changed.
+
+    `changed`: None where there is no record, or where processes of one replica differ in whether any element changed.
+    """
+
+    pair: ProbePair
+    changed: float | None
+
+    @property
+    def sees_noise(self) -> bool:
+        delta, floor = self.pair.delta, self.pair.floor
+        return delta is not None and floor is not None and delta > _WIDE * floor
+
+    @property
+    def sees_none(self) -> bool:
+        delta, floor = self.pair.delta, self.pair.floor
+        return delta is not None and floor is not None and delta <= floor
+
+
+def looks(evidence: Evidence, phase: str) -> list[Look]:
+    """The looks at what served this phase, in the order in which they were taken."""
+    events = defaultdict[_Place, list[NoiseEvent]](list)
+    for event in evidence.noise:
+        if event.step is not None and event.digest_after:
+            events[event.attempt, event.replica, event.phase, event.step].append(event)
+    return [Look(pair, _share(events[_place(pair)])) for pair in evidence.probes if pair.phase == phase]
+
+
+def _place(pair: ProbePair) -> _Place:
+    return pair.attempt, pair.process.replica, pair.phase, pair.step
+
+
+def _share(events: Sequence[NoiseEvent]) -> float | None:
+    counts = [event.changed for event in events if event.changed is not None]
+    if not counts or len(counts) < len(events) or len({count > 0 for count in counts}) > 1:
+        return None
+    return max((count / (event.elements or 1) for count, event in zip(counts, events, strict=True)), default=None)
+
+
+def charges(evidence: Evidence) -> Iterator[Charge]:
+    """Charge what the probe says of noise. Nothing for a run without a probe."""
+    rollouts = looks(evidence, ROLLOUT)
+    yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)])
+    yield from _felt_without_noise(rollouts)
+    yield from _other_after_validation(evidence.probes)
+    yield from _missing(evidence.probes)
+
+
+def _unfelt(found: Sequence[Look]) -> Iterator[Charge]:
+    noisy = [look for look in found if look.changed and look.pair.delta is not None]
+    unfelt = [look for look in noisy if look.sees_none]
+    if len(unfelt) < len(noisy):
+        unfelt = [look for look in unfelt if (look.changed or 0) >= _FEW]
+    if unfelt:
+        steps = [look.pair.step for look in unfelt]
+        yield unverified(
+            "RLX680",
+            f"the engine that serves scores at {at_steps(steps)} as on clean weights, and the records say that noise "
+            "changed them",
+            _OTHER_MODEL,
+            min(steps),
+        )
+
+
+def _felt_without_noise(found: Sequence[Look]) -> Iterator[Charge]:
+    steps = [look.pair.step for look in found if look.changed == 0 and look.sees_noise]
+    if steps:
+        yield unverified(
+            "RLX681",
+            f"the engine that serves scores at {at_steps(steps)} otherwise than on clean weights, and the records say "
+            "that no weight changed",
+            _OTHER_MODEL,
+            min(steps),
+        )
+
+
+def _other_after_validation(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
+    """Back from a validation the engine serves what it served before, and so scores the same."""
+    steps = [pair.step for before, pair in _around_validations(pairs) if _differ(before, pair)]
+    if steps:
+        yield unverified(
+            "RLX682",
+            f"back from the validation the engine scores at {at_steps(steps)} otherwise than before it, with the same "
+            "noise on the same weights",
+            "is the noise of the step put back after a validation, and nothing else?",
+            min(steps),
+        )
+
+
+def _around_validations(pairs: Sequence[ProbePair]) -> Iterator[tuple[ProbePair, ProbePair]]:
+    """The look at a rollout before and after a validation without another rollout between."""
+    for own in _by_process(pairs).values():
+        before: ProbePair | None = None
+        validated = False
+        for pair in own:
+            if pair.phase == VALIDATION:
+                validated = True
+                continue
+            if before is not None and validated and before.step == pair.step:
+                yield before, pair
+            before, validated = pair, False
+
+
+def _by_process(pairs: Sequence[ProbePair]) -> Mapping[object, list[ProbePair]]:
+    groups = defaultdict[object, list[ProbePair]](list)
+    for pair in pairs:
+        groups[pair.attempt, pair.source, pair.process].append(pair)
+    return groups
+
+
+def _differ(one: ProbePair, other: ProbePair) -> bool:
+    if one.delta is None or other.delta is None or one.floor is None or other.floor is None:
+        return False
+    return abs(one.delta - other.delta) > _WIDE * max(one.floor, other.floor)
+
+
+def _missing(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
+    missing = [pair for pair in pairs if pair.delta is None]
+    if missing:
+        steps = at_steps(pair.step for pair in missing)
+        yield remark(
+            "RLX683",
+            Severity.NOTE,
+            f"{counted(len(missing), 'look')} of the probe of {len(pairs)} missing ({steps}): "
+            f"{missing[0].missing or 'not said why'}",
+            "the other witnesses judge those steps",
+            missing[0].step,
+        )
+
+
+def sentence(evidence: Evidence) -> Iterator[str]:
+    """Say at how many noisy steps the engine felt it; nothing for a run without a probe."""
+    noisy = [look for look in looks(evidence, ROLLOUT) if look.changed and look.pair.delta is not None]
+    if noisy:
+        felt = {look.pair.step for look in noisy if look.sees_noise}
+        yield f"felt by the engine at {len(felt)} of {counted(len({look.pair.step for look in noisy}), 'probed step')}"
