@@ -67,7 +67,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_cases() -> Iterator[Checked]:
-    for folder in sorted((CASES / "diagnosis").iterdir()):
+    not_yet = (CASES / "diagnosis" / "not-yet.txt").read_text().split()
+    for folder in sorted(folder for folder in (CASES / "diagnosis").iterdir() if folder.is_dir()):
+        if folder.name in not_yet:
+            continue
         expected = json.loads((folder / "expected.json").read_text())
         cause = [expected["cause"]] if expected["cause"] else []
         wanted = [*cause, *expected["symptoms"], *expected["warnings"], *expected["findings"]]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.selection import Run
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def diagnose(run_or_log: Run | Path) -> Diagnosed:
     """Find the first primary cause in the log of a run, or in a log of this machine, and what followed from it.
 
-    `.diagnosis.cause` has id, line (counted from 1), meaning and fix; it is None where the log names none. A string
-    that is a file here is a log. Raises NoSuchRun, UsageError where a name means several runs, RlxError where the log
-    cannot be read.
+    `.diagnosis.cause` has id, line (counted from 1), meaning and fix; it is None where the log names none.
+    `.invalid_verdict` is the verdict of a run that is invalid, whose first finding goes before what the log says; None
+    for any other. A string that is a file here is a log.
+
+    Raises NoSuchRun, UsageError where a name means several runs, RlxError where the log cannot be read.
     """
     from rlx.api.selection import one_run, open_index
     from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
@@ -49,6 +51,11 @@ def diagnose_named(names: Sequence[str]) -> list[Diagnosed]:
         index = open_index()
         found += diagnose_runs(index, runs_or_latest(index, runs or None))
     return found
+
+
+def outcome(found: Sequence[Diagnosed]) -> ExitCode:
+    """The exit code of diagnoses: 14 where a verdict is invalid, as for those who wait for the run or compare it."""
+    return ExitCode.NOT_VERIFIED if any(one.invalid_verdict for one in found) else ExitCode.OK
 
 
 def is_log(name: str) -> bool:

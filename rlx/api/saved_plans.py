@@ -79,16 +79,8 @@ def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | 
 
 
 def _read(document: Any, where: str) -> LaunchPlan:
-    """A plan of before has no seal; what a file says there counts for nothing."""
-    return from_jsonable(LaunchPlan, _with_seals(document) if isinstance(document, dict) else document, where)
-
-
-def _with_seals(plan: dict[str, Any]) -> dict[str, Any]:
-    workers = plan.get("workers")
-    if not isinstance(workers, list):
-        return {"checked": "", **plan}
-    sealed = [_with_seals(worker) if isinstance(worker, dict) else worker for worker in workers]
-    return {"checked": "", **plan, "workers": sealed}
+    """What a file says of its seal counts for nothing."""
+    return from_jsonable(LaunchPlan, document, where)
 
 
 def _plans(document: Any, path: str) -> list[Any]:

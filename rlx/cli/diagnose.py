@@ -19,10 +19,11 @@ def diagnose(
 ) -> None:
     """Say why a run failed, stands still, or went wrong.
 
-    The first primary cause in its log, with line, meaning and fix, and what followed from it; then what exit code,
-    clock and metrics add. A log is searched where it is: of a run on another host only lines that may say why travel.
+    Where the verdict of a run is invalid, that comes first. The first primary cause in its log, with line, meaning and
+    fix, and what followed from it; then what exit code, clock and metrics add. A log is searched where it is: of a run
+    on another host only lines that may say why travel. Exit code: 0 · 14 the verdict of a run is invalid.
     """
-    from rlx.api.diagnosing import diagnose_named, joined
+    from rlx.api.diagnosing import diagnose_named, joined, outcome
     from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.text.diagnose_markdown import markdown_text
     from rlx.cli.text.diagnose_text import as_answer, text_lines
@@ -39,3 +40,4 @@ def diagnose(
             print_text("\n" * (number > 0) + "\n".join(text_lines(one)))
     if problems := [one.problem for one in found if one.problem is not None]:
         raise joined(problems)
+    raise typer.Exit(outcome(found))

@@ -36,6 +36,8 @@ class Area(StrEnum):
 VALIDATION_DATA = "validation data"
 HELD_OUT_DATA = "held-out data"
 TRAINING_DATA = "training data"
+MODEL_WEIGHTS = "model weights"
+CHAT_TEMPLATE = "chat template"
 CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
 
@@ -51,9 +53,9 @@ _Rows: TypeAlias = "tuple[tuple[str, str], ...]"
 # The first that fits a key decides. A back-end's part `differences` adds patterns to an area, for its own keys. These
 # are for recipe keys and found facts.
 _FACTS: Patterns = {
-    Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA),
+    Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA, CHAT_TEMPLATE),
     Area.DATA: ("data.*", TRAINING_DATA),
-    Area.MODEL: ("model.*",),
+    Area.MODEL: ("model.*", f"{MODEL_WEIGHTS}*", "model configuration"),
     Area.REWARD: ("reward", "reward.*", "file payload/reward*", *(f"package {name}" for name in _VERIFIERS.split())),
     Area.LAYOUT: (
         "layout.*",

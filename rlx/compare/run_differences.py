@@ -8,7 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
-from rlx.compare.difference_areas import CONFIG, HELD_OUT_DATA, TRAINING_DATA, VALIDATION_DATA, Area, area_of
+from rlx.compare.difference_areas import (
+    CHAT_TEMPLATE,
+    CONFIG,
+    HELD_OUT_DATA,
+    MODEL_WEIGHTS,
+    TRAINING_DATA,
+    VALIDATION_DATA,
+    Area,
+    area_of,
+)
 from rlx.evidence import JudgedRun
 from rlx.plan import RunState
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
@@ -31,6 +40,12 @@ _SECTIONS = {
     "files": "file",
 }
 _DATA = {"data.train": TRAINING_DATA, "data.val": VALIDATION_DATA, "eval.post.rows": HELD_OUT_DATA}
+_MODEL = {
+    "sha256": MODEL_WEIGHTS,
+    "sha256_of_headers_and_samples": f"{MODEL_WEIGHTS} (headers and samples)",
+    "config": "model configuration",
+    "chat_template": CHAT_TEMPLATE,
+}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
@@ -50,8 +65,9 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
         *_host_differences(control, treatment),
         *_only_one_recorded(control, treatment),
     )
-    same_data = {key for key in _DATA if _same_data(control, treatment, key)}
-    recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same_data else item for item in recipes)
+    same = {key for key in _DATA if _same_data(control, treatment, key)}
+    same |= {"model.path"} if _same_weights(control, treatment) else set()
+    recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same else item for item in recipes)
     return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
 
 
@@ -121,6 +137,12 @@ def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
     return left is not None and left == right
 
 
+def _same_weights(control: JudgedRun, treatment: JudgedRun) -> bool:
+    """Tell whether both recorded the same digests of everything that lies in the model's folder."""
+    left, right = (dict(_model(run)) for run in (control, treatment))
+    return MODEL_WEIGHTS in left and left == right
+
+
 def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
     """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing.
 
@@ -147,6 +169,14 @@ def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
         if isinstance(facts, Mapping):
             yield from ((f"{word} {name}", value) for name, value in facts.items() if name not in _RENDERED)
     yield from _data(run)
+    yield from _model(run)
+
+
+def _model(run: JudgedRun) -> Iterator[tuple[str, str]]:
+    """The digests of the model that the run began with; that of all its bytes comes while the run goes on."""
+    found = run.provenance.get("model")
+    if isinstance(found, Mapping):
+        yield from ((word, found[name]) for name, word in _MODEL.items() if found.get(name))
 
 
 def _data(run: JudgedRun) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a
 from rlx.evidence.charges.conflicting_records import conflicts, overlaps
 from rlx.evidence.charges.probability_gap import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
+from rlx.evidence.charges.trained_on import removed
 from rlx.evidence.first_edition import with_settings_of
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
@@ -47,6 +48,7 @@ __all__ = [
     "read_evidence",
     "read_items",
     "read_log",
+    "removed",
     "series",
     "settings_of",
     "settings_of_config",

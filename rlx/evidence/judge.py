@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rlx.evidence.charges import accumulation, applied, asked, drawn, shown_links
+from rlx.evidence.charges import accumulation, applied, asked, drawn, shown_links, trained_on
 from rlx.evidence.charges import probability_gap as gap
 from rlx.evidence.charges import reached as reached_layers
 from rlx.evidence.charges import rounding_loss as survival
@@ -31,22 +31,25 @@ def judge(
     *,
     arm: str,
     control_gap: Mapping[int, float] | None = None,
+    control_removed: Mapping[int, float] | None = None,
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
-    one; it sharpens the second witness.
+    one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
+    control, by step.
     """
     if evidence.missing:
         # What is not there can speak neither for the run nor against it.
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     noise = expectations.noise
+    found: Application | None = None
     if noise is None:
         about_noise = list(noise_in_quiet_arm(evidence))
         seen = _no_noise(evidence, arm)
     else:
         found = application(evidence, noise)
-        test = gap.gap_test(evidence, found, control_gap)
+        test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
             *noise_faults(evidence, found),
             *asked.charges(evidence, noise, found),
@@ -55,20 +58,23 @@ def judge(
             *drawn.charges(evidence, noise, found),
             *shown_links.charges(noise),
             *survival.charges(found),
-            *accumulation.charges(evidence, found, control_gap),
+            *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *noise_in_validation(evidence, noise),
         ]
         if found.effective and _can_be_felt(noise):  # without noise there is nothing for the second witness to confirm
-            about_noise += gap.charges(evidence, test, expectations.reports_probability_gap, over=state.is_terminal)
+            about_noise += gap.charges(evidence, test, expectations.reports_witness, over=state.is_terminal)
         seen = _cell(found)
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
-    charges = [*about_noise, *about_values, *completeness(evidence, expectations, state)]
+    trained = trained_on.charges(evidence, expectations, found, over=state.is_terminal, control=control_removed)
+    charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
     charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
-    if status is VerdictStatus.VALID:
-        story = _quiet_story(evidence, expectations) if noise is None else _noise_story(evidence, noise, found, test)
-    else:
+    if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
+    elif noise is None or found is None:
+        story = _quiet_story(evidence, expectations)
+    else:
+        story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
 
 
@@ -121,13 +127,16 @@ def _quiet_story(evidence: Evidence, expectations: Expectations) -> str:
     return f"no noise, as planned; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
 
 
-def _noise_story(evidence: Evidence, noise: NoiseSchedule, found: Application, test: gap.GapTest) -> str:
+def _noise_story(
+    evidence: Evidence, noise: NoiseSchedule, found: Application, test: gap.GapTest, trained: Iterable[str]
+) -> str:
     first, last = found.effective[0], found.effective[-1]
     parts = [
         f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
         f"{counted(len(found.sigmas), 'step')}, "
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
         *survival.sentence(found),
+        *trained,
         "validations noisy as declared"
         if noise.in_validation
         else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",

@@ -18,7 +18,12 @@ CLEAN, NOISY = "clean", "noisy"
 
 
 class Role(StrEnum):
-    """The quantity that a metric measures, whatever a back-end calls it. Seconds are those of one step."""
+    """The quantity that a metric measures, whatever a back-end calls it. Seconds are those of one step.
+
+    `POLICY_KL`: mean log ratio of the probabilities before the update to those of the actor; its sign says nothing.
+    `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
+    `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth.
+    """
 
     STEP_SECONDS = "step_seconds"
     VALIDATION_SECONDS = "validation_seconds"
@@ -34,6 +39,17 @@ class Role(StrEnum):
     GRAD_NORM = "grad_norm"
     POLICY_LOSS = "policy_loss"
     PROBABILITY_GAP = "probability_gap"
+    POLICY_KL = "policy_kl"
+    REWARD = "reward"
+    HIGHEST_REWARD = "highest_reward"
+    LOWEST_REWARD = "lowest_reward"
+    HIGHEST_ADVANTAGE = "highest_advantage"
+    LOWEST_ADVANTAGE = "lowest_advantage"
+    REJECTED_SAMPLES = "rejected_samples"
+    REJECTED_TOKENS = "rejected_tokens"
+    VETOED_SAMPLES = "vetoed_samples"
+    ZEROED_WEIGHTS = "zeroed_weights"
+    EFFECTIVE_SAMPLE_SIZE = "effective_sample_size"
 
 
 class StepMetrics(NamedTuple):

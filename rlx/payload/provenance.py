@@ -1,7 +1,7 @@
 """Writes down what a run really ran with: interpreter, package versions, hardware, image and driver, the code and its
-uncommitted changes, its data.
+uncommitted changes, its data, the weights it began with.
 
-    python provenance.py OUTPUT.json [DATA FILE…]
+    python provenance.py OUTPUT.json MODEL FOLDER [DATA FILE…]
 
 Travels to the host and runs there before the training, with whatever Python that has (3.8 or later, nothing but the
 standard library). It never fails a run: what cannot be found out is recorded as an error string in its place.
@@ -24,6 +24,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+import provenance_weights
+
 # Above this, hashing would delay the start; size, change time, first and last MB tell versions of a file apart.
 HASH_WHOLE_UP_TO = 64 * 1024**2
 EDGE = 1024**2
@@ -44,7 +46,7 @@ VERSION_FILES = {
 }
 
 
-def main(output: str, data_files: Sequence[str]) -> None:
+def main(output: str, model: str, data_files: Sequence[str]) -> None:
     sources = {name: attempt(source, name) for name in CODE}
     record = {
         "schema_version": 1,
@@ -62,8 +64,11 @@ def main(output: str, data_files: Sequence[str]) -> None:
         "commits": {name: attempt(commit, root) for name, root in sources.items()},
         "changes": {name: attempt(changes, root) for name, root in sources.items()},
         "data": {path: attempt(fingerprint, Path(path)) for path in data_files},
+        "model": attempt(provenance_weights.shape_of, Path(model)),
     }
     write(Path(output), json.dumps(record, indent=1, sort_keys=True))
+    if isinstance(record["model"], dict):
+        provenance_weights.start(output, model, os.getppid())
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -237,4 +242,4 @@ def write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    attempt(main, sys.argv[1], sys.argv[2:])
+    attempt(main, sys.argv[1], sys.argv[2], sys.argv[3:])

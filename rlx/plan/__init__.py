@@ -17,6 +17,7 @@ from rlx.plan.launch_plan import (
 from rlx.plan.noise_promise import Link, NoiseProcess, NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
 from rlx.plan.place import LOCAL, Place
+from rlx.plan.planned_correction import Correction
 from rlx.plan.run_state import RunState
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "START_VARIABLES",
     "Cluster",
     "Cmd",
+    "Correction",
     "Expectations",
     "Finding",
     "Installation",

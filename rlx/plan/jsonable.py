@@ -1,4 +1,6 @@
-"""Dataclasses to JSON and back, strictly: an unknown or missing field is an error, never a silent default.
+"""Dataclasses to JSON and back, strictly: an unknown field is an error, and so is a missing one without a default.
+
+A missing field that has a default was not known to the rlx that wrote the file; the default says what that rlx did.
 
 pydantic would do this too, but costs more start-up time than a whole `rlx status`.
 """
@@ -91,10 +93,11 @@ def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[st
     if unread is not None:
         unread += [f"{where}.{name}" for name in sorted(data.keys() - names)]
         return cls(**{field.name: _salvage(field, hints[field.name], data, where, unread) for field in fields(cls)})
-    if wrong := sorted(names ^ data.keys()):
+    optional = {each.name for each in fields(cls) if each.default is not MISSING or each.default_factory is not MISSING}
+    if wrong := sorted((data.keys() - names) | (names - optional - data.keys())):
         problem = "unknown" if wrong[0] in data else "missing"
         raise UsageError(f"{where}: {problem} field {wrong[0]!r}", "was this file written by another version of rlx?")
-    return cls(**{name: _read(hints[name], data[name], f"{where}.{name}", None) for name in names})
+    return cls(**{name: _read(hints[name], data[name], f"{where}.{name}", None) for name in names & data.keys()})
 
 
 def _salvage(field: Field[Any], hint: Any, data: dict[str, Any], where: str, unread: list[str]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from rlx.plan.finding import Finding
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
+from rlx.plan.planned_correction import Correction
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"
@@ -71,7 +72,9 @@ class Expectations:
     """The promises of a recipe about its run. A verdict is the log held against this, and nothing else.
 
     `metric` is a full metric name or "auto": the val-core key that the log shows. `noise` is None for an arm in which
-    no noise may occur. `reports_probability_gap`: the back-end logs `training/rollout_probs_diff_*`.
+    no noise may occur. `reports_probability_gap`: the back-end logs the gap between rollout and actor.
+    `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
+    itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
     """
 
     total_steps: int | None
@@ -82,6 +85,13 @@ class Expectations:
     metric: str
     noise: NoiseSchedule | None
     reports_probability_gap: bool
+    witness: str = ""
+    correction: Correction | None = None
+
+    @property
+    def reports_witness(self) -> bool:
+        """Tell whether the log shows the noise a second time, by the gap or by what stands in for it."""
+        return self.reports_probability_gap or bool(self.witness)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class NoiseSchedule:
 
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
     reports as `step:s`; 0.0 means that this step must be free of noise. `promise`: the links of the chain of evidence;
-    None in plans of rlx 0.1 and 0.2, which promised none.
+    None in plans of rlx 0.1 and 0.2, which promised none. `min_trained_share`: the least share of the noisy samples
+    that a rejection must leave to the training, beyond what it takes of clean ones.
     """
 
     sigmas: tuple[float, ...]
@@ -39,6 +40,7 @@ class NoiseSchedule:
     provider: str
     in_validation: bool
     promise: NoisePromise | None = None
+    min_trained_share: float = 0.8
 
     def sigma(self, step: int) -> float:
         """Sigma at a step counted from 1; steps outside the plan carry none."""

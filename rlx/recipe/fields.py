@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -82,6 +83,22 @@ def _check_noise_factor(factor: float) -> float:
     return factor
 
 
+def _check_threshold(value: Any) -> Any:
+    """Refuse what is no bound on a probability ratio: a number, `LOW_HIGH`, or one of these for each kind."""
+    parts = str(value).split(",") if type(value) in (int, float, str) else []
+    if not parts or not all(map(_is_bound, parts)):
+        raise refuse('must be a number above 0, or two of them as text, the lower one first: "0.999_1.001"')
+    return value
+
+
+def _is_bound(text: str) -> bool:
+    try:
+        bounds = [float(part) for part in text.strip().split("_")]
+    except ValueError:
+        return False
+    return len(bounds) <= 2 and all(0 < bound < math.inf for bound in bounds) and bounds == sorted(bounds)
+
+
 def _check_top_k(top_k: int) -> int:
     if top_k != -1 and top_k < 1:
         raise refuse("must be -1 (all tokens) or at least 1")
@@ -98,6 +115,7 @@ OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
 FindingId = Annotated[
     str, AfterValidator(_check_finding_id), WithJsonSchema({"type": "string", "pattern": r"^RLX\d{3}$"})
 ]
+Threshold = Annotated[float | Text, BeforeValidator(_check_threshold)]
 TopK = Annotated[int, AfterValidator(_check_top_k)]
 # YAML has lists; the models are immutable. Only the container is converted, its items stay strict.
 Texts = Annotated[tuple[Text, ...], Strict(False)]

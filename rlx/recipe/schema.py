@@ -36,6 +36,7 @@ from rlx.recipe.fields import (
     PublicVariable,
     Text,
     Texts,
+    Threshold,
     TopK,
     Variables,
     refuse,
@@ -182,9 +183,43 @@ class Kl(Section):
     estimator: Literal["kl", "abs", "mse", "low_var_kl"] = "low_var_kl"
 
 
+class Correction(Section):
+    """How training treats samples to which the rollout gave other probabilities than the actor does."""
+
+    weights: Literal["token", "sequence"] | None = Field(
+        None, description="Importance weights, one a token or one a sequence; null: none"
+    )
+    weights_threshold: Threshold = Field(
+        2.0, description='Larger weights are cut to it; "LOW_HIGH": weights outside count as 0'
+    )
+    rejection: Text | None = Field(
+        None, description="Kind of rejection, as this version of the back-end calls it, such as seq_mean_k1; null: none"
+    )
+    rejection_threshold: Threshold | None = Field(
+        None, description='What is kept: up to this number, or "LOW_HIGH"; several kinds: one each, with commas'
+    )
+    bypass: bool = Field(
+        False, description="true: the rollout's probabilities are the old ones, and the actor computes none"
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Correction:
+        place = "algorithm.correction"
+        if self.rejection is not None and self.rejection_threshold is None:
+            raise refuse(f"rejection {self.rejection} needs one", key=f"{place}.rejection_threshold")
+        if self.rejection is None and self.rejection_threshold is not None:
+            raise refuse("there is no rejection that it could apply to", key=f"{place}.rejection_threshold")
+        if self.weights is None and self.weights_threshold != type(self).model_fields["weights_threshold"].default:
+            raise refuse("there are no weights that it could apply to", key=f"{place}.weights_threshold")
+        if self.bypass and self.weights is not None:
+            raise refuse("with bypass the clipped ratio is the weight already: write null", key=f"{place}.weights")
+        return self
+
+
 class Algorithm(Section):
     kind: Literal["grpo", "dapo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
     kl: Kl | None = Field(None, description="null: no KL term and no reference model")
+    correction: Correction | None = Field(None, description="null: whatever the back-end does by itself")
 
 
 class Train(Section):
@@ -248,6 +283,13 @@ class Aqn(Section):
     provider: Literal["payload", "builtin"] = Field(
         "payload",
         description="payload: rlx brings the noise along; builtin: the fork's own trainer.noise_injection keys",
+    )
+    min_trained_share: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="Least share of the noisy samples that a rejection must leave to the training, beyond what it "
+        "takes of clean ones; below it the run is unverified",
     )
 
     @model_validator(mode="after")

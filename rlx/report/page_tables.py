@@ -124,7 +124,13 @@ def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
     return Table("Versions and code, as each run found them when it started", "what", tuple(labels), ordered)
 
 
-_SECTIONS = {"packages": "", "ascend": "ascend ", "commits": "commit of ", "changes": "uncommitted changes of "}
+_SECTIONS = {
+    "model": "model ",
+    "packages": "",
+    "ascend": "ascend ",
+    "commits": "commit of ",
+    "changes": "uncommitted changes of ",
+}
 _SINGLE = ("python", "platform", "image", "git_commit")
 
 

@@ -15,8 +15,13 @@ from typing import Any
 
 import pytest
 
-from rlx.payload import provenance
+from rlx.compare.run_differences import differences
 from rlx.resources import payload_folder
+from tests.compare.builders import RunBuilder
+
+sys.path.insert(0, str(payload_folder()))
+import provenance
+import provenance_weights
 
 SCRIPT = payload_folder() / "provenance.py"
 
@@ -24,7 +29,11 @@ SCRIPT = payload_folder() / "provenance.py"
 def run(folder: Path, *data: str) -> dict[str, Any]:
     output = folder / "provenance.json"
     done = subprocess.run(
-        [sys.executable, SCRIPT, output, *data], cwd=folder, capture_output=True, text=True, check=True
+        [sys.executable, SCRIPT, output, "/nowhere/model", *data],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout + done.stderr == ""
     record: dict[str, Any] = json.loads(output.read_text())
@@ -48,7 +57,7 @@ def test_what_cannot_be_found_out_is_said_in_its_place(tmp_path: Path) -> None:
 
 
 def test_it_never_fails(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, SCRIPT, tmp_path / "no folder/out.json"], check=False)
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path / "no folder/out.json", "/nowhere"], check=False)
     assert done.returncode == 0
 
 
@@ -56,7 +65,7 @@ def test_it_is_quick(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 10**6)
     run(tmp_path, str(tmp_path / "data"))
     start = time.process_time()
-    provenance.main(str(tmp_path / "again.json"), [str(tmp_path / "data")])
+    provenance.main(str(tmp_path / "again.json"), "/nowhere", [str(tmp_path / "data")])
     assert time.process_time() - start < 0.5
 
 
@@ -87,7 +96,7 @@ def from_fork(folder: Path, **environment: str) -> dict[str, Any]:
     """Recorded elsewhere: what counts is where the package is imported from."""
     output = folder.parent / "provenance.json"
     variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
-    subprocess.run([sys.executable, SCRIPT, output], cwd="/", env=variables, check=True)
+    subprocess.run([sys.executable, SCRIPT, output, "/nowhere/model"], cwd="/", env=variables, check=True)
     record: dict[str, Any] = json.loads(output.read_text())
     return record
 
@@ -194,8 +203,80 @@ def test_whole_files_are_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
     assert provenance.fingerprint(tmp_path / "data")["sha256"] == expected
 
 
-def test_it_is_python_3_8_and_standard_library() -> None:
-    tree = ast.parse(SCRIPT.read_text(), feature_version=(3, 8))
+@pytest.mark.parametrize("script", sorted(SCRIPT.parent.glob("provenance*.py")), ids=lambda script: script.stem)
+def test_it_is_python_3_8_and_standard_library(script: Path) -> None:
+    tree = ast.parse(script.read_text(), feature_version=(3, 8))
     modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {module.partition(".")[0] for module in modules} <= sys.stdlib_module_names
+    assert {module.partition(".")[0] for module in modules} <= {*sys.stdlib_module_names, provenance_weights.__name__}
+
+
+def model(folder: Path, weights: bytes = b"w" * 3_000_000, template: str = "{{ x }}") -> Path:
+    """A model's folder with two files of weights; a header as safetensors has it."""
+    folder.mkdir()
+    header = json.dumps({"__metadata__": {"format": "pt"}}).encode()
+    for number in (1, 2):
+        content = len(header).to_bytes(8, "little") + header + weights
+        (folder / f"model-{number}-of-2.safetensors").write_bytes(content)
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    return folder
+
+
+def recorded(folder: Path, of: Path) -> dict[str, Any]:
+    """The model's part of the record, once the digest in the background is done."""
+    folder.mkdir()
+    output, environment = folder / "provenance.json", {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache")}
+    subprocess.run([sys.executable, SCRIPT, output, of], env=environment, check=True)
+    until = time.monotonic() + 60
+    while "sha256" not in (found := json.loads(output.read_text())["model"]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_same_weights_elsewhere_have_the_same_digests(tmp_path: Path) -> None:
+    one, two = (recorded(tmp_path / name, model(tmp_path / f"model-{name}")) for name in ("a", "b"))
+    assert (one.pop("path"), two.pop("path")) == (str(tmp_path / "model-a"), str(tmp_path / "model-b"))
+    assert one == two
+    assert (one["files"], one["bytes"]) == (2, 2 * (3_000_000 + 8 + 34))
+    assert len(list((tmp_path / "cache/rlx/weights").iterdir())) == 4
+
+
+@pytest.mark.parametrize("place", [0, 1_234_567, 2_999_999])
+def test_one_byte_in_the_middle_is_another_model(tmp_path: Path, place: int) -> None:
+    weights = bytearray(b"w" * 3_000_000)
+    weights[place] ^= 1
+    one = recorded(tmp_path / "a", model(tmp_path / "model-a"))
+    two = recorded(tmp_path / "b", model(tmp_path / "model-b", bytes(weights)))
+    assert one["sha256"] != two["sha256"]
+
+
+def test_what_was_read_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = model(tmp_path / "model") / "model-1-of-2.safetensors"
+    first = provenance_weights.known_or_read(file, os.getpid())
+    # Nobody waits for it: it is known without reading.
+    assert provenance_weights.known_or_read(file, 2**30) == first
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(provenance_weights.TrainingEndedError):
+        provenance_weights.known_or_read(file, 2**30)
+    assert provenance_weights.known_or_read(file, os.getpid()) != first
+
+
+def test_a_folder_without_weights_is_said(tmp_path: Path) -> None:
+    (tmp_path / "out.json").parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, SCRIPT, tmp_path / "out.json", tmp_path], check=True)
+    assert json.loads((tmp_path / "out.json").read_text())["model"].startswith("error: ValueError: no weights")
+
+
+def test_other_weights_are_named_where_runs_are_compared(tmp_path: Path) -> None:
+    found = [
+        {"packages": {}, "model": provenance_weights.shape_of(model(tmp_path / name, name.encode() * 9, name))}
+        for name in ("a", "b")
+    ]
+    control, treatment = (RunBuilder(arm=arm, provenance=each).judged() for arm, each in zip("xy", found, strict=True))
+    assert [item.key for item in differences(control, treatment)] == [
+        "chat template",
+        "model weights (headers and samples)",
+    ]

@@ -148,12 +148,19 @@ HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", 
 @pytest.mark.parametrize(
     ("name", "payload"),
     [
-        ("npu-aqn-builtin", {"provenance.py"}),
-        ("npu-aqn-payload", {"provenance.py", "aqn.json"} | AQN_MODULES | HOOKS),
-        ("cuda-lora-reward-file", {"provenance.py", "score.py"}),
+        ("npu-aqn-builtin", {"provenance.py", "provenance_weights.py"}),
+        ("npu-aqn-payload", {"provenance.py", "provenance_weights.py", "aqn.json"} | AQN_MODULES | HOOKS),
+        ("cuda-lora-reward-file", {"provenance.py", "provenance_weights.py", "score.py"}),
         (
             "cpu-aqn-payload",
-            {"provenance.py", "score.py", "aqn.json", "rlx_verl_cpu.py", "rlx_verl_cpu_rollout.py"}
+            {
+                "provenance.py",
+                "provenance_weights.py",
+                "score.py",
+                "aqn.json",
+                "rlx_verl_cpu.py",
+                "rlx_verl_cpu_rollout.py",
+            }
             | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py", "rlx_verl_cpu_weights.py"}
             | AQN_MODULES,
         ),

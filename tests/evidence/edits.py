@@ -12,6 +12,11 @@ from typing import Any
 from tests.conftest import CASES
 
 GAP = "training/rollout_probs_diff_mean"
+REJECTED, REJECTED_TOKENS, WORTH = (
+    f"rollout_corr/rollout_{name}" for name in ("rs_seq_masked_fraction", "rs_masked_fraction", "is_eff_sample_size")
+)
+GRADIENT, LOSS = "actor/grad_norm", "actor/pg_loss"
+REJECTION = {"weights": "token 2.0", "rejection": "seq_mean_k1 0.999_1.001", "bypass": False}
 
 
 class Recorded:
@@ -67,6 +72,13 @@ class Recorded:
         for line in self.metrics:
             if line["step"] == step:
                 line["data"] = {key: value for key, value in line["data"].items() if not wanted(key)}
+
+    def put(self, key: str, values: dict[int, float]) -> None:
+        """Set a metric at some steps in the metrics file, and let the log say nothing of it."""
+        for line in self.metrics:
+            if (step := line["step"]) in values:
+                self.forget(step, lambda name: name == key)
+                line["data"][key] = values[step]
 
     def end_after(self, step: int) -> None:
         """Cut everything that happened after the metrics line of a step."""
@@ -280,11 +292,160 @@ def resumed_after_six(run: Recorded) -> None:
     run.log = "Setting global step to 6\n" + run.log
 
 
-EDITS = {
-    name: edit
-    for name, edit in globals().items()
-    if callable(edit) and name[0].islower() and edit.__module__ == __name__
-}
+def _rejected_by(run: Recorded, share: Callable[[int], float], tokens: Callable[[int], float] | None = None) -> None:
+    """A run whose plan promises rejection, and that logs what it took at each step."""
+    run.expectations["correction"] = REJECTION
+    run.put(REJECTED, {step: share(step) for step in range(1, 21)})
+    run.put(REJECTED_TOKENS, {step: (tokens or share)(step) for step in range(1, 21)})
+
+
+def _measured_share(step: int) -> float:
+    """The share that verl's own threshold of 0.1 % took on the tiny recipe, by stage."""
+    return (0.0, 0.9, 0.66, 0.1, 0.0)[(step - 1) // 4]
+
+
+def rejection_takes_the_noise(run: Recorded) -> None:
+    _rejected_by(run, _measured_share)
+
+
+def rejection_takes_the_noise_though_allowed(run: Recorded) -> None:
+    rejection_takes_the_noise(run)
+    run.expectations["noise"]["min_trained_share"] = 0.05
+
+
+def rejection_by_overrides_unplanned(run: Recorded) -> None:
+    """As a plan of before this promise: what the log shows counts all the same."""
+    rejection_takes_the_noise(run)
+    del run.expectations["correction"]
+
+
+def rejection_takes_equally(run: Recorded) -> None:
+    _rejected_by(run, lambda step: 0.6 + 0.01 * (step % 3))
+
+
+def rejection_takes_a_little(run: Recorded) -> None:
+    _rejected_by(run, lambda step: 0.02 if step < 5 else 0.15)
+
+
+def rejection_takes_much_at_some_steps(run: Recorded) -> None:
+    _rejected_by(run, lambda step: 0.5 if step in (5, 6, 8) else 0.01)
+
+
+def rejection_of_single_tokens(run: Recorded) -> None:
+    """Nearly every answer loses some token, and keeps the others."""
+    _rejected_by(run, lambda step: 0.9 if step > 4 else 0.0, lambda step: 0.04 if step > 4 else 0.0)
+
+
+def rejection_takes_all(run: Recorded) -> None:
+    _rejected_by(run, lambda step: 0.997 if step > 4 else 0.0)
+
+
+def rejection_leaves_little(run: Recorded) -> None:
+    _rejected_by(run, lambda step: 0.985 if step > 4 else 0.0)
+
+
+def rejection_not_logged(run: Recorded) -> None:
+    run.expectations["correction"] = REJECTION
+
+
+def rejection_without_clean_steps(run: Recorded) -> None:
+    rejection_takes_the_noise(run)
+    for step in range(1, 5):
+        run.forget(step, lambda key: key in (REJECTED, REJECTED_TOKENS))
+
+
+def weights_only(run: Recorded) -> None:
+    run.expectations["correction"] = {**REJECTION, "rejection": ""}
+    run.put(WORTH, {step: 1.0 if step < 5 else 0.31 for step in range(1, 21)})
+
+
+def bypassed(run: Recorded) -> None:
+    """The gap is not logged, and what stands in for it has a sign."""
+    gap_not_logged(run)
+    run.expectations |= {"reports_probability_gap": False, "witness": "policy_kl"}
+    run.expectations["correction"] = {"weights": "", "rejection": "", "bypass": True}
+    sigmas = run.expectations["noise"]["sigmas"]
+    run.put("actor/ppo_kl", {s: (-1) ** s * (1e-8 * (1 + s % 3) + 0.07 * sigmas[s - 1]) for s in range(1, 21)})
+
+
+def bypassed_without_effect(run: Recorded) -> None:
+    bypassed(run)
+    run.put("actor/ppo_kl", {step: (-1) ** step * 1e-8 * (1 + step % 3) for step in range(1, 21)})
+
+
+def bypassed_and_silent(run: Recorded) -> None:
+    bypassed(run)
+    for step in range(1, 21):
+        run.forget(step, lambda key: key == "actor/ppo_kl")
+
+
+def loss_lost_from_nine_on(run: Recorded) -> None:
+    run.put(LOSS, dict.fromkeys(range(9, 21), math.nan))
+
+
+def gradient_infinite_at_the_end(run: Recorded) -> None:
+    run.put(GRADIENT, {20: math.inf})
+
+
+def gradient_infinite_once(run: Recorded) -> None:
+    run.put(GRADIENT, {9: math.inf})
+
+
+def gradient_infinite_twice(run: Recorded) -> None:
+    run.put(GRADIENT, {9: math.inf, 14: math.nan})
+
+
+def validation_collapses_after_a_lost_step(run: Recorded) -> None:
+    loss_lost_once(run)
+    for step in (15, 20):
+        line = next(line for line in run.metrics if line["step"] == step)
+        (key,) = [key for key in line["data"] if key.startswith("val-core")]
+        run.put(key, {step: 0.0})
+
+
+def loss_lost_once(run: Recorded) -> None:
+    run.put(LOSS, {12: math.nan})
+
+
+def nothing_trained(run: Recorded) -> None:
+    run.put(GRADIENT, dict.fromkeys(range(1, 21), 0.0))
+
+
+def one_step_without_gradient(run: Recorded) -> None:
+    run.put(GRADIENT, {11: 0.0})
+
+
+def _scored_alike(run: Recorded, steps: range, reward: float = 0.0) -> None:
+    for name in ("mean", "max", "min"):
+        run.put(f"critic/rewards/{name}", dict.fromkeys(steps, reward))
+        run.put(f"critic/advantages/{name}", dict.fromkeys(steps, 0.0))
+
+
+def rewards_all_alike(run: Recorded) -> None:
+    _scored_alike(run, range(1, 21))
+
+
+def rewards_mostly_alike(run: Recorded) -> None:
+    _scored_alike(run, range(8, 21), 1.0)
+
+
+def rewards_at_times_alike(run: Recorded) -> None:
+    _scored_alike(run, range(8, 13))
+
+
+def rewards_differ_by_group_only(run: Recorded) -> None:
+    """Some prompts are always answered right, the others never: no group has an advantage."""
+    for name in ("mean", "max", "min"):
+        run.put(f"critic/advantages/{name}", dict.fromkeys(range(1, 21), 0.0))
+
+
+def nothing_trained_and_nothing_right(run: Recorded) -> None:
+    nothing_trained(run)
+    rewards_all_alike(run)
+    loss_lost_from_nine_on(run)
+
+
+EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}
 
 
 def _without(line: str, wanted: Callable[[str], bool]) -> str:

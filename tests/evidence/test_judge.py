@@ -17,6 +17,7 @@ from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
 STEPS = 20
 METRIC = "val-core/a/acc/mean@1"
 PROBABILITY_GAP = "training/rollout_probs_diff_mean"
+REJECTED = "rollout_corr/rollout_rs_seq_masked_fraction"
 SCHEDULE = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 5, STEPS), 5, ("rmsnorm",), "payload", False)
 EXPECTED = Expectations(STEPS, (0, 10, 20), True, 100, 1, "auto", SCHEDULE, True)
 
@@ -51,6 +52,47 @@ def test_a_gap_that_grows_anyhow_convinces_only_without_a_control() -> None:
     assert judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").status == "valid"
     judged = judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn", control_gap=growth)
     assert (judged.status, [finding.id for finding in judged.findings]) == ("unverified", ["RLX609"])
+
+
+def rejecting(share: float) -> Evidence:
+    """A run that logs what its rejection took at noisy steps only."""
+    evidence = healthy()
+    metrics = {
+        step: {**values, REJECTED: share} if step and SCHEDULE.sigma(step) else values
+        for step, values in evidence.metrics.items()
+    }
+    return replace(evidence, metrics=metrics)
+
+
+@pytest.mark.parametrize(
+    ("share", "control", "status", "ids"),
+    [
+        (0.6, None, "unverified", ["RLX653"]),
+        (0.1, None, "valid", []),
+        (0.6, 0.55, "valid", []),
+        (0.6, 0.1, "unverified", ["RLX650"]),
+    ],
+)
+def test_a_control_says_what_rejection_takes_without_noise(
+    share: float, control: float | None, status: str, ids: list[str]
+) -> None:
+    taken = None if control is None else dict.fromkeys(range(1, STEPS + 1), control)
+    judged = judge(rejecting(share), EXPECTED, RunState.FINISHED, arm="aqn", control_removed=taken)
+    assert (judged.status, [finding.id for finding in judged.findings]) == (status, ids)
+
+
+@pytest.mark.parametrize(("lost", "status"), [(25, "valid"), (26, "invalid")])
+def test_more_than_a_twentieth_of_the_steps_without_a_finite_loss_is_too_much(lost: int, status: str) -> None:
+    steps = {step: {"actor/pg_loss": math.nan if step <= lost else 0.1} for step in range(1, 501)}
+    evidence = Evidence({**steps, 500: {**steps[500], METRIC: 0.4}}, totals=Totals(500, 400, 100))
+    expected = Expectations(500, (500,), True, 100, 1, "auto", None, True)
+    assert verdict(evidence, expected) == (status, ["RLX654"])
+
+
+def test_a_run_in_progress_is_not_charged_with_its_last_step() -> None:
+    evidence = Evidence({step: {"actor/grad_norm": 0.0 if step < 3 else math.inf} for step in (1, 2, 3)})
+    expected = Expectations(100, (100,), True, 100, 1, "auto", None, True)
+    assert verdict(evidence, expected, RunState.RUNNING) == ("incomplete", ["RLX906", "RLX654"])
 
 
 def test_a_control_that_does_not_grow_confirms_the_noise() -> None:

@@ -59,6 +59,14 @@ def test_a_plan_survives_json_unchanged() -> None:
     assert from_jsonable(LaunchPlan, json.loads(json.dumps(to_jsonable(PLAN)))) == PLAN
 
 
+def test_what_an_earlier_version_did_not_know_has_its_default() -> None:
+    document = to_jsonable(PLAN)
+    for name in ("witness", "correction"):
+        del document["expectations"][name]
+    del document["expectations"]["noise"]["min_trained_share"]
+    assert from_jsonable(LaunchPlan, document) == PLAN
+
+
 def test_a_run_is_named_after_recipe_arm_and_seed() -> None:
     assert replace(PLAN, seed=7).run_name == "tiny-aqn-s7"
 

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
+from rlx.backends.verl.log import GRAMMAR
+from rlx.evidence.log_grammar import Role
 from rlx.preflight.rules.facts import facts_of
 from tests.preflight.verl_configuration import configured, resolved
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+REJECTED = (Role.REJECTED_SAMPLES, Role.REJECTED_TOKENS)
 
 
 def part(path: str) -> Any:
@@ -162,3 +167,39 @@ def test_verl_adapts_megatron_with_its_bridge_only() -> None:
     model = SimpleNamespace(lora={"rank": facts.lora_rank})
     with pytest.raises(AssertionError, match="LoRA/PEFT only supported via Megatron-Bridge"):
         get_peft_cls(model, bridge=None, provider=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("breaks-kind-of-0.6", "Invalid rollout_rs option: geometric"),
+        ("breaks-bounds-of-a-divergence", "must provide a single upper bound"),
+        ("breaks-one-threshold-too-many", "exactly 2 thresholds"),
+        ("breaks-no-threshold", "rollout_rs_threshold must be"),
+        ("passes-two-kinds", ""),
+    ],
+)
+def test_verl_takes_its_own_kinds_of_rejection_only(name: str, refused: str) -> None:
+    import torch
+
+    correction = configured(resolved(f"RLX663-{name}")).algorithm.rollout_correction
+    arguments = torch.zeros(2, 3), torch.ones(2, 3), correction.rollout_rs, correction.rollout_rs_threshold
+    mask = part("verl.trainer.ppo.rollout_corr_helper.compute_rollout_rejection_mask")
+    if refused:
+        with pytest.raises(ValueError, match=refused):
+            mask(*arguments)
+    else:
+        assert mask(*arguments)[0].all()
+
+
+def test_the_names_of_what_verl_logs_of_a_rejection() -> None:
+    """RLX660: a token that is 10 % off is masked, and the sample with it counts as one."""
+    import torch
+
+    log_ratio = torch.tensor([[0.0, 0.1], [0.0, 0.0]])
+    mask = part("verl.trainer.ppo.rollout_corr_helper.compute_rollout_rejection_mask")
+    _, by_sample = mask(log_ratio, torch.ones(2, 2), "seq_mean_k1", "0.999_1.001")
+    _, by_token = mask(log_ratio, torch.ones(2, 2), "token_k1", "0.999_1.001")
+    logged = {f"rollout_corr/{key}": value for key, value in by_sample.items()}
+    assert {logged[name] for role in REJECTED for name in GRAMMAR.metrics[role]} == {0.5}
+    assert (by_token["rollout_rs_seq_masked_fraction"], by_token["rollout_rs_masked_fraction"]) == (0.5, 0.25)

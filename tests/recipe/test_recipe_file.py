@@ -39,6 +39,14 @@ def test_a_treatment_tells_a_number_from_a_truth_value_and_an_absent_key_from_nu
     assert load_recipe(recipe).resolve("x").treatment == ("overrides.a", "overrides.b", "overrides.c")
 
 
+def test_a_correction_that_an_arm_changes_is_part_of_its_treatment(load: Load) -> None:
+    alone = load("arms.tis={algorithm: {correction: {weights: token}}}").resolve("tis")
+    assert "algorithm.correction.weights" in alone.treatment
+    assert all(key.startswith("algorithm.correction") for key in alone.treatment)
+    for_all = load("algorithm.correction={weights: token}")
+    assert all(key.startswith("aqn.") for key in for_all.resolve("aqn").treatment)
+
+
 def test_a_seed_is_no_treatment(load: Load) -> None:
     resolved = load().resolve("fast-1.5", seed=7)
     assert resolved.recipe.seed == resolved.document["seed"] == 7

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from rlx.plan import Expectations, LaunchPlan, RunState
+from rlx.api.diagnosing import diagnose
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.judging.diagnosed import diagnose_runs
 from rlx.runs.looking.overview import overview
@@ -68,8 +69,38 @@ def test_a_run_that_went_well_has_nothing_to_explain() -> None:
     ended(ref)
     (found,) = answer("main")
     assert found["cause"] is None and found["findings"] == [] and found["last_step"] == 4
+    assert found["verdict"]["status"] != "invalid" and diagnose(ref.run_id).invalid_verdict is None
     assert "nothing in its log says that it failed" in rlx("diagnose").stdout
     assert "diagnose" not in rlx("status").stderr
+
+
+def noisy(plan: LaunchPlan) -> LaunchPlan:
+    noise = NoiseSchedule((0.0, 0.0, 0.05, 0.05), 2, ("rmsnorm",), "payload", False)
+    expected = replace(plan.expectations, noise=noise, total_steps=4)
+    return replace(plan, expectations=expected, recipe={"name": "toy"})
+
+
+def test_an_invalid_verdict_is_explained_before_its_log() -> None:
+    (ref,) = start(noisy(toy_plan(STEPS)))
+    ended(ref)
+    shown = rlx("diagnose", ref.run_id, code=14).stdout.splitlines()
+    assert "finished" in shown[0] and shown[1].startswith("  RLX601 invalid: ") and shown[2].startswith("    fix     ")
+    assert shown[-1] == "  nothing in its log says that it failed"
+    marked = rlx("diagnose", ref.run_id, "--md", code=14).stdout.splitlines()
+    assert marked[2].startswith("- **RLX601 invalid: ") and marked[3].startswith("  - fix: ")
+    assert marked[-1] == "- nothing in its log says that it failed"
+    (found,) = json.loads(rlx("diagnose", ref.run_id, "--json", code=14).stdout)["runs"]
+    assert found["verdict"]["status"] == "invalid" and found["verdict"]["findings"][0]["id"] == "RLX601"
+    assert found["verdict"]["sentence"] in shown[1]
+    verdict = diagnose(ref.run_id).invalid_verdict
+    assert verdict is not None and (verdict.findings[0].id, verdict.sentence) == ("RLX601", shown[1][9:])
+
+
+def test_a_failed_run_with_an_invalid_verdict_has_both() -> None:
+    (ref,) = start(noisy(toy_plan(STEPS + FAILS)))
+    ended(ref)
+    shown = rlx("diagnose", ref.run_id, code=14).stdout
+    assert shown.index("RLX601 invalid: ") < shown.index("RLX804 the memory of an NPU is full")
 
 
 def test_a_run_that_was_killed_shows_its_last_lines() -> None:

@@ -14,7 +14,7 @@ from rlx.backends.mindspeed_rl.script import Script, render
 from rlx.backends.mindspeed_rl.sections import Rendering, document, settings_of
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.effective import EffectiveSettings
-from rlx.backends.shared.payload_files import program
+from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.shell import Quoted
 from rlx.errors import UsageError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 1024
 _TRAINERS = {"grpo": "cli/train_grpo.py", "dapo": "cli/train_dapo.py", "ppo": "cli/train_ppo.py"}
-_PAYLOAD = ("provenance.py", "mindspeed_rl_env.py")
+_PAYLOAD = ("provenance.py", "provenance_weights.py", "mindspeed_rl_env.py")
 # What examples/grpo/*.sh export; the recipe's `env` and the host's come over these.
 _ENVIRONMENT = {"TASK_QUEUE_ENABLE": "2", "HYDRA_FULL_ERROR": "1", "MALLOC_MMAP_THRESHOLD_": "512768"}
 
@@ -93,7 +93,7 @@ def _files(rendering: Rendering, script: Script) -> Iterator[PlannedFile]:
     yield PlannedFile(script.config_file, config)
     yield PlannedFile(f"{PAYLOAD_DIR}/mindspeed_rl_env.json", json.dumps(dict(script.worker_env), indent=1) + "\n")
     yield from script.ray.files()
-    yield program("provenance.py")
+    yield from modules("provenance")
     yield program("mindspeed_rl_env.py", payload_folder("mindspeed_rl"))
     yield from post_files(rendering.recipe, ())
     yield from reward_files(rendering.recipe, {*_PAYLOAD, "mindspeed_rl_env.json", *POST_NAMES})

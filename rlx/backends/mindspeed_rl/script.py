@@ -39,6 +39,7 @@ class Script:
     entrypoint: str
     arguments: Sequence[str]
     workdir: str
+    model: str
     data_files: Sequence[str]
     env: Mapping[str, str]
     worker_env: Mapping[str, str]
@@ -61,6 +62,7 @@ class Script:
             entrypoint=entrypoint,
             arguments=("--config-name", CONFIG_NAME),
             workdir=recipe.backend.workdir or "",
+            model=recipe.model.path,
             data_files=(*packed_files(recipe.data.train), *([recipe.eval.post.rows] if recipe.eval.post else ())),
             env={**env, **site.env, **recipe.env},
             worker_env={**_for_all_nodes(site.env, recipe.layout.nodes), **recipe.env},

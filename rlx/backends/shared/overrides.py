@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +37,10 @@ class Override:
         assert match is not None  # the pattern takes any text
         return cls(match[2], value, f"overrides.{key}", match[1], verbatim=True)  # type: ignore[arg-type]
 
+    def leaves(self) -> Iterator[tuple[str, object]]:
+        """Each key that it sets, with the value: a map sets the keys below, and also counts as a value itself."""
+        return _leaves(self.key, self.value)
+
     def argument(self) -> str:
         """The word for Hydra's command line, not yet quoted for a shell. Raises UsageError if it cannot be written."""
         if not self.verbatim:
@@ -43,6 +48,13 @@ class Override:
         if self.prefix == "~" and self.value is None:
             return f"~{self.key}"
         return f"{self.prefix}{self.key}={hydra_value(self.value)}"
+
+
+def _leaves(key: str, value: object) -> Iterator[tuple[str, object]]:
+    yield key, value
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner)
 
 
 def host_path(path: str, source: str) -> str:

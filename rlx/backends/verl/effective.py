@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.effective import EffectiveSettings
@@ -24,14 +23,6 @@ def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> Eff
         if override.prefix == "~":
             removed.add(override.key)
             continue
-        for key, value in _leaves(override.key, override.value):
+        for key, value in override.leaves():
             written[key], sources[key] = value, override.source
     return EffectiveSettings(rendering.version, rendering.table.defaults, written, sources, frozenset(removed))
-
-
-def _leaves(key: str, value: object) -> Iterator[tuple[str, object]]:
-    """A map sets the keys below; it also counts as a value itself."""
-    yield key, value
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(f"{key}.{name}", inner)

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlx.backends.shared.assembly import MOST_STEPS
+from rlx.backends.verl.correction import correction_of
 from rlx.backends.verl.noise import noise_schedule
 from rlx.backends.verl.overrides import Override, Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.errors import UsageError
+from rlx.evidence.log_grammar import Role
 from rlx.plan import Expectations
 
 Settings = Mapping[str, object]
@@ -42,8 +44,8 @@ class Length:
 
 
 def settings_of(overrides: tuple[Override, ...]) -> Settings:
-    """Key → value as verl gets it."""
-    return {override.key: override.value for override in overrides if override.prefix != "~"}
+    """Key → value as verl gets it; of a map, also each key below."""
+    return {key: value for override in overrides if override.prefix != "~" for key, value in override.leaves()}
 
 
 def run_length(rendering: Rendering, settings: Settings) -> Length:
@@ -70,6 +72,9 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
     length = run_length(rendering, settings)
     every = _whole(settings, "trainer.test_freq")
     before_train = settings["trainer.val_before_train"] is True
+    correction = correction_of(lambda key: settings.get(key, rendering.table.defaults.get(key)))
+    # With bypass verl computes no probabilities of the actor before the update, so there is no gap to log.
+    bypass = correction is not None and correction.bypass
     return Expectations(
         total_steps=length.total,
         validation_steps=_validation_steps(length, every, before_train),
@@ -78,7 +83,9 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
         validation_samples=_count(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
         metric=rendering.recipe.eval.metric,
         noise=noise_schedule(rendering, settings, length.total, length.by_data, length.epoch),
-        reports_probability_gap=settings.get(LOG_PROBS_KEY) is True,
+        reports_probability_gap=settings.get(LOG_PROBS_KEY) is True and not bypass,
+        witness=Role.POLICY_KL.value if bypass else "",
+        correction=correction,
     )
 
 

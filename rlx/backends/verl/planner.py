@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.shared.noise import NOISE, payload_settings
-from rlx.backends.shared.payload_files import modules, program
+from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.shared.shell import Quoted
@@ -75,6 +75,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         program=started_program(recipe.backend.entrypoint or ENTRYPOINT),
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
+        model=recipe.model.path,
         data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
         env=env | noise.environment(rendering, env),
         path_prefix=site.path_prefix,
@@ -112,7 +113,7 @@ def ray_settings(rendering: Rendering) -> RaySettings:
 
 def _programs(rendering: Rendering) -> Iterator[PlannedFile]:
     recipe = rendering.recipe
-    yield program("provenance.py")
+    yield from modules("provenance")
     if recipe.aqn and recipe.aqn.provider == "payload":
         yield from modules(NOISE)
     if noise.is_hooked(rendering):

@@ -26,6 +26,7 @@ class Script:
     program: Sequence[str]
     arguments: Sequence[str]
     workdir: str | None
+    model: str
     data_files: Sequence[str]
     env: Mapping[str, str]
     path_prefix: Sequence[str]

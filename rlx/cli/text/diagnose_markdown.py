@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rlx.cli.text.diagnose_text import LAST_LINES, LINE_CHARACTERS, UNSURE, is_unexplained, title_of, without_cause
+from rlx.cli.text.diagnose_text import (
+    LAST_LINES,
+    LINE_CHARACTERS,
+    UNSURE,
+    is_unexplained,
+    title_of,
+    verdict_finding,
+    without_cause,
+)
 from rlx.cli.text.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit
+    from rlx.plan import Finding
     from rlx.runs.judging.diagnosed import Diagnosed
 
 _FENCE = "```"
@@ -22,6 +31,10 @@ def markdown_text(found: Diagnosed) -> str:
 
 def _items(found: Diagnosed) -> Iterator[str]:
     diagnosis = found.diagnosis
+    if found.invalid_verdict is not None:
+        finding = verdict_finding(found.invalid_verdict)
+        yield f"- **{finding.id} {_prose(finding.message)}**"
+        yield from _fix(finding)
     if found.problem is not None:
         yield f"- not read: {_prose(found.problem.message)}"
         return
@@ -33,11 +46,15 @@ def _items(found: Diagnosed) -> Iterator[str]:
     yield from _others("on the way", diagnosis.warnings)
     for finding in diagnosis.findings:
         yield f"- {finding.id} {_prose(finding.message)}"
-        if finding.fix:
-            yield f"  - fix: {_prose(finding.fix)}"
+        yield from _fix(finding)
     if is_unexplained(found) and diagnosis.last:
         shown = (text[:LINE_CHARACTERS].replace(_FENCE, "") for text in diagnosis.last[-LAST_LINES:])
         yield from ("", "Its last lines:", "", f"{_FENCE}text", *shown, _FENCE)
+
+
+def _fix(finding: Finding) -> Iterator[str]:
+    if finding.fix:
+        yield f"  - fix: {_prose(finding.fix)}"
 
 
 def _whole(hit: Hit, remark: str) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rlx.plan import Finding, RunState
 
 if TYPE_CHECKING:
+    from rlx.evidence import Verdict
     from rlx.evidence.diagnosis import Diagnosis, Hit
     from rlx.runs.judging.diagnosed import Diagnosed
 
@@ -20,9 +22,11 @@ UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": t
 
 
 def text_lines(found: Diagnosed) -> Iterator[str]:
-    """One paragraph: what it is about, the cause, what followed, and what else there is."""
+    """One paragraph: what it is about, why its verdict is invalid, the cause, what followed, and what else there is."""
     diagnosis = found.diagnosis
     yield title_of(found)
+    if found.invalid_verdict is not None:
+        yield from _finding(verdict_finding(found.invalid_verdict))
     if found.problem is not None:
         return
     if diagnosis.cause is not None:
@@ -46,6 +50,11 @@ def title_of(found: Diagnosed) -> str:
         return f"{found.log}: {steps}"
     code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
     return f"{row.ref.run_id}: {row.state.value}{code}, {steps}"
+
+
+def verdict_finding(verdict: Verdict) -> Finding:
+    """Put the sentence of a verdict, which names all findings that weigh as much, in the words of the first."""
+    return replace(verdict.findings[0], message=verdict.sentence)
 
 
 def _steps(found: Diagnosed) -> str:
@@ -133,9 +142,14 @@ def as_answer(found: Diagnosed) -> Mapping[str, Any]:
         "exit_code": row.observation.exit_code if row else None,
         "last_step": found.evidence.last_step if found.evidence.metrics else None,
         "total_steps": found.evidence.total_steps,
+        "verdict": _verdict_document(row.verdict) if row else None,
         "problem": found.problem.message if found.problem else None,
         **_diagnosis_document(found.diagnosis),
     }
+
+
+def _verdict_document(verdict: Verdict) -> Mapping[str, Any]:
+    return {"status": verdict.status, "sentence": verdict.sentence, "findings": verdict.findings}
 
 
 def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:

@@ -126,7 +126,11 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     else:
         yield f"no validation; metric {expected.metric}"
     yield from _noise(plan)
-    if not expected.reports_probability_gap:
+    if expected.correction:
+        yield f"correction: {expected.correction}"
+    if expected.witness:
+        yield f"second witness of the noise: {expected.witness.replace('_', ' ')}, for want of the probability gap"
+    elif not expected.reports_probability_gap:
         yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
 
 

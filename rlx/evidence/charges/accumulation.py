@@ -28,9 +28,11 @@ _Z = 2.326  # one-sided 99 % of the normal distribution
 _RESTORE = "use a version that restores clean weights before each noise (cfb21db5), or aqn.provider: payload"
 
 
-def charges(evidence: Evidence, found: Application, control: Mapping[int, float] | None = None) -> Iterator[Charge]:
+def charges(
+    evidence: Evidence, found: Application, control: Mapping[int, float] | None = None, witness: str = ""
+) -> Iterator[Charge]:
     yield from _not_restored(found)
-    yield from _stays_while_sigma_falls(evidence, found, control)
+    yield from _stays_while_sigma_falls(evidence, found, control, witness)
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:
@@ -63,9 +65,9 @@ def _weights_before(events: Sequence[NoiseEvent]) -> str:
 
 
 def _stays_while_sigma_falls(
-    evidence: Evidence, found: Application, control: Mapping[int, float] | None
+    evidence: Evidence, found: Application, control: Mapping[int, float] | None, witness: str
 ) -> Iterator[Charge]:
-    gaps = gaps_of(evidence, control)
+    gaps = gaps_of(evidence, control, witness)
     steps = [step for step in found.effective if step in gaps]
     top = max((sigma_at(found.sigmas, step) for step in steps), default=0.0)
     strong = [step for step in steps if sigma_at(found.sigmas, step) == top]

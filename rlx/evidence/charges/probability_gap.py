@@ -44,20 +44,24 @@ class GapTest:
     p: float
     best: float
     unit: str = ""  # of the values: none as logged
+    metric: str = ""
 
     @property
     def agrees(self) -> bool:
         return self.p < ALPHA
 
 
-def gap_test(evidence: Evidence, found: Application, control: Mapping[int, float] | None = None) -> GapTest:
-    """Hold the noisy steps against the clean ones. `control`: the control's gap by step."""
-    gaps = gaps_of(evidence, control)
+def gap_test(
+    evidence: Evidence, found: Application, control: Mapping[int, float] | None = None, witness: str = ""
+) -> GapTest:
+    """Hold the noisy steps against the clean ones. `control`: the control's gap by step. `witness`: as in the plan."""
+    gaps = gaps_of(evidence, control, witness)
     effective = [step for step in found.effective if step in gaps]
     clean = [gaps[step] for step in found.quiet if step in gaps and not any(e.is_noisy for e in found.at(step))]
     noisy = [gaps[step] for step in _strongest(found, effective, len(clean))]
-    unit = "" if control is None else " × the control's"
-    return GapTest(tuple(noisy), tuple(clean), p_larger(noisy, clean), best_p(len(noisy), len(clean)), unit)
+    unit = "" if control is None or witness else " × the control's"
+    best = best_p(len(noisy), len(clean))
+    return GapTest(tuple(noisy), tuple(clean), p_larger(noisy, clean), best, unit, gap_metric(evidence, witness))
 
 
 def charges(evidence: Evidence, test: GapTest, reported: bool, *, over: bool) -> Iterator[Charge]:
@@ -77,12 +81,12 @@ def charges(evidence: Evidence, test: GapTest, reported: bool, *, over: bool) ->
         return
     if over:
         fix = "more steps with and without noise" if reported else _how_to_log(evidence)
-        yield unverified("RLX608", _why_inconclusive(evidence, test, reported), fix)
+        yield unverified("RLX608", _why_inconclusive(test, reported), fix)
 
 
-def gap_metric(evidence: Evidence) -> str:
-    """Find what this log calls the gap; "" where no back-end has a name for it."""
-    return metric_of(evidence, Role.PROBABILITY_GAP)
+def gap_metric(evidence: Evidence, witness: str = "") -> str:
+    """Find what this log calls the gap, or what stands in for it; "" where no back-end has a name for it."""
+    return metric_of(evidence, Role(witness or Role.PROBABILITY_GAP))
 
 
 def _how_to_log(evidence: Evidence) -> str:
@@ -91,13 +95,13 @@ def _how_to_log(evidence: Evidence) -> str:
     )
 
 
-def _why_inconclusive(evidence: Evidence, test: GapTest, reported: bool) -> str:
+def _why_inconclusive(test: GapTest, reported: bool) -> str:
     if not reported:
         return "no second witness: this back-end does not report the gap between rollout and actor"
     if not test.noisy:
-        return f"no second witness: {gap_metric(evidence)} is missing at the noisy steps"
+        return f"no second witness: {test.metric} is missing at the noisy steps"
     if not test.clean:
-        return f"no second witness: {gap_metric(evidence)} is missing at the steps without noise"
+        return f"no second witness: {test.metric} is missing at the steps without noise"
     return f"the second witness is inconclusive: {_numbers(test)}"
 
 
@@ -112,11 +116,14 @@ def _median(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def gaps_of(evidence: Evidence, control: Mapping[int, float] | None) -> dict[int, float]:
-    """The gap by step, in units of the control's at the same step where that is given; finite values only."""
-    gaps = series(evidence, gap_metric(evidence))
-    if control is None:
-        return {step: gap for step, gap in gaps.items() if math.isfinite(gap)}
+def gaps_of(evidence: Evidence, control: Mapping[int, float] | None, witness: str = "") -> dict[int, float]:
+    """The gap by step, in units of the control's at the same step where that is given; finite values only.
+
+    What stands in for the gap is a mean with a sign, which is about 0 in a control: no unit for anything.
+    """
+    gaps = series(evidence, gap_metric(evidence, witness))
+    if control is None or witness:
+        return {step: abs(gap) for step, gap in gaps.items() if math.isfinite(gap)}
     return {
         step: gap / control[step]
         for step, gap in gaps.items()

@@ -29,7 +29,7 @@ _FINITE = ("loss", "grad_norm", "entropy")
 
 def collapses(evidence: Evidence) -> list[Finding]:
     """Warn of what went wrong, by step."""
-    rules = (_not_finite, _kl, _score, _validation, _entropy, _length, _gradient)
+    rules = (_not_finite, _kl, _score, validation_collapses, _entropy, _length, _gradient)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 
 
@@ -108,7 +108,8 @@ def _score(evidence: Evidence) -> Iterator[Finding]:
             return
 
 
-def _validation(evidence: Evidence) -> Iterator[Finding]:
+def validation_collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Warn where the last validation is far below the best one."""
     for key in core_keys(evidence):
         values = finite(series(evidence, key))
         best = max(values, key=lambda step: values[step], default=0)

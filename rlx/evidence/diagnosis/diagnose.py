@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlx.evidence.diagnosis.endings import ending
@@ -13,6 +14,8 @@ from rlx.plan import Finding, RunState
 
 UNKNOWN = "RLX889"
 _DRIVER = "Error executing job with overrides"
+# Lines that processes may still write once the exception is out that ends them all.
+_AFTERMATH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +57,45 @@ class Diagnosis:
 
 
 def diagnose(
-    excerpt: Excerpt, state: RunState | None, exit_code: int | None = None, findings: Iterable[Finding] = ()
+    excerpt: Excerpt,
+    state: RunState | None,
+    exit_code: int | None = None,
+    findings: Iterable[Finding] = (),
+    *,
+    is_short: bool = False,
 ) -> Diagnosis:
     """Explain a log. `state` None: nobody knows whether the run has ended; the log may still say that it failed.
 
-    `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks.
+    `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks. `is_short`: the log has fewer
+    steps than it announced.
     """
     tracebacks = list(raised(excerpt.lines))
-    hits = _hits(excerpt, tracebacks)
-    unknown = _unknown(hits, tracebacks, excerpt.lines)
-    if _goes_well(state, excerpt, hits, unknown):
+    rows = _rows(excerpt, tracebacks)
+    hits = _hits(excerpt, tracebacks, rows)
+    unknown = _unknown(hits, tracebacks, excerpt.lines, {line.number for line in rows})
+    if _goes_well(state, excerpt, hits, unknown, is_short):
         return _diagnosis(None, hits, findings, excerpt)
     cause = _cause(hits, unknown, state)
+    hits += _ended_by(unknown, cause, excerpt.lines)
     silent = state is not RunState.STOPPED and (cause is None or cause.kind is not Kind.CAUSE)
     return _diagnosis(cause, hits, [*(ending(exit_code) if silent else ()), *findings], excerpt)
 
 
-def _goes_well(state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit], unknown: Sequence[Raised]) -> bool:
+def _goes_well(
+    state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit], unknown: Sequence[Raised], is_short: bool
+) -> bool:
     """Tell whether there is no end to explain: the run finished, or goes on as far as anybody can see.
 
     Of a run in progress and of a bare log the last lines decide: only an end leaves them broken off in an error. An
-    exception that nobody knows was caught, as long as the run goes on.
+    exception that nobody knows was caught, as long as the run goes on. A bare log that stops short may have a tail.
     """
     if state is not None and state.is_terminal:
         return state is RunState.FINISHED
-    near_end = {line.number for line in excerpt.last}
-    broken = any(hit.kind is not Kind.WARNING and hit.line in near_end for hit in hits)
-    uncaught = state is None and any(error.line in near_end for error in unknown)
+    near_end, end = (excerpt.last[0].number, excerpt.last[-1].number) if excerpt.last else (math.inf, math.inf)
+    if state is None and is_short:
+        near_end = min(near_end, end - _AFTERMATH)
+    broken = any(hit.kind is not Kind.WARNING and hit.line >= near_end for hit in hits)
+    uncaught = state is None and any(error.line >= near_end for error in unknown)
     return _driver_line(excerpt.lines) is None and not broken and not uncaught
 
 
@@ -97,30 +112,43 @@ def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Findin
     )
 
 
-def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> list[Hit]:
-    """The first line of each signature, by time, with how many there are of it."""
+def _rows(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> dict[LogLine, Signature]:
+    """The row of each line that one knows, by time."""
     # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
     frames = {(line.number, line.speaker) for line in excerpt.lines if is_frame(line)}
-    found: dict[str, Hit] = {}
+    found = {}
     for line in excerpt.lines:
-        below_frame = (line.number - 1, line.speaker) in frames
-        if line.matched and not below_frame and (row := _row(line, tracebacks)):
-            hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
-            times = 0 if line.is_last else 1 + excerpt.more.get(line.number, 0)
-            found[row.id] = replace(hit, times=hit.times + times)
-    return list(found.values())
+        is_code = line.text.startswith(" ") and (line.number - 1, line.speaker) in frames
+        if line.matched and not is_code and (row := _row(line, tracebacks)):
+            found[line] = row
+    return found
 
 
 def _row(line: LogLine, tracebacks: Sequence[Raised]) -> Signature | None:
     for row in signatures():
-        if row.knows(line.text) and (row.within is None or _stands_within(row, line, tracebacks)):
+        if row.knows(line.text) and (not row.wants_traceback(line.text) or _stands_within(row, line, tracebacks)):
             return row
     return None
 
 
 def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> bool:
+    """Tell whether the traceback goes through what the row names, and into no other code of the user's from there."""
     error = _around(line, tracebacks)
-    return error is not None and any(row.within and row.within.search(str(frame)) for frame in error.frames)
+    if error is None or row.within is None:
+        return False
+    through = [row.within.search(str(frame)) is not None for frame in error.frames]
+    below = error.frames[len(through) - through[::-1].index(True) :] if any(through) else ()
+    return any(through) and not any(frame.is_own for frame in below)
+
+
+def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised], rows: Mapping[LogLine, Signature]) -> list[Hit]:
+    """The first line of each signature, by time, with how many there are of it."""
+    found: dict[str, Hit] = {}
+    for line, row in rows.items():
+        hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
+        times = 0 if line.is_last else 1 + excerpt.more.get(line.number, 0)
+        found[row.id] = replace(hit, times=hit.times + times)
+    return list(found.values())
 
 
 def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
@@ -152,17 +180,42 @@ def _cause(hits: Sequence[Hit], unknown: Sequence[Raised], state: RunState | Non
     if known or state is RunState.STOPPED:
         return next(iter(known), None)
     if unknown:
-        # Raised while another one was handled: that one was expected, and this one is what nobody caught.
-        return _unknown_hit(next((error for error in unknown if error.in_handling), unknown[0]))
+        return _unknown_hit(_uncaught(unknown))
     return min(hits, key=lambda hit: (hit.kind is not Kind.WARNING, hit.line), default=None)
 
 
-def _unknown(hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine]) -> list[Raised]:
-    """Exceptions that no signature knows: those that ended the driver, innermost first, else those of any process."""
-    known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
-    errors = [error for error in tracebacks if not error.hands_on and _id(error) not in known and _is_new(error, lines)]
+def _uncaught(unknown: Sequence[Raised]) -> Raised:
+    """Choose what nobody caught: one that was raised while another was handled, since that other one was expected."""
+    return next((error for error in unknown if error.in_handling), unknown[0])
+
+
+def _ended_by(unknown: Sequence[Raised], cause: Hit | None, lines: Sequence[LogLine]) -> list[Hit]:
+    """The exception that ended the driver, where an earlier line of the log is the cause: both are to be seen."""
     driver = _driver_line(lines)
-    return [error for error in errors if driver is not None and error.line > driver] or errors
+    if driver is None or not unknown or cause is None or cause.kind is not Kind.CAUSE or cause.id == UNKNOWN:
+        return []
+    return [_unknown_hit(_uncaught(unknown))] if unknown[0].line > driver else []
+
+
+def _unknown(
+    hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine], explained: set[int]
+) -> list[Raised]:
+    """Exceptions that no signature knows: those that ended the driver, innermost first, else the last of any process.
+
+    `explained`: the lines that a signature knows.
+    """
+    known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
+    errors = [
+        error for error in tracebacks if not error.hands_on and _id(error) not in known and error.line not in explained
+    ]
+    driver = _driver_line(lines)
+    return [error for error in errors if driver is not None and error.line > driver] or _together(errors)
+
+
+def _together(errors: Sequence[Raised]) -> list[Raised]:
+    """Keep those that were raised about when the last one was: what was raised long before was caught."""
+    apart = [at for at in range(1, len(errors)) if errors[at].line - errors[at - 1].line > _AFTERMATH]
+    return list(errors[apart[-1] if apart else 0 :])
 
 
 def _driver_line(lines: Sequence[LogLine]) -> int | None:
@@ -173,11 +226,6 @@ def _driver_line(lines: Sequence[LogLine]) -> int | None:
 def _id(error: Raised) -> tuple[str, str]:
     """Messages may quote what differs each time."""
     return str(error).partition(":")[0], str(error.at) if error.at else ""
-
-
-def _is_new(error: Raised, lines: Sequence[LogLine]) -> bool:
-    """Tell whether no signature knows a line of it."""
-    return not any(line.number == error.line and any(row.knows(line.text) for row in signatures()) for line in lines)
 
 
 def _unknown_hit(error: Raised) -> Hit:

@@ -2,8 +2,9 @@
 
 A row has a stable `id`, a `kind`, a `pattern` for one line as it is left without colours, speakers and time stamps, and
 the fixed texts (`needles`) one of which every such line contains: the log is searched for those. `within`: what must
-stand in the traceback of the line, for texts that say little themselves. `samples` are lines that it must know,
-`others` lines that it must not.
+stand in the traceback of the line, with no code of the user's below it, for texts that say little themselves; where the
+pattern has a group `inner`, only what matches in it needs that. `samples` are lines that it must know, `others` lines
+that it must not.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from rlx.evidence.grammars import folders
 
 _FOLDER = Path(__file__).with_name("rows")
-# Exceptions that no row knows; their own lines name them.
-_EXCEPTIONS = ("Error", "Exception", "KeyboardInterrupt")
+# Exceptions that no row knows; their own lines name them, in Python and in C++. Some are not called an error.
+_EXCEPTIONS = ("Error", "Exception", "KeyboardInterrupt", "terminate called after throwing", "what():")
+_OF_A_MODULE = "[a-z0-9_][.][A-Z][A-Za-z0-9_]*: "
 _SPECIAL = re.compile(r"[\\.*+?(){}|$[]")
 
 
@@ -45,7 +47,15 @@ class Signature:
     within: re.Pattern[str] | None = None
 
     def knows(self, line: str) -> bool:
-        return any(needle in line for needle in self.needles) and self.pattern.search(line) is not None
+        return self._match(line) is not None
+
+    def wants_traceback(self, line: str) -> bool:
+        """Tell whether this line is known only where its traceback has what stands in `within`."""
+        found = self._match(line) if self.within is not None else None
+        return found is not None and found.groupdict().get("inner", line) is not None
+
+    def _match(self, line: str) -> re.Match[str] | None:
+        return self.pattern.search(line) if any(needle in line for needle in self.needles) else None
 
 
 def signatures() -> tuple[Signature, ...]:
@@ -95,4 +105,6 @@ def _needle_pattern(rows: tuple[Signature, ...]) -> str:
     needles = {
         one for one in {*needles, *_EXCEPTIONS} if not any(two in one for two in {*needles, *_EXCEPTIONS} - {one})
     }
-    return "|".join(_SPECIAL.sub(lambda found: f"[{found[0]}]", needle) for needle in sorted(needles))
+    return "|".join(
+        [*(_SPECIAL.sub(lambda found: f"[{found[0]}]", needle) for needle in sorted(needles)), _OF_A_MODULE]
+    )

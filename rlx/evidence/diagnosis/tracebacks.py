@@ -12,11 +12,15 @@ _HEAD = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "([^"]{1,500})", line (\d{1,9})(?:, in (\S{1,200}))?')
 _NAME = r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}"
 _RAISED = re.compile(rf"({_NAME})(?:\((\w+)\))?(?::\s?(.*))?$", re.DOTALL)
+_THROWN = re.compile(r"\s*terminate called after throwing an instance of '([^']{1,200})'")
+_WHAT = re.compile(r"\s*what\(\):\s*(.*)", re.DOTALL)
 _CALLED_ERROR = re.compile(r"(?:Error|Exception|Interrupt)$")
-# What others raised, handed on by Ray or Hydra; and what the other ranks say when one of them is gone.
+# What others raised, handed on by Ray, Hydra or torchrun; and what the other ranks say when one of them is gone.
 _HANDS_ON = re.compile(
-    r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException"
+    r"RayTaskError|RayActorError|Actor(?:Died|Unavailable)Error|WorkerCrashedError|InstantiationException|ChildFailedError"
 )
+# Lines of other processes may stand between Python's remark and the traceback that it is about.
+_NEXT_LINES = 3
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|/lib64/python\d|^<|/_ray_pkg_|^python/ray/")
 
 
@@ -37,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """One exception. It stands at `line`, printed as `text`; the traceback before it begins at `begin`.
+    """One exception, of Python or of C++. It stands at `line`, printed as `text`; what belongs to it begins at `begin`.
 
     `in_handling`: it was raised while the one before it was being handled.
     """
@@ -68,11 +72,20 @@ class Raised:
 
 @dataclass(slots=True)
 class _Open:
-    """The traceback that one speaker is in the middle of."""
+    """The traceback that one speaker is in the middle of.
+
+    `thrown`: the class of a C++ exception that nobody caught. `ignored`: the line that says that Python goes on.
+    """
 
     begin: int = 0
     frames: list[Frame] = field(default_factory=list)
     in_handling: bool = False
+    thrown: str = ""
+    ignored: int | None = None
+
+    def is_ignored(self) -> bool:
+        """Tell whether it was raised where nobody could catch it, as in a destructor: that ends no program."""
+        return self.ignored is not None and self.begin - self.ignored <= _NEXT_LINES
 
 
 def is_frame(line: LogLine) -> bool:
@@ -81,29 +94,42 @@ def is_frame(line: LogLine) -> bool:
 
 
 def raised(lines: Iterable[LogLine]) -> Iterator[Raised]:
-    """The exceptions by time. Lines of several processes may be interleaved."""
+    """The exceptions by time, without those that Python ignored. Lines of several processes may be interleaved."""
     speakers: dict[str, _Open] = {}
     for line in lines:
         block = speakers.setdefault(line.speaker, _Open())
-        if line.text.startswith(_HEAD):
-            block.begin, block.frames = line.number, []
-        elif found := _FRAME.match(line.text):
-            block.begin = block.begin or line.number
-            block.frames.append(Frame(found[1], int(found[2]), found[3] or ""))
-        elif line.text.startswith("During handling of the above exception"):
-            block.in_handling = True
-        elif found := _exception(line.text, traced=bool(block.frames)):
-            yield Raised(
-                line.number,
-                block.begin or line.number,
-                found[1],
-                (found[3] or "").strip(),
-                tuple(block.frames),
-                block.in_handling,
-                line.raw,
-                line.speaker,
-            )
+        if _belongs(block, line):
+            continue
+        if found := _exception(line.text, traced=bool(block.frames)):
+            if not block.is_ignored():
+                yield _raised(line, block, found[1], found[3] or "")
             speakers[line.speaker] = _Open()
+        elif block.thrown and (found := _WHAT.match(line.text)):
+            yield _raised(line, block, block.thrown, found[1])
+            speakers[line.speaker] = _Open()
+
+
+def _belongs(block: _Open, line: LogLine) -> bool:
+    """Take in what stands before an exception's own line; false for any other line."""
+    if line.text.startswith(_HEAD):
+        block.begin, block.frames = line.number, []
+    elif found := _FRAME.match(line.text):
+        block.begin = block.begin or line.number
+        block.frames.append(Frame(found[1], int(found[2]), found[3] or ""))
+    elif line.text.startswith("During handling of the above exception"):
+        block.in_handling = True
+    elif line.text.startswith("Exception ignored in"):
+        block.ignored = line.number
+    elif found := _THROWN.match(line.text):
+        block.begin, block.thrown = line.number, found[1]
+    else:
+        return False
+    return True
+
+
+def _raised(line: LogLine, block: _Open, name: str, message: str) -> Raised:
+    begin, frames = block.begin or line.number, tuple(block.frames)
+    return Raised(line.number, begin, name, message.strip(), frames, block.in_handling, line.raw, line.speaker)
 
 
 def _exception(text: str, *, traced: bool) -> re.Match[str] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, read_log
+from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log
 from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.diagnosis import (
     Diagnosis,
@@ -55,6 +55,15 @@ class Diagnosed:
     row: Overview | None = None
     problem: RlxError | None = None
 
+    @property
+    def invalid_verdict(self) -> Verdict | None:
+        """The verdict, where the experiment did not take place: its first finding goes before what the log says.
+
+        None for any other verdict, and for a log that belongs to no run.
+        """
+        verdict = self.row.verdict if self.row is not None else None
+        return verdict if verdict is not None and verdict.status is VerdictStatus.INVALID else None
+
 
 def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
     """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
@@ -78,7 +87,9 @@ def diagnose_log(path: Path) -> Diagnosed:
     _refuse_packed(path)
     if not evidence.metrics:
         evidence = replace(evidence, metrics=read_metrics(path).steps)
-    found = diagnose(_excerpt(LOCAL, str(path.absolute())), None, findings=_about_values(evidence))
+    is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
+    excerpt = _excerpt(LOCAL, str(path.absolute()))
+    found = diagnose(excerpt, None, findings=_about_values(evidence), is_short=is_short)
     if not (evidence.metrics or _explains(found)):
         refuse_no_text(path, path)
     return Diagnosed(str(path), found, evidence)

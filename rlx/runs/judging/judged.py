@@ -72,7 +72,7 @@ def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
     if control.verdict.status is VerdictStatus.INVALID:
         return run
     parsed = ParsedFiles(index.home)
-    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control.evidence)
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control)
     return replace(run, verdict=verdict)
 
 

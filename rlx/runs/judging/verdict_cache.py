@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.evidence import Evidence, Verdict, gap_metric, judge, judge_unplanned, series, with_settings_of
+from rlx.evidence import (
+    Evidence,
+    JudgedRun,
+    Verdict,
+    gap_metric,
+    judge,
+    judge_unplanned,
+    removed,
+    series,
+    with_settings_of,
+)
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -15,7 +25,7 @@ def verdict_of(
     evidence: Evidence,
     state: RunState,
     parsed: ParsedFiles,
-    control: Evidence | None = None,
+    control: JudgedRun | None = None,
 ) -> Verdict:
     """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
     verdict = _once(run_id, plan, evidence, state, parsed, control)
@@ -23,24 +33,26 @@ def verdict_of(
 
 
 def _once(
-    run_id: str, plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: Evidence | None
+    run_id: str, plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: JudgedRun | None
 ) -> Verdict:
-    if not evidence.digest or (control is not None and not control.digest):
+    if not evidence.digest or (control is not None and not control.evidence.digest):
         return _judged(plan, evidence, state, control)
     promised = plan.has_recipe, plan.arm, plan.expectations
     # The same run is judged as it is, with its configuration, and beside its control.
-    what = run_id, promised, evidence.settings, control is not None
-    of = evidence.digest, control and control.digest, evidence.missing, evidence.conflicts, state
+    what = run_id, promised, evidence.settings, control and control.plan.expectations.correction
+    of = evidence.digest, control and control.evidence.digest, evidence.missing, evidence.conflicts, state
     kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
     return from_jsonable(Verdict, kept)
 
 
-def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Evidence | None) -> Verdict:
+def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None) -> Verdict:
     if not plan.has_recipe:
         return judge_unplanned(evidence, plan.expectations, state)
-    gap = series(control, gap_metric(control)) if control is not None else {}
+    gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
+    alike = control is not None and control.plan.expectations.correction == plan.expectations.correction
+    taken = removed(control.evidence) if control and alike else {}
     expectations = with_settings_of(plan.recipe, plan.expectations)
-    return judge(evidence, expectations, state, arm=plan.arm, control_gap=gap or None)
+    return judge(evidence, expectations, state, arm=plan.arm, control_gap=gap or None, control_removed=taken or None)
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:

@@ -138,6 +138,53 @@ def test_an_exception_that_was_caught_is_no_end() -> None:
         assert cause is not None and (cause.id, cause.line, cause.at) == ("RLX889", 3, "/me/a.py:3 in f")
 
 
+CAUGHT = b"""Traceback (most recent call last):
+  File "/me/cache.py", line 3, in f
+ValueError: no cache
+"""
+DRIVER = b"""Error executing job with overrides: []
+Traceback (most recent call last):
+  File "/me/main.py", line 9, in main
+KeyError: 'hard'
+"""
+
+
+def test_what_was_raised_long_before_the_end_was_caught() -> None:
+    end = b"""(W pid=1) Traceback (most recent call last):
+(W pid=1)   File "/me/end.py", line 5, in g
+(W pid=1) KeyError: 'hard'
+"""
+    cause = explain(CAUGHT + b"chatter\n" * 300 + end).cause
+    assert cause is not None and (cause.id, cause.at) == ("RLX889", "/me/end.py:5 in g")
+    cause = explain(CAUGHT + b"chatter\n" * 30 + end).cause
+    assert cause is not None and (cause.id, cause.at) == ("RLX889", "/me/cache.py:3 in f")
+
+
+def test_the_exception_that_ended_the_driver_is_named_beside_an_earlier_cause() -> None:
+    found = explain(b"PermissionError: [Errno 13] Permission denied: '/root/.cache'\n" + b"chatter\n" * 60 + DRIVER)
+    assert found.cause is not None and found.cause.id == "RLX886"
+    (beside,) = found.symptoms
+    assert (beside.id, beside.exception, beside.at) == ("RLX889", "KeyError: 'hard'", "/me/main.py:9 in main")
+
+
+@pytest.mark.parametrize(("remark", "cause"), [(b"Exception ignored in: <function f>\n", None), (b"", "RLX889")])
+def test_what_python_ignored_ended_nothing(remark: bytes, cause: str | None) -> None:
+    found = explain(b"step:1 - a:1\n" + remark + CAUGHT).cause
+    assert (found.id if found else None) == cause
+
+
+def test_a_traceback_without_lines_of_code_hides_nothing() -> None:
+    cause = explain(b'Traceback (most recent call last):\n  File "<string>", line 1, in f\n' + OOM[17:] + b"\n").cause
+    assert cause is not None and (cause.id, cause.line) == ("RLX804", 3)
+
+
+def test_a_long_tail_hides_no_exception_of_a_log_that_stops_short() -> None:
+    tail = b"a worker has left\n" * 60
+    for announced, cause in ((b"Total training steps: 9\nstep:1 - a:1\n", "RLX889"), (b"step:1 - a:1\n", None)):
+        found = explain(announced + CAUGHT + tail).cause
+        assert (found.id if found else None) == cause
+
+
 def test_a_stopped_run_is_not_suspected() -> None:
     assert diagnose(read_excerpt([b"size 3", b"1=ValueError: x"]), RunState.STOPPED, 137) == Diagnosis(
         last=("ValueError: x",), log_bytes=3

@@ -6,14 +6,22 @@ import json
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import CASES
 
-FOLDERS = sorted((CASES / "diagnosis").iterdir())
+NOT_YET = (CASES / "diagnosis" / "not-yet.txt").read_text().split()
+FOLDERS = sorted(folder for folder in (CASES / "diagnosis").iterdir() if folder.is_dir())
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def marked(folder: Path) -> ParameterSet:
+    """Expect a log to fail that was collected before its row, and to be struck off the list once it does not."""
+    marks = [pytest.mark.xfail(strict=True, reason="no row knows it yet")] if folder.name in NOT_YET else []
+    return pytest.param(folder, id=folder.name, marks=marks)
+
+
+@pytest.mark.parametrize("folder", [marked(folder) for folder in FOLDERS])
 def test_a_log_is_explained_as_its_case_says(folder: Path) -> None:
     found = diagnose_log(folder / "log").diagnosis
     cause = found.cause

@@ -69,3 +69,16 @@ def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if lora and lora.targets != "all-linear" and (others := [one for one in lora.targets if one not in _TARGETS]):
         fix = f"of {', '.join(_TARGETS)}"
         yield error(f"model.lora.targets {', '.join(others)}: no names of Megatron's", fix, "model.lora.targets")
+
+
+@rule(
+    "RLX665",
+    title="MindSpeed-RL: a correction of off-policy samples",
+    why="it drops the probabilities that vLLM returns, so it can neither weigh nor reject by them",
+    fix="no `algorithm.correction`, or verl",
+    source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py: log probabilities of the answers are not kept",
+)
+def correction(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+    if facts.recipe.algorithm.correction is not None:
+        message = "algorithm.correction: MindSpeed-RL knows no probabilities of the rollout to correct by"
+        yield error(message, "algorithm.correction null", "algorithm.correction")

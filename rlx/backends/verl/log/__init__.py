@@ -1,7 +1,9 @@
 """Verl's log: how its lines read, what its metrics are called, and what its forks say of noise.
 
 Sources: verl/trainer/ppo/metric_utils.py for the names (`perf/total_num_tokens` counts prompts and answers of a step on
-all devices, `perf/throughput` is that per second and device); verl/trainer/main_ppo.py for what it prints at first.
+all devices, `perf/throughput` is that per second and device); verl/trainer/ppo/rollout_corr_helper.py for those of the
+correction (only 0.6.1 has a veto, only 0.8.0 and later weights of zero); verl/trainer/main_ppo.py for what it prints
+at first.
 """
 
 from __future__ import annotations
@@ -36,6 +38,17 @@ GRAMMAR = LogGrammar(
         Role.GRAD_NORM: ("actor/grad_norm",),
         Role.POLICY_LOSS: ("actor/pg_loss",),
         Role.PROBABILITY_GAP: ("training/rollout_probs_diff_mean",),
+        Role.POLICY_KL: ("actor/ppo_kl",),
+        Role.REWARD: ("critic/rewards/mean",),
+        Role.HIGHEST_REWARD: ("critic/rewards/max",),
+        Role.LOWEST_REWARD: ("critic/rewards/min",),
+        Role.HIGHEST_ADVANTAGE: ("critic/advantages/max",),
+        Role.LOWEST_ADVANTAGE: ("critic/advantages/min",),
+        Role.REJECTED_SAMPLES: ("rollout_corr/rollout_rs_seq_masked_fraction",),
+        Role.REJECTED_TOKENS: ("rollout_corr/rollout_rs_masked_fraction",),
+        Role.VETOED_SAMPLES: ("rollout_corr/rollout_is_veto_fraction",),
+        Role.ZEROED_WEIGHTS: ("rollout_corr/rollout_is_oob_ratio",),
+        Role.EFFECTIVE_SAMPLE_SIZE: ("rollout_corr/rollout_is_eff_sample_size",),
     },
     not_kl=("rollout_corr/",),
     gap_setting="rollout.calculate_log_probs",

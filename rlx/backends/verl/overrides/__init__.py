@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.overrides import (
     algorithm,
+    correction,
     cpu,
     critic,
     data,
@@ -25,6 +26,7 @@ _TOPICS: tuple[Callable[[Rendering], Iterator[Override]], ...] = (
     model.overrides,
     data.overrides,
     algorithm.overrides,
+    correction.overrides,
     critic.overrides,
     train.overrides,
     rollout.overrides,

@@ -13,6 +13,7 @@ MODULES = (
     "environment",
     "noise",
     "noise_keys",
+    "correction",
     "evaluation",
     "post",
     "records",

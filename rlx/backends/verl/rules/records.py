@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
+from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 LOGGER = "trainer.logger"
@@ -15,8 +15,9 @@ _ONLINE = {
     "vemlp_wandb": (("VOLC_ACCESS_KEY_ID", "WANDB_API_KEY"), ("WANDB_MODE", ("offline",))),
     "clearml": (("CLEARML_API_ACCESS_KEY",), ("CLEARML_OFFLINE_MODE", ("1",))),
 }
+_MLFLOW, _MLFLOW_URI = "mlflow", "MLFLOW_TRACKING_URI"
 # Of all versions; "tracking" is an old name of wandb.
-_KNOWN = ("console", "file", "tensorboard", "mlflow", "trackio", "rl_insight", "tracking", *_ONLINE)
+_KNOWN = ("console", "file", "tensorboard", _MLFLOW, "trackio", "rl_insight", "tracking", *_ONLINE)
 
 
 @rule(
@@ -105,6 +106,26 @@ def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
         if name not in _KNOWN:
             message = f"{facts.source(LOGGER)}: verl has no logger {name}"
             yield error(message, f"one of {', '.join(sorted(_KNOWN))}", facts.source(LOGGER))
+
+
+@rule(
+    "RLX745",
+    title="MLflow without a place of its own",
+    why="verl writes to /tmp/mlruns.db then, one SQLite file for all runs and users of the machine: it locks, belongs "
+    "to whoever came first, and goes with /tmp or the container",
+    fix="`env: {MLFLOW_TRACKING_URI: …}`, a server or a file of your own; or leave the loggers to rlx",
+    source="verl 0.6.1 to 0.9.1, utils/tracking.py and utils/rollout_trace.py: sqlite:////tmp/mlruns.db",
+)
+def own_mlflow(facts: VerlFacts) -> Iterator[Flaw]:
+    keys = [LOGGER] if _MLFLOW in _loggers(facts) else []
+    keys += [key for key in (f"{ROLLOUT}.trace.backend",) if facts.setting(key) == _MLFLOW]
+    recipe = facts.recipe
+    given = _MLFLOW_URI in (*recipe.env, *recipe.secrets) or any(key.endswith(_MLFLOW_URI) for key in recipe.overrides)
+    if keys and not given:
+        message = (
+            f"{facts.source(keys[0])}: mlflow, and nothing sets {_MLFLOW_URI}, so it is /tmp/mlruns.db for everybody"
+        )
+        yield warning(message, f"env: {{{_MLFLOW_URI}: http://SERVER:5000}}, or sqlite:// and a file of your own")
 
 
 def _loggers(facts: VerlFacts) -> list[object]:

@@ -27,6 +27,7 @@ unset CUDA_VISIBLE_DEVICES
 
 cd "$RLX_RUN_DIR"
 python3 "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" \
+  "$HOME"/models/tiny \
   "$HOME"/data/train.parquet \
   "$HOME"/data/val.parquet \
   || echo "rlx: no record of versions and data" >&2

@@ -23,6 +23,7 @@ fi
 
 cd "$HOME"/'my verl'
 "$HOME"/venv/bin/python "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" \
+  "$HOME"/'models/it'"'"'s here' \
   '/data/$(touch pwned)/train.parquet' \
   '/data/`id`/test "2".parquet' \
   || echo "rlx: no record of versions and data" >&2

@@ -21,6 +21,7 @@ fi
 
 cd "$RLX_RUN_DIR"
 python3 "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" \
+  /data/models/Qwen3-30B-A3B \
   /data/gsm8k/train.parquet \
   /data/gsm8k/test.parquet \
   || echo "rlx: no record of versions and data" >&2

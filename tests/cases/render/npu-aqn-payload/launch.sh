@@ -30,6 +30,7 @@ fi
 
 cd /verl
 python3 "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" \
+  /data/models/Qwen2.5-1.5B-Instruct \
   /data/gsm8k/train.parquet \
   /data/gsm8k/test.parquet \
   || echo "rlx: no record of versions and data" >&2

@@ -1,0 +1,51 @@
+"""Read which correction of off-policy samples verl really applies, from the settings that it gets.
+
+Source: verl 0.6.1 to 0.9.1, trainer/config/algorithm/rollout_correction.yaml and trainer/ppo/rollout_corr_helper.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlx.plan import Correction
+
+SECTION = "algorithm.rollout_correction"
+WEIGHTS, WEIGHTS_THRESHOLD, REJECTION, REJECTION_THRESHOLD, REJECTION_LOW, VETO, BYPASS = (
+    f"{SECTION}.{name}"
+    for name in (
+        "rollout_is",
+        "rollout_is_threshold",
+        "rollout_rs",
+        "rollout_rs_threshold",
+        "rollout_rs_threshold_lower",
+        "rollout_token_veto_threshold",
+        "bypass_mode",
+    )
+)
+
+Setting = Callable[[str], object]
+
+
+def correction_of(setting: Setting) -> Correction | None:
+    """Return the correction by the value of each setting; None where verl trains on all samples alike."""
+    found = Correction(
+        weights=_words(setting(WEIGHTS), setting(WEIGHTS_THRESHOLD)),
+        rejection=", ".join(filter(None, (_rejection(setting), _veto(setting)))),
+        bypass=setting(BYPASS) is True,
+    )
+    return None if found == Correction() else found
+
+
+def _rejection(setting: Setting) -> str:
+    low, high = setting(REJECTION_LOW), setting(REJECTION_THRESHOLD)
+    return _words(setting(REJECTION), high if low is None else f"{low}_{high}")
+
+
+def _veto(setting: Setting) -> str:
+    """Name the rejection of whole sequences by a single token, which verl 0.6 has besides."""
+    threshold = setting(VETO)
+    return "" if threshold is None else f"veto {threshold}"
+
+
+def _words(kind: object, threshold: object) -> str:
+    return f"{kind} {threshold}" if kind else ""

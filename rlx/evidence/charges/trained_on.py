@@ -1,0 +1,163 @@
+"""Was the actor trained on what the noise produced?
+
+Noise moves the rollout's probabilities away from the actor's, and a correction that rejects samples by just that
+distance removes the treatment: verl's own threshold 0.999_1.001 for the mean log ratio took 94 % of the samples at
+sigma 0.05 (measured on the tiny CPU recipe). So what the rejection left of the noisy samples is held against what it
+left of the clean ones of the same run, or of a control under the same correction. Samples that a filter of lengths or
+of equal rewards drops are no matter of the noise, and do not count. Truncated weights remove no sample: what they are
+worth is said, and judged by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import mean, median
+
+from rlx.evidence.charges import training_signal
+from rlx.evidence.charges.applied import Application
+from rlx.evidence.log_grammar import Role
+from rlx.evidence.metrics import finite, metric_of, series
+from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
+from rlx.plan import Expectations, Severity
+
+INVALID = ("RLX651", *training_signal.INVALID)
+"""The findings by which a run has not trained on what it should; its noise may be as planned all the same."""
+# Fewer survivors than this are no training on noisy samples.
+_NOTHING_LEFT = 0.01
+_ROUNDING = 1e-9
+_LEAVE_MORE = "a wider threshold, or importance weights in place of rejection; else report it as what it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The share of the samples that the correction removed at each noisy step, and at steps without noise.
+
+    `usual`: the share at the same step without noise, from the run's own clean steps or from a control; empty where
+    neither is known.
+    """
+
+    taken: Mapping[int, float]
+    usual: Mapping[int, float]
+
+    @property
+    def excess(self) -> dict[int, float]:
+        return {step: share - self.usual[step] for step, share in self.taken.items() if step in self.usual}
+
+
+def charges(
+    evidence: Evidence,
+    expectations: Expectations,
+    found: Application | None,
+    *,
+    over: bool,
+    control: Mapping[int, float] | None = None,
+) -> Iterator[Charge]:
+    """Charge a training that did not take place, or that left the noisy samples out.
+
+    `found`: the noise of the run; None for an arm without any. `control`: the share that was removed at each step of a
+    control under the same correction. `over`: the run has ended; before that, a later step may be a sound one.
+    """
+    yield from training_signal.charges(evidence, expectations, over=over)
+    if found is not None and found.effective and expectations.noise is not None:
+        rejection = rejected(evidence, found, control)
+        if rejection.taken:
+            yield from _rejected(rejection, 1 - expectations.noise.min_trained_share)
+        elif _kind(expectations):
+            yield unverified(
+                "RLX652",
+                f"nothing shows what the rejection{_kind(expectations)} left of the noisy samples: "
+                f"{metric_of(evidence, Role.REJECTED_SAMPLES) or 'their share'} is not logged",
+                "use a version of the back-end that logs it, or no rejection",
+                found.effective[0],
+            )
+
+
+def removed(evidence: Evidence) -> dict[int, float]:
+    """Compute the share of the samples that the correction removed, by step; empty where none is logged.
+
+    A rejection by token masks some token of nearly every sample, one by sample every token of some: what was surely
+    removed is the smaller of both shares.
+    """
+    masked = [_of(evidence, role) for role in (Role.REJECTED_SAMPLES, Role.REJECTED_TOKENS)]
+    shares = {step: min(each.get(step, 1.0) for each in masked) for step in {step for each in masked for step in each}}
+    for role in (Role.VETOED_SAMPLES, Role.ZEROED_WEIGHTS):
+        for step, share in _of(evidence, role).items():
+            shares[step] = max(share, shares.get(step, 0.0))
+    return dict(sorted(shares.items()))
+
+
+def rejected(evidence: Evidence, found: Application, control: Mapping[int, float] | None) -> Rejection:
+    """Sort the shares by noisy and clean steps. The run's own clean steps go before the control."""
+    shares = removed(evidence)
+    taken = {step: shares[step] for step in found.effective if step in shares}
+    clean = [shares[step] for step in found.quiet if step in shares and not any(e.is_noisy for e in found.at(step))]
+    return Rejection(taken, dict.fromkeys(taken, median(clean)) if clean else control or {})
+
+
+def sentence(evidence: Evidence, found: Application, expectations: Expectations) -> Iterator[str]:
+    """Say what the correction left of the noisy samples, and what its weights are worth; nothing without one."""
+    shares = rejected(evidence, found, None)
+    if shares.taken and (_kind(expectations) or any(shares.taken.values())):
+        usual = f" ({_percent(median(shares.usual.values()))} without noise)" if shares.usual else ""
+        yield f"rejection took {_percent(mean(shares.taken.values()))} of the noisy samples{usual}"
+    worth = _of(evidence, Role.EFFECTIVE_SAMPLE_SIZE)
+    if noisy := [worth[step] for step in found.effective if step in worth]:
+        yield f"importance weights leave an effective sample size of {_percent(median(noisy))} at noisy steps"
+
+
+def _of(evidence: Evidence, role: Role) -> dict[int, float]:
+    return finite(series(evidence, metric_of(evidence, role)))
+
+
+def _kind(expectations: Expectations) -> str:
+    """Name the rejection that the plan promises, in brackets; "" where it promises none."""
+    correction = expectations.correction
+    return f" ({correction.rejection})" if correction and correction.rejection else ""
+
+
+def _rejected(found: Rejection, allowed: float) -> Iterator[Charge]:
+    taken = mean(found.taken.values())
+    if 1 - taken < _NOTHING_LEFT:
+        yield invalid(
+            "RLX651",
+            f"the actor was not trained on what the noise produced: the rejection left {_percent(1 - taken)} of the "
+            f"samples of {counted(len(found.taken), 'noisy step')}",
+            _LEAVE_MORE,
+            min(found.taken),
+        )
+        return
+    much = [step for step, excess in found.excess.items() if excess > allowed + _ROUNDING]
+    if much:
+        most = 2 * len(much) >= len(found.taken)
+        words = _words(found, much, allowed)
+        if most:
+            message = f"what was compared is AQN with this rejection: {words}"
+            yield unverified("RLX650", message, _LEAVE_MORE, much[0])
+        else:
+            yield remark("RLX650", Severity.WARNING, words, _LEAVE_MORE, much[0])
+    unknown = [step for step, share in found.taken.items() if step not in found.usual and share > allowed + _ROUNDING]
+    if 2 * len(unknown) >= len(found.taken):
+        yield unverified(
+            "RLX653",
+            f"the rejection took {_percent(mean(found.taken[step] for step in unknown))} of the samples at "
+            f"{at_steps(unknown)}, and no step without noise says how much of that is due to the noise",
+            "a first stage free of noise, or a control with the same correction",
+            unknown[0],
+        )
+
+
+def _words(found: Rejection, much: list[int], allowed: float) -> str:
+    taken, usual = (mean(shares[step] for step in much) for shares in (found.taken, found.usual))
+    return (
+        f"it took {_percent(taken)} of the samples at {at_steps(much)}, {len(much)} of "
+        f"{counted(len(found.taken), 'noisy step')}, and {_percent(usual)} without noise; up to "
+        f"{_percent(allowed)} more was allowed (aqn.min_trained_share)"
+    )
+
+
+def _percent(share: float) -> str:
+    """Round, but never to all or nothing."""
+    text = f"{100 * share:.2g}" if abs(share) < 0.1 else f"{100 * share:.0f}"
+    return f"{'<100' if text == '100' and share < 1 else text} %"
