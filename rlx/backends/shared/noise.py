@@ -49,7 +49,13 @@ def payload_schedule(
 def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
     """Promise what the evidence is held against: these sigmas on the layers that the recipe names."""
     return NoiseSchedule(
-        sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise, promise, aqn.min_trained_share
+        sigmas=sigmas,
+        stages=aqn.stages,
+        layer_types=aqn.layer_types,
+        provider=aqn.provider,
+        in_validation=recipe.eval.noise,
+        promise=promise,
+        min_trained_share=aqn.min_trained_share,
     )
 
 
