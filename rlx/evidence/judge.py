@@ -58,13 +58,15 @@ def judge(
         seen = _cell(found)
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     charges = [*about_noise, *about_values, *completeness(evidence, expectations, state)]
-    charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
+    # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
+    charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is VerdictStatus.VALID:
         story = _quiet_story(evidence, expectations) if noise is None else _noise_story(evidence, noise, found, test)
     else:
         story = _complaint(charges, evidence, expectations, state)
-    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
+    dissent = any(charge.dissent for charge in charges)
+    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
 
 
 def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
@@ -120,7 +122,7 @@ def _noise_story(evidence: Evidence, noise: NoiseSchedule, found: Application, t
         "validations noisy as declared"
         if noise.in_validation
         else f"clean in {counted(len(validated_steps(evidence, None)), 'validation')}",
-        f"witnesses agree (p = {test.p:.1g})",
+        gap.sentence(test, found),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)
