@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def reportable(self) -> bool:
-        """Tell whether all runs finished, none is invalid or incomplete, and they are comparable."""
+        """Tell whether all runs finished, none is invalid, incomplete or contradicted, and they are comparable."""
         return self.comparison.reportable
 
 
@@ -132,12 +132,12 @@ def compare_judged(
     tell: Tell,
 ) -> Compared:
     """Compare judged arms, for which outputs per item are read, and fetched where they are remote."""
-    from rlx.compare import checkpoints_to_pair, other_sources
     from rlx.compare import compare as compare_arms
+    from rlx.compare import other_sources, outputs_to_read
     from rlx.runs import items_of
 
     control, *treatments = judged
-    chosen, wanted = checkpoints_to_pair(control, treatments, metric)
+    chosen, wanted = outputs_to_read(control, treatments, metric)
     if others := other_sources(chain(*judged), chosen):
         tell(f"{chosen} is of one data source; --metric names the others: {', '.join(others)}")
     items = {
@@ -150,7 +150,10 @@ def compare_judged(
         )
         for step, ids in wanted.items()
     }
-    return Compared(compare_arms(control, treatments, chosen, items), [*chain(*judged)], items)
+    comparison = compare_arms(control, treatments, chosen, items)
+    # The outputs may have contradicted a run's log: what is shown of it must say so, too.
+    verdicts = {run.run_id: run.verdict for run in comparison.runs}
+    return Compared(comparison, [replace(run, verdict=verdicts[run.run_id]) for run in chain(*judged)], items)
 
 
 def outcome(comparison: Comparison, strict: bool) -> ExitCode:

@@ -63,7 +63,6 @@ def _states(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> str:
 
 def outcome(rows: Sequence[Overview]) -> ExitCode:
     """The exit code of runs that have ended: that of the worst of them."""
-    from rlx.evidence import VerdictStatus
     from rlx.plan import RunState
 
     states = {row.state for row in rows}
@@ -71,6 +70,6 @@ def outcome(rows: Sequence[Overview]) -> ExitCode:
         return ExitCode.RUN_FAILED
     if RunState.STOPPED in states:
         return ExitCode.STOPPED
-    if any(row.verdict.status in (VerdictStatus.INVALID, VerdictStatus.INCOMPLETE) for row in rows):
+    if any(not row.verdict.is_result(ended=True) for row in rows):
         return ExitCode.NOT_VERIFIED
     return ExitCode.OK

@@ -39,7 +39,8 @@ def compare(
     newest launch, one a seed; names joined by commas are one arm. Several seeds an arm say something about the
     treatment, one run says something about two checkpoints, item by item where the outputs were kept.
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
-    be reported · 11 a run has not finished · 14 a run is invalid or incomplete, or the runs are not comparable.
+    be reported · 11 a run has not finished · 14 a run is invalid, incomplete or contradicted by its own evidence, or
+    the runs are not comparable.
     """
     from rlx.api.comparing import compare_named, outcome
     from rlx.api.selection import open_index

@@ -1,6 +1,6 @@
 """Compare the runs of two or more arms: alignment, statistics, confounders. Never prints."""
 
-from rlx.compare.checkpoints import checkpoints_to_pair
+from rlx.compare.checkpoints import outputs_to_read
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.comparison import compare
 from rlx.compare.comparison_values import Comparison, Contrast
@@ -17,8 +17,8 @@ __all__ = [
     "PairedItems",
     "TwoProportions",
     "WelchSeeds",
-    "checkpoints_to_pair",
     "compare",
     "other_sources",
+    "outputs_to_read",
     "same_seed",
 ]

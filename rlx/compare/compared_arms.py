@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from rlx.compare.align import Point
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
-from rlx.evidence import Verdict, VerdictStatus
+from rlx.evidence import Verdict
 from rlx.plan import RunState
 
 
@@ -60,8 +60,7 @@ class ComparedRun:
     @property
     def struck(self) -> bool:
         """Tell whether its numbers are no result. What is missing in a run that goes on may still come."""
-        broken = self.verdict.status is VerdictStatus.INVALID
-        return broken or (self.finished and self.verdict.status is VerdictStatus.INCOMPLETE)
+        return not self.verdict.is_result(ended=self.finished)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from rlx.compare.inference import choose_test, why_no_test
 from rlx.compare.item_counts import is_share, why_not_binary
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
 from rlx.compare.metric import choose_metric
+from rlx.compare.output_contradictions import held_to_outputs
 from rlx.compare.run_differences import same_validation_items
 from rlx.compare.seed_findings import seed_findings
 from rlx.compare.sentences import sentences
@@ -36,13 +37,13 @@ def compare(
 
     An arm is its runs, one a seed. `metric` is a full name or an unambiguous part of one; without it, the validation
     metric that the control's log shows. Raises UsageError for a metric that no log has or that fits several, RlxError
-    while there is none at all. `items`: scores per item by step, for the runs that `checkpoints_to_pair` names.
+    while there is none at all. `items`: scores per item by step, for the runs that `outputs_to_read` names.
     """
     judged = (control, *treatments)
     chosen = choose_metric([run for runs in judged for run in runs], metric)
-    arms = compared_arms(judged, chosen)
-    pairs = [_pair(arms[0], arm, control, runs, chosen) for arm, runs in zip(arms[1:], treatments, strict=True)]
     sources = len(data_sources(control[0].evidence, chosen))
+    arms = tuple(held_to_outputs(arm, items, sources) for arm in compared_arms(judged, chosen))
+    pairs = [_pair(arms[0], arm, control, runs, chosen) for arm, runs in zip(arms[1:], treatments, strict=True)]
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,

@@ -83,7 +83,7 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment. `reportable`: all runs finished, none invalid or incomplete, comparable.
+    treatment. `reportable`: all runs finished, none invalid, incomplete or contradicted, comparable.
     """
 
     treatment: str

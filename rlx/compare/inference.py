@@ -41,7 +41,7 @@ def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
     """Say why these two arms get no p-value, whatever the metric; "" where they may."""
     for run in pair.runs:
         if run.struck:
-            return f"{run.label} is {run.verdict.status.value}"
+            return f"{run.label} is {run.verdict.word}"
     errors = (finding.message for finding in findings if finding.severity is Severity.ERROR)
     both = "both" if len(pair.runs) == 2 else "all"
     return next(errors, "" if pair.finished else f"no p-value before {both} runs have finished")

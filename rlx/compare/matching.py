@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from rlx.compare.compared_arms import ComparedRun
 from rlx.compare.comparison_values import Pair
-from rlx.compare.item_counts import printed_decimals
 from rlx.evidence import ItemScores
 from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.item_scores import wanted_scores
@@ -18,9 +15,6 @@ from rlx.plan import Finding, Severity
 Items = Mapping[str, ItemScores]
 """The scores of one validation by run id; a run that kept none is not there."""
 NO_ITEMS: Items = MappingProxyType({})
-# verl 0.4 and older print three decimals, later ones all.
-_FEWEST_DECIMALS = 3
-_SLACK = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +27,18 @@ class MatchedItems:
 
 
 def match_items(pair: Pair, items: Items, data_sources: int) -> tuple[MatchedItems | None, tuple[Finding, ...]]:
-    """The items of the pair's two checkpoints at its step, and what speaks against them: RLX713 and RLX714.
+    """The items of the pair's two checkpoints at its step, and what speaks against them: RLX714.
 
     None with no finding where a run kept no outputs of this step, or they do not say which of several data sources
     they belong to.
     """
     control, treatment = (items.get(run.run_id) for run in pair.checkpoints)
-    if control is None or treatment is None or not all(_belongs(each, data_sources) for each in (control, treatment)):
+    if control is None or treatment is None or not all(belongs(each, data_sources) for each in (control, treatment)):
         return None, ()
     if {control.step, treatment.step} != {pair.step}:
         return None, ()
-    problems = [finding for run in pair.checkpoints for finding in _other_mean(run, items[run.run_id])]
-    problems += _other_items(pair, control, treatment)
-    if problems:
-        return None, tuple(problems)
+    if problems := tuple(_other_items(pair, control, treatment)):
+        return None, problems
     left, right, names = control.means, treatment.means, tuple(sorted(control.scores))
     return MatchedItems(names, tuple(map(left.__getitem__, names)), tuple(map(right.__getitem__, names))), ()
 
@@ -69,23 +61,9 @@ def not_by_item(pair: Pair, items: Items, data_sources: int) -> Iterator[Finding
     )
 
 
-def _belongs(scores: ItemScores, data_sources: int) -> bool:
+def belongs(scores: ItemScores, data_sources: int) -> bool:
+    """Tell whether the scores are those of the one data source that the metric is of."""
     return data_sources <= 1 or scores.source is not None
-
-
-def _other_mean(run: ComparedRun, scores: ItemScores) -> Iterator[Finding]:
-    """The outputs are those that the logged value is the mean of, or nothing may be concluded from them."""
-    logged = run.series[scores.step]
-    decimals = max(_FEWEST_DECIMALS, printed_decimals(run.series.values()))
-    if not math.isclose(scores.mean, logged, rel_tol=_SLACK, abs_tol=max(_SLACK, 0.501 * 10.0**-decimals)):
-        yield Finding(
-            "RLX713",
-            Severity.WARNING,
-            f"{run.label}: the {len(scores.scores)} items among its outputs of step {scores.step} have the mean "
-            f"{scores.mean:.6g}, its log says {logged:.6g}: they are not compared item by item",
-            "did answers get lost, or were the outputs written by another run?",
-            step=scores.step,
-        )
 
 
 def _other_items(pair: Pair, control: ItemScores, treatment: ItemScores) -> Iterator[Finding]:

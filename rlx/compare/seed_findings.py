@@ -61,7 +61,7 @@ def same_seed_twice(arm: ComparedArm) -> Iterator[Finding]:
 def seed_struck(arm: ComparedArm) -> Iterator[Finding]:
     struck = [run for run in arm.runs if run.struck]
     if struck and len(arm.runs) > 1:
-        names = ", ".join(f"{run.label} is {run.verdict.status.value}" for run in struck)
+        names = ", ".join(f"{run.label} is {run.verdict.word}" for run in struck)
         others = ",".join(run.run_id for run in arm.runs if not run.struck)
         alone = f"; to compare the others alone, for a reason that is not their values: {others}" if others else ""
         yield Finding(

@@ -22,6 +22,7 @@ from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.charges import validation_precision as precision
 from rlx.evidence.charges.applied import Application, application
 from rlx.evidence.charges.completeness import completeness, reached
+from rlx.evidence.charges.dose_response import WitnessOutcome
 from rlx.evidence.charges.noise_placement import noise_in_quiet_arm, noise_in_validation
 from rlx.evidence.charges.promised_noise import promise_of, sigma_at
 from rlx.evidence.grammars import grammars
@@ -80,7 +81,8 @@ def judge(
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=state.is_terminal, control=control_removed)
     charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
-    charges.sort(key=lambda charge: _ORDER.index(charge.status))  # stable: causes before their consequences
+    # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
+    charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
@@ -88,7 +90,8 @@ def judge(
         story = _quiet_story(evidence, expectations)
     else:
         story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
-    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
+    dissent = any(charge.dissent for charge in charges)
+    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
 
 
 def _can_be_felt(noise: NoiseSchedule) -> bool:
@@ -154,7 +157,7 @@ def _noise_story(
         if noise.in_validation
         else lifted.sentence(evidence, len(validated_steps(evidence, None))),
         *felt.sentence(evidence),
-        *([f"witnesses agree (p = {test.p:.1g})"] if test.agrees else []),
+        *([gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
         *shown_links.sentence(noise),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from rlx.plan import Finding, Severity
 
+CONTRADICTED = "contradicted"
+
 
 class VerdictStatus(StrEnum):
     """invalid > incomplete > unverified > valid: the first that applies.
@@ -26,21 +28,35 @@ class VerdictStatus(StrEnum):
 class Verdict:
     """`sentence`: the verdict in one line for a person. `noise`: what was applied, short, for a table cell.
 
-    `findings`: the worst first. A finding that does not change the status is a warning or a note.
+    `findings`: the worst first. A finding that does not change the status is a warning or a note. `dissent`: a witness
+    of the run's own contradicts its record, so that its numbers are no result.
     """
 
     status: VerdictStatus
     findings: tuple[Finding, ...]
     sentence: str
     noise: str
+    dissent: bool = False
+
+    @property
+    def word(self) -> str:
+        """The word that goes with the numbers: the status, or that they are contradicted."""
+        return CONTRADICTED if self.dissent and self.status is VerdictStatus.UNVERIFIED else self.status.value
+
+    def is_result(self, *, ended: bool) -> bool:
+        """Tell whether its numbers may stand. What a run that goes on lacks, or leaves in doubt, may still come."""
+        if self.status is VerdictStatus.INVALID:
+            return False
+        return not ended or not (self.dissent or self.status is VerdictStatus.INCOMPLETE)
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A finding and the status that it leads to; VALID where it changes nothing."""
+    """A finding and the status that it leads to; VALID where it changes nothing. `dissent`: see Verdict."""
 
     status: VerdictStatus
     finding: Finding
+    dissent: bool = False
 
 
 def invalid(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
@@ -53,6 +69,11 @@ def incomplete(id: str, message: str, fix: str = "", step: int | None = None) ->
 
 def unverified(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
     return Charge(VerdictStatus.UNVERIFIED, Finding(id, Severity.WARNING, message, fix, step=step))
+
+
+def dissent(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:
+    """Charge what the run's own evidence contradicts: unverified, and no result."""
+    return Charge(VerdictStatus.UNVERIFIED, Finding(id, Severity.WARNING, message, fix, step=step), dissent=True)
 
 
 def remark(id: str, severity: Severity, message: str, fix: str = "", step: int | None = None) -> Charge:

@@ -18,7 +18,7 @@ from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
 
 _NAME = 80
-SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "invalid": "✗"}
+SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "contradicted": "✗", "invalid": "✗"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
     return {
         "run": run,
         "label": label,
-        "status": run.verdict.status.value,
+        "status": run.verdict.word,
         "findings": run.verdict.findings,
         "records": records,
         "more_records": more,

@@ -68,7 +68,7 @@ def runs_table(comparison: Comparison, drawn: Picture) -> Table | None:
 
 def _run_value(drawn: Picture, run: ComparedRun, step: int) -> Cell:
     value = run.series.get(step)
-    return Cell("" if value is None else drawn.value_text(value), struck=run.verdict.status.value if run.struck else "")
+    return Cell("" if value is None else drawn.value_text(value), struck=run.verdict.word if run.struck else "")
 
 
 def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
@@ -166,7 +166,7 @@ def speed_table(comparison: Comparison) -> Table | None:
 def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
-    return Cell(format(value, form), struck=run.verdict.status.value if run.struck else "")
+    return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:

@@ -97,7 +97,7 @@ def word_of(run: ComparedRun) -> str:
     """Choose the word that must be read before a number of this run; "" where nothing qualifies it."""
     if not run.finished and not run.struck:
         return run.state.value
-    return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.status.value
+    return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.word
 
 
 def arm_word(arm: ComparedArm) -> str:

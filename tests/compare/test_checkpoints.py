@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlx.compare import checkpoints_to_pair, compare
+from rlx.compare import compare, outputs_to_read
 from rlx.compare.proportions import TwoProportions
 from rlx.evidence import ItemScores, JudgedRun, VerdictStatus
 from rlx.plan import RunState
@@ -60,16 +60,17 @@ def test_outputs_of_another_step_are_not_used(pair: tuple[JudgedRun, JudgedRun])
     assert isinstance(only(compare([control], [[treatment]], METRIC, scores)).test, TwoProportions)
 
 
-def test_only_outputs_that_can_be_paired_are_asked_for(pair: tuple[JudgedRun, JudgedRun]) -> None:
+def test_the_outputs_of_all_runs_that_are_tested_are_asked_for(pair: tuple[JudgedRun, JudgedRun]) -> None:
     control, treatment = pair
-    assert checkpoints_to_pair([control], [[treatment]]) == (METRIC, {6: {control.run_id, treatment.run_id}})
+    assert outputs_to_read([control], [[treatment]]) == (METRIC, {6: {control.run_id, treatment.run_id}})
     seeds = arm(TREATMENT, [0.7, 0.8])
-    assert checkpoints_to_pair([control], [seeds])[1] == {6: {control.run_id, seeds[0].run_id}}
-    assert checkpoints_to_pair(arm(CONTROL, [0.7, 0.8]), [seeds])[1] == {}
+    assert outputs_to_read([control], [seeds])[1] == {6: {run.run_id for run in (control, *seeds)}}
+    others = arm(CONTROL, [0.7, 0.8])
+    assert outputs_to_read(others, [seeds])[1] == {6: {run.run_id for run in (*others, *seeds)}}
 
 
 @pytest.mark.parametrize("changes", [{"status": VerdictStatus.INVALID}, {"state": RunState.RUNNING}])
 def test_outputs_of_runs_without_a_test_stay_where_they_are(
     pair: tuple[JudgedRun, JudgedRun], changes: dict[str, Any]
 ) -> None:
-    assert checkpoints_to_pair([pair[0]], [arm(TREATMENT, [0.7], **changes)])[1] == {}
+    assert outputs_to_read([pair[0]], [arm(TREATMENT, [0.7], **changes)])[1] == {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -155,3 +157,31 @@ def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) ->
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_a_seed_that_no_run_can_have_is_refused(command: str) -> None:
     assert "-5 is not in the range" in rlx(command, "baseline", "fast", "--seed", "-5", code=ExitCode.USAGE).stderr
+
+
+GAP = "training/rollout_probs_diff_mean"
+
+
+def set_gaps(run: Path, gaps: Callable[[int, float], float]) -> None:
+    """Changes the gap between rollout and actor in both records of a run."""
+    attempt = run / "attempts/1"
+    rows = [json.loads(line) for line in (attempt / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        if GAP in row["data"]:
+            row["data"][GAP] = gaps(row["step"], row["data"][GAP])
+    (attempt / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = attempt / "log"
+    log.write_text(re.sub(rf" - {re.escape(GAP)}:\S+", "", log.read_text()))
+
+
+def test_what_a_witness_of_the_run_contradicts_is_no_result_with_or_without_strict(pair: dict[str, Path]) -> None:
+    set_gaps(pair["aqn"], lambda step, gap: gap + (0.05 if step == 2 else 0.0))
+    assert rlx("compare", "baseline", "aqn").stdout.count("witnesses agree") == 1, "one odd step accuses nobody"
+    set_gaps(pair["aqn"], lambda step, _: 1.3e-7 + 1e-8 * math.sin(step))
+    for strict in ([], ["--strict"]):
+        answer = json.loads(rlx("compare", "baseline", "aqn", "--json", *strict, code=14).stdout)
+        assert not answer["reportable"] and answer["treatments"][0]["struck"]
+        assert answer["contrasts"][0]["p_value"] is None
+    shown = rlx("compare", "baseline", "aqn", "--md", code=14).stdout
+    assert "~~" in shown and "(contradicted)" in shown and "the witnesses disagree" in shown
+    assert rlx("status", "aqn").stdout.count("contradicted") == 1

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.api.comparing import outcome
 from rlx.compare import Comparison, other_sources
 from rlx.compare.unit import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
@@ -134,6 +136,34 @@ def test_other_validation_data_at_the_same_path_is_found(control_builder: Build,
     other = one_run_each(control_builder(provenance=found("aa")), [treated(provenance=found("bb"))])
     assert same.reportable
     assert severities(other)["RLX902"] is Severity.ERROR
+
+
+@pytest.mark.parametrize(("key", "values"), [("n", (1, 4)), ("noise", (False, True)), ("temperature", (0.0, 0.7))])
+def test_arms_that_are_evaluated_in_another_way_are_not_comparable(
+    control_builder: Build, treated: Build, key: str, values: tuple[object, object]
+) -> None:
+    """Also where an arm declares it: the treatment is the training's, never the validation's."""
+    first, other = ({"eval": {key: value}} for value in values)
+    comparison = one_run_each(
+        control_builder(recipe=first), [treated(recipe={"aqn": {}, **other}, treatment=("aqn", f"eval.{key}"))]
+    )
+    assert severities(comparison)["RLX902"] is Severity.ERROR
+    assert not comparison.reportable
+    assert one_run_each(control_builder(recipe=first), [treated(recipe={"aqn": {}, **first})]).reportable
+
+
+@pytest.mark.parametrize(("dissent", "word"), [(True, "contradicted"), (False, "unverified")])
+def test_a_dissenting_witness_is_no_result(control: JudgedRun, treated: Build, dissent: bool, word: str) -> None:
+    run = treated(status=VerdictStatus.UNVERIFIED)
+    run = replace(run, verdict=replace(run.verdict, dissent=dissent))
+    comparison = one_run_each(control, [run])
+    assert (comparison.reportable, comparison.treatments[0].struck) == (not dissent, dissent)
+    assert (only(comparison).p_value is None) == dissent
+    assert word in only(comparison).sentences[-2]
+    assert outcome(comparison, strict=False) is (ExitCode.NOT_VERIFIED if dissent else ExitCode.OK)
+    assert outcome(comparison, strict=True) is ExitCode.NOT_VERIFIED
+    going_on = replace(run, state=RunState.RUNNING)
+    assert outcome(one_run_each(control, [going_on]), strict=False) is ExitCode.NOT_FINISHED
 
 
 def test_other_metric_is_not_comparable(control: JudgedRun, treated: Build) -> None:

@@ -68,11 +68,40 @@ def test_nothing_but_the_treatment_differs_in_the_recorded_pair(pair: dict[str, 
     assert ids(found) == {"RLX903", "RLX905"}
 
 
-def test_outputs_that_are_not_those_of_the_log(pair: dict[str, Path]) -> None:
+def test_a_value_that_the_kept_outputs_contradict_is_no_result(pair: dict[str, Path]) -> None:
     edit(pair["aqn"], lambda line: line.update(acc=1.0 - line["acc"]))
-    found = contrast()
-    assert ids(found) == {"RLX713", "RLX905"}
-    assert "z" in found["test"], "the unpaired test is left"
+    answer = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)
+    found, treated = answer["contrasts"][0], answer["treatments"][0]
+    assert found["test"] is None and not answer["reportable"]
+    assert found["sentences"][0] == "no result: aqn is contradicted"
+    assert (treated["struck"], treated["verdict"]["dissent"], answer["control"]["struck"]) == (True, True, False)
+    assert "RLX713" in {finding["id"] for finding in treated["verdict"]["findings"]}
+    assert "(contradicted)" in rlx("compare", "baseline", "aqn", "--md", code=14).stdout
+
+
+def test_one_run_that_kept_outputs_is_held_to_them_too(pair: dict[str, Path]) -> None:
+    outputs(pair["baseline"]).unlink()
+    edit(pair["aqn"], lambda line: line.update(acc=1.0 - line["acc"]))
+    assert contrast(code=14)["test"] is None
+
+
+def test_outputs_whose_mean_the_log_rounds_are_no_contradiction() -> None:
+    scores = {str(item): (float(item % 2), float(item % 3 == 0)) for item in range(21)}
+    rounded = compared(scores, digits=3)
+    assert rounded.reportable and isinstance(only(rounded).test, PairedItems)
+    assert not compared(scores, digits=1).reportable
+
+
+def test_a_seed_that_its_outputs_contradict_strikes_its_arm() -> None:
+    scores = {str(item): (float(item % 2), 1.0) for item in range(20)}
+    control = [RunBuilder(seed=seed, series={STEP: 0.5}).judged() for seed in (1, 2)]
+    treated = [RunBuilder(arm="aqn", seed=seed, series={STEP: 1.0}).judged() for seed in (1, 2)]
+    kept = {run.run_id: ItemScores(STEP, {key: (one,) for key, (one, _) in scores.items()}) for run in control}
+    kept |= {run.run_id: ItemScores(STEP, {key: (one,) for key, (_, one) in scores.items()}) for run in treated}
+    assert not compare(control, [treated], items={STEP: kept}).treatments[0].struck
+    kept[treated[1].run_id] = kept[control[0].run_id]
+    found = compare(control, [treated], items={STEP: kept})
+    assert found.treatments[0].struck and not found.control.struck and only(found).test is None
 
 
 def test_other_items(pair: dict[str, Path]) -> None:
@@ -100,11 +129,13 @@ def test_a_torn_file_is_no_whole_validation(pair: dict[str, Path]) -> None:
     assert contrast(code=14)["test"] is None
 
 
-def compared(scores: Scores, items: dict[str, ItemScores] | None = None, **changes: Any) -> Comparison:
-    """Two arms whose logged values are the means of these scores, (control, treatment) by item."""
+def compared(
+    scores: Scores, items: dict[str, ItemScores] | None = None, digits: int = 17, **changes: Any
+) -> Comparison:
+    """Two arms whose logged values are the means of these scores, (control, treatment) by item, to so many digits."""
     n, common = len(scores), {"planned_rows": len(scores), "rows": len(scores), **changes}
     columns = [{item: (pair[side],) for item, pair in scores.items()} for side in (0, 1)]
-    values = [sum(score for (score,) in column.values()) / n for column in columns]
+    values = [round(sum(score for (score,) in column.values()) / n, digits) for column in columns]
     runs = [
         RunBuilder(arm="baseline", series={STEP: values[0]}, **common).judged(),
         RunBuilder(arm="aqn", series={STEP: values[1]}, recipe={"aqn": {}}, treatment=("aqn",), **common).judged(),
@@ -155,4 +186,4 @@ def test_of_two_values_of_the_compared_step_neither_is_a_result(pair: dict[str, 
     metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = contrast(code=14)
     assert "RLX910" in ids(found) and found["test"] is None and not found["reportable"]
-    assert found["sentences"][0].startswith("no result: aqn has two values at step 20: 0.9")
+    assert found["sentences"][0] == "no result: aqn is contradicted", "the kept outputs know which value is right"

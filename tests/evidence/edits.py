@@ -176,6 +176,60 @@ def gap_not_larger(run: Recorded) -> None:
             line["data"][GAP] = 1.3e-7 + 1e-8 * math.sin(line["step"])
 
 
+def gap_of_bfloat16(run: Recorded) -> None:
+    """The recorded noise above a floor of 4e-3 that grows by a fifth over the run."""
+    _set_gaps(run, {step: math.hypot(_floor(step), gap) for step, gap in _gaps(run).items()})
+
+
+def gap_of_bfloat16_at_sigma_001(run: Recorded) -> None:
+    """Noise of a fifth of the recorded strength, which does not show above such a floor."""
+    for event in run.noisy():
+        event.update(sigma=event["sigma"] / 5, effective_std=event["effective_std"] / 5)
+    noise = run.expectations["noise"]
+    noise["sigmas"] = [sigma / 5 for sigma in noise["sigmas"]]
+    _set_gaps(run, {step: math.hypot(_floor(step), gap / 5) for step, gap in _gaps(run).items()})
+
+
+def gap_of_bfloat16_without_noise(run: Recorded) -> None:
+    _set_gaps(run, {step: _floor(step) for step in _gaps(run)})
+
+
+def gap_raised_at_five(run: Recorded) -> None:
+    """The gap rises when the noise is due, for another reason: it does not follow sigma."""
+    _set_gaps(run, {step: 1e-3 * (6 + math.sin(3 * step)) if step > 4 else gap for step, gap in _gaps(run).items()})
+
+
+def gap_drifts(run: Recorded) -> None:
+    _set_gaps(run, {step: 1e-7 + 4e-4 * step for step in _gaps(run)})
+
+
+def gap_falls(run: Recorded) -> None:
+    _set_gaps(run, {step: 1e-2 / step for step in _gaps(run)})
+
+
+def gap_of_one_clean_step_is_odd(run: Recorded) -> None:
+    _set_gaps(run, _gaps(run) | {2: 0.05})
+
+
+def gap_not_larger_but_at_two_steps(run: Recorded) -> None:
+    _set_gaps(run, {step: 1.3e-7 + 1e-8 * math.sin(step) for step in _gaps(run)} | {2: 0.01, 6: 0.05})
+
+
+def noise_one_step_late(run: Recorded) -> None:
+    gaps = _gaps(run)
+    _set_gaps(run, {step: gaps[max(1, step - 1)] for step in gaps})
+
+
+def noise_one_step_early(run: Recorded) -> None:
+    gaps = _gaps(run)
+    _set_gaps(run, {step: gaps[min(20, step + 1)] for step in gaps})
+
+
+def gap_of_one_border_is_odd(run: Recorded) -> None:
+    gaps = _gaps(run)
+    _set_gaps(run, gaps | {9: gaps[8]})
+
+
 def cut_after_fourteen(run: Recorded) -> None:
     run.end_after(14)
 
@@ -450,6 +504,22 @@ EDITS = {
     for name, edit in globals().items()
     if callable(edit) and name[0].islower() and edit.__module__ == __name__
 }
+
+
+def _floor(step: int) -> float:
+    """The gap of a healthy bfloat16 run: 4e-3 with a scatter of 8 % and a drift."""
+    return 4e-3 * (1 + 0.01 * step + 0.11 * math.sin(7 * step))
+
+
+def _gaps(run: Recorded) -> dict[int, float]:
+    return {line["step"]: line["data"][GAP] for line in run.metrics if GAP in line["data"]}
+
+
+def _set_gaps(run: Recorded, gaps: dict[int, float]) -> None:
+    gap_not_logged(run)
+    for line in run.metrics:
+        if line["step"] in gaps:
+            line["data"][GAP] = gaps[line["step"]]
 
 
 def _without(line: str, wanted: Callable[[str], bool]) -> str:

@@ -52,7 +52,7 @@ def probe_sees_no_noise_at_nine(run: Recorded) -> None:
         line["delta"] = 0.0
 
 
-def noise_one_step_late(run: Recorded) -> None:
+def probe_one_step_late(run: Recorded) -> None:
     """The engine serves with the noise of the step before; the records say that it is on time."""
     looks = _lines(run, "probe", "rollout")
     by_step = {line["step"]: line["delta"] for line in looks}

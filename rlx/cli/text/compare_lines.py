@@ -33,7 +33,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _run_lines(run: ComparedRun) -> Iterator[str]:
-    yield f"{run.label}: {run.verdict.status.value} · {run.state.value} · seed {run.seed} · {run.run_id}"
+    yield f"{run.label}: {run.verdict.word} · {run.state.value} · seed {run.seed} · {run.run_id}"
     yield from _verdict_lines(run.verdict)
 
 
@@ -42,7 +42,7 @@ def _seed_lines(arm: ComparedArm) -> Iterator[str]:
     yield f"{arm.label}: {len(arm.runs)} runs"
     shared: dict[Verdict, list[int]] = defaultdict(list)
     for run in arm.runs:
-        yield f"  seed {run.seed}: {run.verdict.status.value} · {run.state.value} · {run.run_id}"
+        yield f"  seed {run.seed}: {run.verdict.word} · {run.state.value} · {run.run_id}"
         shared[run.verdict].append(run.seed)
     for verdict, seeds in shared.items():
         yield from _verdict_lines(verdict, f"seed {', '.join(map(str, seeds))}: " if len(shared) > 1 else "")

@@ -58,7 +58,7 @@ def _title(arm: ComparedArm, value: str) -> str:
 def _word(run: ComparedRun) -> str:
     """The verdict; a run that goes on cannot be incomplete yet, so its state stands instead."""
     open_end = not run.finished and not run.struck
-    return run.state.value if open_end else run.verdict.status.value
+    return run.state.value if open_end else run.verdict.word
 
 
 def rows(comparison: Comparison) -> Iterator[list[Cell]]:
@@ -101,7 +101,7 @@ def exact_rows(comparison: Comparison) -> Iterator[list[Cell]]:
 def _exact_cells(arm: ComparedArm, step: int, value: float | None) -> list[Cell]:
     """The mean of the arm; where it has several runs their standard deviation and the value of each, too."""
     together = [_cell(arm, _exact(each)) for each in (value, arm.spread.get(step))]
-    alone = [Cell(_exact(run.series.get(step)), run.verdict.status.value if run.struck else "") for run in arm.runs]
+    alone = [Cell(_exact(run.series.get(step)), run.verdict.word if run.struck else "") for run in arm.runs]
     return [*together, *alone] if len(arm.runs) > 1 else together[:1]
 
 
@@ -114,7 +114,7 @@ def _cell(arm: ComparedArm, text: str) -> Cell:
 
 
 def _struck(arm: ComparedArm) -> str:
-    return next((run.verdict.status.value for run in arm.runs if run.struck), "")
+    return next((run.verdict.word for run in arm.runs if run.struck), "")
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:

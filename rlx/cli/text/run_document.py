@@ -43,5 +43,10 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "metric": row.metric,
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
         "noise": verdict.noise,
-        "verdict": {"status": verdict.status, "sentence": verdict.sentence, "findings": verdict.findings},
+        "verdict": {
+            "status": verdict.status,
+            "dissent": verdict.dissent,
+            "sentence": verdict.sentence,
+            "findings": verdict.findings,
+        },
     }

@@ -20,7 +20,13 @@ _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "fai
     "unreachable": "yellow",
     "stalled": "yellow",
 }
-_VERDICT_STYLE = {"valid": "green", "unverified": "yellow", "incomplete": "yellow", "invalid": "red"}
+_VERDICT_STYLE = {
+    "valid": "green",
+    "unverified": "yellow",
+    "incomplete": "yellow",
+    "contradicted": "red",
+    "invalid": "red",
+}
 
 
 def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None]) -> Group:
@@ -61,7 +67,7 @@ def _table(rows: Sequence[Overview]) -> Any:
         table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
     several_seeds = len({row.ref.seed for row in rows}) > 1
     for row in rows:
-        state, verdict = row.state.value, row.verdict.status.value
+        state, verdict = row.state.value, row.verdict.word
         table.add_row(
             Text(row.ref.short_name if several_seeds else row.ref.arm),
             Text(state, style=_STATE_STYLE.get(state, "")),

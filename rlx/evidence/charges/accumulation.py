@@ -5,7 +5,8 @@ on the fork tells at each sync whether it restored them. The gap between rollout
 fallen to a tenth, the gap should have fallen with it, at least to what it is without noise. If by ranks it is larger
 than at the strongest sigma *and* larger than without noise, noise has added up, or the gap drifts for other reasons and
 is no witness of noise. How much it may drift the steps without noise of the same run say: the steepest drift that fits
-them is taken out, and both must still hold. Where a control is given, each value is divided by the control's.
+them is taken out, and both must still hold. Where a control is given, each value is divided by the control's. Nothing
+is said where even the strongest noise need not show above the gap without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from rlx.evidence.charges.applied import Application
-from rlx.evidence.charges.probability_gap import ALPHA, gaps_of
+from rlx.evidence.charges.dose_response import ALPHA, shows
+from rlx.evidence.charges.probability_gap import gaps_of, least_gap
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.charges.rank_test import p_larger
 from rlx.evidence.log_grammar import CLEAN, NOISY
@@ -73,6 +75,8 @@ def _stays_while_sigma_falls(
     strong = [step for step in steps if sigma_at(found.sigmas, step) == top]
     weak = [step for step in steps if sigma_at(found.sigmas, step) <= _WEAK * top]
     clean = [step for step in found.quiet if step in gaps]
+    if not (strong and weak and clean) or not shows(least_gap(found, strong[0], control), _median(gaps, clean)):
+        return
     if (p := _larger(gaps, weak, strong, clean)) < ALPHA:
         # Only now: all pairs of many steps are a lot.
         drift = _steepest({step: gaps[step] for step in clean})

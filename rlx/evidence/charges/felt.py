@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
-from rlx.evidence.verdict import Charge, at_steps, counted, remark, unverified
+from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark
 from rlx.plan import Severity
 
 # Not measured: no device that does not repeat itself has been probed yet.
@@ -84,7 +84,7 @@ def _unfelt(found: Sequence[Look]) -> Iterator[Charge]:
         unfelt = [look for look in unfelt if (look.changed or 0) >= _FEW]
     if unfelt:
         steps = [look.pair.step for look in unfelt]
-        yield unverified(
+        yield dissent(
             "RLX680",
             f"the engine that serves scores at {at_steps(steps)} as on clean weights, and the records say that noise "
             "changed them",
@@ -96,7 +96,7 @@ def _unfelt(found: Sequence[Look]) -> Iterator[Charge]:
 def _felt_without_noise(found: Sequence[Look]) -> Iterator[Charge]:
     steps = [look.pair.step for look in found if look.changed == 0 and look.sees_noise]
     if steps:
-        yield unverified(
+        yield dissent(
             "RLX681",
             f"the engine that serves scores at {at_steps(steps)} otherwise than on clean weights, and the records say "
             "that no weight changed",
@@ -109,7 +109,7 @@ def _other_after_validation(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
     """Back from a validation the engine serves what it served before, and so scores the same."""
     steps = [pair.step for before, pair in _around_validations(pairs) if _differ(before, pair)]
     if steps:
-        yield unverified(
+        yield dissent(
             "RLX682",
             f"back from the validation the engine scores at {at_steps(steps)} otherwise than before it, with the same "
             "noise on the same weights",

@@ -12,7 +12,7 @@ from rlx.evidence.charges import felt
 from rlx.evidence.charges.promised_noise import planned_sigmas, sigma_at
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import VALIDATION, Evidence, NoiseEvent
-from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
+from rlx.evidence.verdict import Charge, at_steps, dissent, invalid, unverified
 from rlx.plan import Link, NoiseSchedule
 
 
@@ -51,7 +51,7 @@ def _seen_by_the_probe(evidence: Evidence) -> Iterator[Charge]:
     found = felt.looks(evidence, VALIDATION)
     steps = [look.pair.step for look in found if not look.changed and look.pair.sigma == 0 and look.sees_noise]
     if steps:
-        yield unverified(
+        yield dissent(
             "RLX688",
             f"the engine that serves scores at the validation of {at_steps(steps)} otherwise than on clean weights, "
             "and the records say that it had those",

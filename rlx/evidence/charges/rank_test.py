@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 
 _EXACT = 40
@@ -48,15 +49,21 @@ def _doubled_ranks(values: Sequence[float]) -> list[int]:
 
 
 def _exact_p(doubled: Sequence[int], size: int) -> float:
-    """Counts the subsets of `size` ranks by their sum, adding one rank after the other."""
+    counts = _subsets_by_sum(tuple(sorted(doubled)), size)
+    observed = sum(doubled[:size])
+    extreme = sum(ways for total, ways in counts.items() if total >= observed)
+    return extreme / math.comb(len(doubled), size)
+
+
+@lru_cache(maxsize=128)
+def _subsets_by_sum(doubled: tuple[int, ...], size: int) -> dict[int, int]:
+    """Count the subsets of `size` ranks by their sum, adding one rank after the other."""
     counts: list[dict[int, int]] = [{0: 1}] + [{} for _ in range(size)]
     for rank in doubled:
         for taken in range(size, 0, -1):
             for total, ways in counts[taken - 1].items():
                 counts[taken][total + rank] = counts[taken].get(total + rank, 0) + ways
-    observed = sum(doubled[:size])
-    extreme = sum(ways for total, ways in counts[size].items() if total >= observed)
-    return extreme / math.comb(len(doubled), size)
+    return counts[size]
 
 
 def _normal_p(doubled: Sequence[int], size: int) -> float:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
-from rlx.evidence.verdict import Charge, at_steps, unverified
+from rlx.evidence.verdict import Charge, at_steps, dissent
 
 
 def charges(evidence: Evidence) -> Iterator[Charge]:
@@ -32,7 +32,7 @@ def _miscounted(events: list[NoiseEvent]) -> Iterator[Charge]:
     ]
     if wrong:
         says = "some changed, and they are as before" if wrong[0].changed else "none changed, and they are others"
-        yield unverified(
+        yield dissent(
             "RLX686",
             f"the record contradicts itself at {_steps(wrong)}: of the weights that take noise it counts that {says}",
             "was the record edited, or the payload?",
@@ -44,7 +44,7 @@ def _not_left_standing(events: list[NoiseEvent]) -> Iterator[Charge]:
     """What a sync finds is what the one before it left. "" where an engine gives its weights away in between."""
     other = [event for event in events if event.digest_before and event.digest_left not in ("", event.digest_before)]
     if other:
-        yield unverified(
+        yield dissent(
             "RLX684",
             f"the weights that take noise did not stay as they were left: other ones were found at {_steps(other)}, "
             "before anything was received",
@@ -67,7 +67,7 @@ def _unlike(evidence: Evidence, events: list[NoiseEvent]) -> Iterator[Charge]:
     unlike = [group for group in groups.values() if len({event.digest_clean for event in group}) > 1]
     if unlike:
         first = unlike[0]
-        yield unverified(
+        yield dissent(
             "RLX685",
             f"processes that hold the same layers had other clean weights at {_steps(e for g in unlike for e in g)}: "
             f"{' and '.join(_names(first).values())}",
