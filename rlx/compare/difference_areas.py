@@ -72,6 +72,7 @@ _FACTS: Patterns = {
         "executable",
         "secrets",
         "train.save_every",
+        "aqn.min_trained_share",
     ),
     Area.CODE: (
         "rlx",
