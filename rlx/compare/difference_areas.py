@@ -74,6 +74,7 @@ _FACTS: Patterns = {
         "executable",
         "secrets",
         "train.save_every",
+        "aqn.min_trained_share",
     ),
     Area.CODE: (
         "rlx",

@@ -53,7 +53,8 @@ class _Step:
 
 def record_rows(run: JudgedRun) -> tuple[list[Records], int]:
     """The rows, at most some dozens, and how many more there are. No rows for a run without noise or records."""
-    gaps = series(run.evidence, gap_metric(run.evidence, run.plan.expectations.witness))
+    witness = series(run.evidence, gap_metric(run.evidence, run.plan.expectations.witness))
+    gaps = {step: abs(gap) for step, gap in witness.items()}
     groups = (list(group) for _, group in groupby(_steps(run), key=lambda step: step.says))
     rows = [_row(group, gaps) for group in groups]
     return rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.plan import Correction, Expectations, Severity, Site
+from rlx.preflight.rules import check as rules
 from tests.backends.conftest import AQN, VERSIONS, MakeRecipe
 from tests.backends.test_key_contract import composed
 
@@ -87,3 +89,29 @@ def test_the_share_that_must_be_trained_on_is_part_of_the_plan(recipe: MakeRecip
         if (noise := promised(recipe, {"aqn": AQN | more}).noise)
     ]
     assert shares == [0.8, 0.5]
+
+
+def presets() -> dict[str, dict[str, Any]]:
+    """Every correction that verl 0.9.1 itself offers by a name, as its settings."""
+    from verl.trainer.config.algorithm import RolloutCorrectionConfig as Config
+
+    named = [name for name, one in vars(Config).items() if isinstance(one, classmethod)]
+    return {name: asdict(getattr(Config, name)()) for name in named}
+
+
+def test_each_preset_of_verl_has_its_witness(recipe: MakeRecipe) -> None:
+    found = {
+        name: promised(recipe, {"overrides": {SECTION: preset}, "aqn": AQN}).witness
+        for name, preset in presets().items()
+    }
+    assert len(found) > 12
+    assert found == {name: "policy_kl" if name.startswith("bypass") else "" for name in found}
+
+
+def test_each_preset_of_verl_that_it_applies_is_taken(recipe: MakeRecipe) -> None:
+    refused = {
+        name
+        for name, preset in presets().items()
+        if any(finding.severity is Severity.ERROR for finding in rules(recipe({"overrides": {SECTION: preset}})))
+    }
+    assert refused == {name for name in presets() if name.startswith("bypass")} - {"bypass_ppo_clip"}

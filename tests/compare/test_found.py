@@ -92,6 +92,8 @@ def test_what_can_move_the_result_most_comes_first() -> None:
         ("ascend cann", Area.VERSIONS),
         ("code verl", Area.INCIDENTAL),
         ("aqn", Area.TRAINING),
+        ("aqn.min_trained_share", Area.INCIDENTAL),
+        ("algorithm.correction.rejection", Area.TRAINING),
         ("seed", Area.TRAINING),
         ("reward", Area.REWARD),
         ("backend.version", Area.VERSIONS),
