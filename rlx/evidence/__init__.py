@@ -11,6 +11,7 @@ from rlx.evidence.charges.conflicting_records import conflicts, overlaps
 from rlx.evidence.charges.probability_gap import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.charges.trained_on import removed
+from rlx.evidence.first_edition import with_settings_of
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
@@ -53,4 +54,5 @@ __all__ = [
     "settings_of_config",
     "training_steps",
     "with_nodes",
+    "with_settings_of",
 ]

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rlx.evidence.charges import accumulation, applied, felt, lifted, trained_on, weight_digests
+from rlx.evidence.charges import (
+    accumulation,
+    applied,
+    asked,
+    drawn,
+    felt,
+    lifted,
+    shown_links,
+    trained_on,
+    weight_digests,
+)
 from rlx.evidence.charges import probability_gap as gap
+from rlx.evidence.charges import reached as reached_layers
 from rlx.evidence.charges import rounding_loss as survival
 from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.charges import validation_precision as precision
 from rlx.evidence.charges.applied import Application, application
 from rlx.evidence.charges.completeness import completeness, reached
 from rlx.evidence.charges.noise_placement import noise_in_quiet_arm, noise_in_validation
-from rlx.evidence.charges.promised_noise import sigma_at
+from rlx.evidence.charges.promised_noise import promise_of, sigma_at
 from rlx.evidence.grammars import grammars
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
-from rlx.plan import Expectations, NoiseSchedule, RunState
+from rlx.plan import Expectations, Link, NoiseSchedule, RunState
 
 _ORDER = tuple(VerdictStatus)
 _SINGLE_ARM = "main"
@@ -51,7 +62,11 @@ def judge(
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
             *noise_faults(evidence, found),
+            *asked.charges(evidence, noise, found),
             *applied.charges(found, finished=state is RunState.FINISHED),
+            *reached_layers.charges(evidence, noise, found),
+            *drawn.charges(evidence, noise, found),
+            *shown_links.charges(noise),
             *survival.charges(found),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *noise_in_validation(evidence, noise),
@@ -59,7 +74,7 @@ def judge(
             *felt.charges(evidence),
             *lifted.charges(evidence, noise),
         ]
-        if found.effective:  # without noise there is nothing for the second witness to confirm
+        if found.effective and _can_be_felt(noise):  # without noise there is nothing for the second witness to confirm
             about_noise += gap.charges(evidence, test, expectations.reports_witness, over=state.is_terminal)
         seen = _cell(found)
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
@@ -74,6 +89,12 @@ def judge(
     else:
         story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen)
+
+
+def _can_be_felt(noise: NoiseSchedule) -> bool:
+    """A plan that promises links is held to the gap only if it says that the noise can be felt."""
+    promise = promise_of(noise)
+    return not promise.links or promise.promises(Link.FELT)
 
 
 def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
@@ -133,7 +154,8 @@ def _noise_story(
         if noise.in_validation
         else lifted.sentence(evidence, len(validated_steps(evidence, None))),
         *felt.sentence(evidence),
-        f"witnesses agree (p = {test.p:.1g})",
+        *([f"witnesses agree (p = {test.p:.1g})"] if test.agrees else []),
+        *shown_links.sentence(noise),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)

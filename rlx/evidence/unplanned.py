@@ -11,6 +11,7 @@ from rlx.evidence.charges import validation_precision as precision
 from rlx.evidence.charges.completeness import completeness, reached
 from rlx.evidence.charges.conflicting_records import conflict_charges
 from rlx.evidence.charges.noise_placement import noise_that_never_came
+from rlx.evidence.charges.noise_seen import noise_seen
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, incomplete, unverified
@@ -31,10 +32,10 @@ def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunSt
         charges += _last_value(evidence, expectations)
     charges += (*precision.charges(evidence), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
-    worst, far = charges[0], reached(evidence, expectations)
-    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id})"
+    worst, far, seen = charges[0], reached(evidence, expectations), noise_seen(evidence)
+    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
     sentence += "" if far in sentence else f"; {far}"
-    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, "?")
+    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, seen.cell)
 
 
 def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:

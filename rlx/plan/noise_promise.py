@@ -29,7 +29,7 @@ class Link(StrEnum):
 class NoiseProcess:
     """A process that holds weights which generate: its replica, its data-parallel shard there, its tensor rank there.
 
-    All count from 0. `node`: of the run, from 0.
+    All count from 0. `node` is where it is expected to run, from 0; Ray may deal nodes out in another order.
     """
 
     replica: int = 0
@@ -37,15 +37,27 @@ class NoiseProcess:
     rank: int = 0
     node: int = 0
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Replica, shard and rank: which part of the rollout it is, wherever it runs."""
+        return self.replica, self.shard, self.rank
+
+    def __str__(self) -> str:
+        parts = [f"replica {self.replica}"]
+        parts += [f"shard {self.shard}"] if self.shard else []
+        return ", ".join([*parts, *([f"rank {self.rank}"] if self.rank else [])])
+
 
 @dataclass(frozen=True, slots=True)
 class NoisePromise:
     """What a plan promises of its noise beyond sigma by step.
 
-    `links`: those that this back-end and version can show. `settings` is what aqn.json holds, `digest` the first 16
-    hexadecimal digits of the SHA-256 of that file. `processes`: all that must speak. `layers`: the modules that take
-    noise, by their names in the model; empty where the architecture is not known. `elements`: how many weights those
-    have together.
+    `links`: those that this back-end and version can show; empty for a plan of rlx 0.1 or 0.2, which promised none.
+    `settings` is what aqn.json holds, `digest` the first 16 hexadecimal digits of the SHA-256 of that file.
+    `processes`: all that must speak. `layers`: the modules that take noise, by their names in the model; empty where
+    the architecture is not known. `elements`: how many weights those have together. `factor`: root mean square of the
+    factors on sigma over these weights; None where it hangs on an unknown architecture. `confirmed`: the architecture
+    is that of a config.json, or of a source that the table names, not from memory.
     """
 
     links: tuple[Link, ...] = ()
@@ -54,3 +66,8 @@ class NoisePromise:
     processes: tuple[NoiseProcess, ...] = ()
     layers: tuple[str, ...] = ()
     elements: int | None = None
+    factor: float | None = None
+    confirmed: bool = True
+
+    def promises(self, link: Link) -> bool:
+        return link in self.links

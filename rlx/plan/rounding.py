@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import erfc, frexp, sqrt
+from typing import NamedTuple
 
 # Bits of the significand, the leading one included, and the exponent of the smallest normal number.
 _FORMATS = {"bfloat16": (8, -126), "float16": (11, -14), "float32": (24, -126)}
@@ -19,6 +20,11 @@ TYPICAL = {"rmsnorm": 1.0, "linear": 0.02}
 # With gaps this small against sigma the sum over neighbours is its integral, up to one part in a million.
 _FINE = 0.05
 _REACH = 8.0  # standard deviations beyond which nothing falls
+_ONE_IN_A_MILLION = 4.892  # standard deviations beyond which, on both sides together, one in a million falls
+_NEVER_SEEN = 14.5  # of as many in the mean none is missing, but for one time in two million (Poisson)
+_COARSER, _COARSER_SQUARE = 0.45, 9.8  # see std_band
+_LARGEST = 1024.0
+"""No norm weight of a model is as large."""
 
 Weights = Mapping[float, int]
 
@@ -41,6 +47,55 @@ def survival(sigma: float, dtype: str, weights: Weights) -> Survival:
     changed = sum(count * (_beyond(up / 2 / sigma) + _beyond(down / 2 / sigma)) for up, down, count in gaps)
     square = sum(count * (_moved(up, sigma) + _moved(down, sigma)) for up, down, count in gaps)
     return Survival(changed / total, sqrt(square / total))
+
+
+class Band(NamedTuple):
+    """The range in which a root mean square must lie."""
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Tell whether it lies there; NaN lies nowhere."""
+        return self.low <= value <= self.high
+
+
+def std_band(asked: float, elements: int, changed: int | None, dtype: str = "") -> Band:
+    """Compute between which values the noise that arrived lies, but for one sync in a million.
+
+    `asked`: standard deviation without rounding. Of `elements` weights `changed` differ after rounding; None: not
+    counted. The weights themselves are not known, so the band is that of the worst of them: where rounding leaves the
+    share c of the weights changed, the mean square is at least c and at most 1 + 0.45 (1 - c) of what was asked for,
+    and its variance a weight at most 3 + 9.8 (1 - c) - c² (a gap of 2.2 and of 3.5 standard deviations, the extremes
+    of `_moved` and of its square over 1 - `_beyond`). The sum of so many is taken for a multiple of chi-square with the
+    same mean and variance (F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110-114), whose quantiles are those of
+    E. B. Wilson and M. M. Hilferty, PNAS 17 (1931) 684-688. A dtype of DTYPES says of at least how many weights below
+    `_LARGEST` it lets noise change.
+    """
+    share = max(_least_share(elements, changed), _resolved(asked, dtype))
+    variance = 3 + _COARSER_SQUARE * (1 - share) - share**2
+    most = 1 + _COARSER * (1 - share)
+    low = share * _quantile(2 * share**2 * elements / variance, -_ONE_IN_A_MILLION) if share else 0.0
+    high = most * _quantile(2 * most**2 * elements / variance, _ONE_IN_A_MILLION)
+    return Band(asked * sqrt(low), asked * sqrt(high))
+
+
+def _least_share(elements: int, changed: int | None) -> float:
+    """The share of weights that noise changes in the mean is at least this, seeing how many it did change."""
+    if changed is None:
+        return 0.0
+    seen = min(changed / elements, 1.0)
+    return max(0.0, seen - _ONE_IN_A_MILLION * sqrt(seen * (1 - seen) / elements) - _NEVER_SEEN / elements)
+
+
+def _resolved(sigma: float, dtype: str) -> float:
+    return survival(sigma, dtype, {_LARGEST: 1}).changed if dtype in _FORMATS and sigma > 0 else 0.0
+
+
+def _quantile(freedom: float, z: float) -> float:
+    """Chi-square over its degrees of freedom, at a quantile of the normal distribution; never below 0."""
+    part = 2 / (9 * freedom)
+    return max(0.0, 1 - part + z * sqrt(part)) ** 3
 
 
 def _gaps(weight: float, dtype: str) -> tuple[float, float]:

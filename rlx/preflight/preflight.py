@@ -28,12 +28,17 @@ _OF_THE_HOST = range(506, 560)
 def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: Installation | None = None) -> LaunchPlan:
     """Hold the plan's recipe against the rules and seal it with what they found: only such a plan can be launched.
 
+    What the model's architecture says of the noise is added to the plan's promises.
+
     `resolved` is the recipe; None for a plan without one. `found` is the back-end that a look at the host found.
     """
+    if resolved is None:
+        return seal(plan)
+    from rlx.preflight.promised_layers import with_promised_layers
     from rlx.preflight.rules import check
 
-    own = check(resolved, found) if resolved is not None else ()
-    return seal(replace(plan, findings=(*plan.findings, *own)))
+    plan = with_promised_layers(plan, resolved, found)
+    return seal(replace(plan, findings=(*plan.findings, *check(resolved, found))))
 
 
 def preflight(plans: Iterable[LaunchPlan], looks: Iterable[HostLook] = ()) -> tuple[Finding, ...]:

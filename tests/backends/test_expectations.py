@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from rlx.backends.verl.backend import plan
 from rlx.backends.verl.noise import fork_sigma
 from rlx.errors import UsageError
-from rlx.plan import Expectations, Site
+from rlx.plan import Expectations, NoiseProcess, NoisePromise, Site
 from rlx.recipe.schema import Aqn
 from tests.backends.conftest import AQN, CPU, MakeRecipe
 
@@ -109,6 +111,62 @@ def test_noise_in_validation_is_a_declared_condition(recipe: MakeRecipe) -> None
     assert noise is not None
     assert noise.in_validation
     assert noise.provider == "builtin"
+
+
+def promise(recipe: MakeRecipe, *changes: dict[str, Any]) -> NoisePromise:
+    noise = expected(recipe, *changes).noise
+    assert noise is not None and noise.promise is not None
+    return noise.promise
+
+
+def test_the_settings_that_travel_are_promised(recipe: MakeRecipe) -> None:
+    resolved = recipe(CPU, {"aqn": AQN})
+    planned = plan(resolved, Site())
+    noise = planned.expectations.noise
+    assert noise is not None and noise.promise is not None
+    content = next(file.content for file in planned.files if file.path == "payload/aqn.json")
+    assert noise.promise.digest == hashlib.sha256(content.encode()).hexdigest()[:16]
+    assert noise.promise.settings == json.loads(content)
+
+
+FORK = {"aqn": {**AQN, "provider": "builtin"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "links"),
+    [
+        ({**CPU, "aqn": AQN}, "asked reached drawn felt lifted trained on"),
+        ({"aqn": AQN}, "asked reached drawn felt lifted trained on"),
+        (FORK, "drawn felt trained on"),
+        # Switched off by the recipe it is no less promised.
+        ({**FORK, "overrides": {"actor_rollout_ref.rollout.calculate_log_probs": False}}, "drawn felt trained on"),
+        ({"aqn": AQN, "overrides": {"trainer.n_gpus_per_node": "${oc.env:N}"}}, "asked drawn felt lifted trained on"),
+    ],
+)
+def test_links_that_the_back_end_can_show(change: dict[str, Any], links: str, recipe: MakeRecipe) -> None:
+    assert " ".join(promise(recipe, change).links) == links
+
+
+@pytest.mark.parametrize(
+    ("change", "count", "last"),
+    [
+        (CPU, 1, (0, 0, 0, 0)),
+        ({**CPU, "layout": {"device": "cpu", "devices_per_node": 2}}, 2, (1, 0, 0, 0)),
+        ({}, 8, (7, 0, 0, 0)),
+        ({"rollout": {"tp": 2}}, 8, (3, 0, 1, 0)),
+        ({"rollout": {"tp": 2, "ep": 4}}, 8, (1, 1, 1, 0)),
+        ({"layout": {"nodes": 2}, "rollout": {"tp": 8}}, 16, (1, 0, 7, 1)),
+        ({"rollout": {"tp": 3}}, 0, None),
+        ({"overrides": {"actor_rollout_ref.rollout.pipeline_model_parallel_size": 2}}, 0, None),
+    ],
+)
+def test_processes_are_counted_as_verl_does(
+    change: dict[str, Any], count: int, last: tuple[int, ...] | None, recipe: MakeRecipe
+) -> None:
+    processes = promise(recipe, change, {"aqn": AQN}).processes
+    assert len(processes) == len(set(processes)) == count
+    if last is not None:
+        assert processes[-1] == NoiseProcess(*last)
 
 
 def test_the_forks_schedule_is_the_one_it_was_seen_to_follow() -> None:

@@ -97,7 +97,7 @@ def zero_layers(run: Recorded) -> None:
 
 def constant_sigma(run: Recorded) -> None:
     for event in run.noisy():
-        event.update(sigma=0.05)
+        event.update(sigma=0.05, effective_std=event["effective_std"] * 0.05 / event["sigma"])
 
 
 def no_events(run: Recorded) -> None:
@@ -445,7 +445,11 @@ def nothing_trained_and_nothing_right(run: Recorded) -> None:
     loss_lost_from_nine_on(run)
 
 
-EDITS = {name: edit for name, edit in globals().items() if callable(edit) and name[0].islower() and name[0] != "_"}
+EDITS = {
+    name: edit
+    for name, edit in globals().items()
+    if callable(edit) and name[0].islower() and edit.__module__ == __name__
+}
 
 
 def _without(line: str, wanted: Callable[[str], bool]) -> str:

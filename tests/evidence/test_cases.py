@@ -18,11 +18,13 @@ import pytest
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.plan import RunState
 from tests.conftest import CASES
-from tests.evidence import edits, probed_edits
+from tests.evidence.chain_edits import CHAIN_EDITS
+from tests.evidence.edits import EDITS as BASIC_EDITS
 from tests.evidence.edits import Recorded
+from tests.evidence.probed_edits import EDITS as PROBED_EDITS
 from tests.recorded import recorded_expectations
 
-EDITS = {**edits.EDITS, **probed_edits.EDITS}
+EDITS = BASIC_EDITS | CHAIN_EDITS | PROBED_EDITS
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.plan.rounding import DTYPES, TYPICAL, survival
+from rlx.plan.rounding import DTYPES, TYPICAL, std_band, survival
 
 # torch 2.13, noise drawn in float32, cast, added in bfloat16 to 200,000 weights around w: share of elements changed and
 # effective sigma. Recorded before the formula was written.
@@ -65,3 +66,47 @@ def test_counts_weigh() -> None:
     one, other = survival(1e-3, "bfloat16", {0.3: 1}), survival(1e-3, "bfloat16", {3.0: 1})
     both = survival(1e-3, "bfloat16", {0.3: 3, 3.0: 1})
     assert both.changed == pytest.approx((3 * one.changed + other.changed) / 4)
+
+
+BINS = [x / 100 for x in range(5, 1200)]
+
+
+def test_the_worst_weights_of_the_band_are_the_worst() -> None:
+    """Of weights with a gap of x standard deviations: mean square and fourth moment of the move, against the share."""
+    shares = {x: math.erfc(x / 2 / math.sqrt(2)) for x in BINS}
+    square = {x: _moment(x, 2) for x in BINS}
+    fourth = {x: _moment(x, 4) for x in BINS}
+    assert all(square[x] >= shares[x] for x in BINS)
+    assert max((square[x] - 1) / (1 - shares[x]) for x in BINS) <= 0.45
+    assert max((fourth[x] - 3) / (1 - shares[x]) for x in BINS) <= 9.81
+
+
+def _moment(gap: float, power: int) -> float:
+    """The mean power of a standard normal number that is rounded to multiples of `gap`."""
+    most = int(8 / gap) + 2
+    beyond = [math.erfc((k - 0.5) * gap / math.sqrt(2)) for k in range(1, most + 1)]
+    return gap**power * sum((k**power - (k - 1) ** power) * beyond[k - 1] for k in range(1, most + 1))
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5, 7.0])
+@pytest.mark.parametrize("sigma", [0.05, 0.003, 0.0007])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_noise_that_was_drawn_lies_in_its_band(dtype: str, sigma: float, weight: float) -> None:
+    torch = pytest.importorskip("torch")
+    clean = torch.full((4000, 64), weight).to(getattr(torch, dtype))
+    noise = sigma * torch.randn(4000, 64, generator=torch.Generator().manual_seed(5))
+    moved = (clean.double() + noise.double()).to(clean.dtype).double() - clean.double()
+    for std, changed in zip(moved.square().mean(1).sqrt().tolist(), (moved != 0).sum(1).tolist(), strict=True):
+        assert std_band(sigma, 64, changed, dtype).holds(std)
+
+
+def test_other_noise_lies_outside_of_the_band() -> None:
+    in_float32 = std_band(0.05, 320, 320, "float32")
+    assert in_float32 == pytest.approx((0.0406, 0.0599), rel=1e-3)
+    assert not any(map(in_float32.holds, (0.5, 0.05 * math.sqrt(2), 0.05 / math.sqrt(2), 0.005, math.nan, math.inf)))
+    in_bfloat16 = std_band(0.05, 87_552, 83_000, "bfloat16")
+    assert in_bfloat16.holds(0.05) and not in_bfloat16.holds(0.052) and not in_bfloat16.holds(0.047)
+    # What rounding takes is no other noise.
+    assert std_band(0.0005, 87_552, 4, "bfloat16").holds(2.7e-5)
+    # float32 loses nothing, so that noise on a few weights is none that was rounded.
+    assert not std_band(0.05, 320, 3, "float32").holds(0.005)

@@ -24,7 +24,7 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
         validation_items=None,
         validation_samples=1,
         metric=_metric(rendering),
-        noise=schedule(rendering.recipe, total),
+        noise=schedule(rendering.recipe, settings, total),
         # It drops the probabilities that vLLM returns, and logs no distance between rollout and actor.
         reports_probability_gap=False,
     )

@@ -6,21 +6,35 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.length import epoch_iterations
-from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
+from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings, processes_of
 from rlx.backends.shared.payload_files import modules
-from rlx.plan import NoiseSchedule, PlannedFile
+from rlx.plan import Link, NoiseProcess, NoiseSchedule, PlannedFile
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.recipe.schema import Recipe
 
 HOOK = "rlx_mindspeed_rl_hook"  # the payload's modules begin with it
 
 
-def schedule(recipe: Recipe, iterations: int) -> NoiseSchedule | None:
+_TP = "generate_config.infer_tensor_parallel_size"
+# It logs no distance between rollout and actor, and does not validate in training: no noise is felt, none lifted.
+_LINKS = (Link.ASKED, Link.REACHED, Link.DRAWN, Link.TRAINED_ON)
+
+
+def schedule(recipe: Recipe, settings: EffectiveSettings, iterations: int) -> NoiseSchedule | None:
     """Schedule the noise; None for an arm without. Raises UsageError where an epoch's rows are needed and not known."""
-    return payload_schedule(recipe, iterations, epoch_iterations(recipe))
+    return payload_schedule(recipe, iterations, epoch_iterations(recipe), _LINKS, _processes(recipe, settings))
+
+
+def _processes(recipe: Recipe, settings: EffectiveSettings) -> tuple[NoiseProcess, ...]:
+    """Every NPU has a worker that trains and generates; neighbours hold one model of the engine."""
+    tp, per_node = settings.get(_TP), recipe.layout.devices_per_node
+    if type(tp) is not int or tp < 1:
+        return ()
+    return processes_of(recipe.layout.nodes * per_node, per_node, tp)
 
 
 def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[PlannedFile]:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
-from rlx.plan import NoiseSchedule, sigmas_by_step
+from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn, Recipe
 
 NOISE = "rlx_aqn"  # the payload's modules begin with it
+_DIGITS = 16
 
 
-def payload_schedule(recipe: Recipe, total_steps: int, epoch_steps: int | None) -> NoiseSchedule | None:
+def payload_schedule(
+    recipe: Recipe,
+    total_steps: int,
+    epoch_steps: int | None,
+    links: Iterable[Link] = (),
+    processes: tuple[NoiseProcess, ...] = (),
+) -> NoiseSchedule | None:
     """Sigma of each of `total_steps` steps; None for an arm without noise, or with that of a fork.
 
-    `epoch_steps` are the steps of one epoch. Raises UsageError where the noise needs them and nobody knows.
+    `epoch_steps` are the steps of one epoch. `links` and `processes` as in NoisePromise; without processes the link
+    "reached" cannot be shown. Raises UsageError where the noise needs them and nobody knows.
     """
     aqn = recipe.aqn
     if aqn is None or aqn.provider != "payload":
@@ -25,13 +35,34 @@ def payload_schedule(recipe: Recipe, total_steps: int, epoch_steps: int | None) 
     sigmas = sigmas_by_step(
         aqn.sigma_start, aqn.sigma_end, aqn.stages, total_steps, aqn.schedule, stage_span(aqn, epoch_steps)
     )
-    return scheduled(recipe, aqn, sigmas)
+    content = payload_settings(recipe, total_steps, epoch_steps)
+    promise = NoisePromise(
+        links=tuple(link for link in links if processes or link is not Link.REACHED),
+        settings=json.loads(content),
+        digest=hashlib.sha256(content.encode()).hexdigest()[:_DIGITS],
+        processes=processes,
+        factor=None if aqn.multipliers else 1.0,
+    )
+    return scheduled(recipe, aqn, sigmas, promise)
 
 
-def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...]) -> NoiseSchedule:
+def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
     """Promise what the evidence is held against: these sigmas on the layers that the recipe names."""
     return NoiseSchedule(
-        sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise, min_trained_share=aqn.min_trained_share
+        sigmas, aqn.stages, aqn.layer_types, aqn.provider, recipe.eval.noise, promise, aqn.min_trained_share
+    )
+
+
+def processes_of(devices: int, per_node: int, tp: int, shards: int = 1) -> tuple[NoiseProcess, ...]:
+    """Count off the processes of a rollout on so many devices: neighbours hold one model.
+
+    Empty where the devices cannot be split like that.
+    """
+    size = tp * shards
+    if devices < 1 or devices % size:
+        return ()
+    return tuple(
+        NoiseProcess(device // size, device % size // tp, device % tp, device // per_node) for device in range(devices)
     )
 
 

@@ -82,7 +82,7 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
         validation_items=rendering.recipe.data.val_rows,
         validation_samples=_count(settings, "actor_rollout_ref.rollout.val_kwargs.n"),
         metric=rendering.recipe.eval.metric,
-        noise=noise_schedule(rendering.recipe, length.total, length.by_data, length.epoch),
+        noise=noise_schedule(rendering, settings, length.total, length.by_data, length.epoch),
         reports_probability_gap=settings.get(LOG_PROBS_KEY) is True and not bypass,
         witness=Role.POLICY_KL.value if bypass else "",
         correction=correction,

@@ -2,31 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.backends.shared.noise import payload_schedule, scheduled
-from rlx.plan import NoiseSchedule, stage_sigmas
+from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled
+from rlx.backends.verl.overrides import Rendering
+from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
+from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, stage_sigmas
 
 if TYPE_CHECKING:
-    from rlx.recipe.schema import Aqn, Recipe
+    from rlx.recipe.schema import Aqn
+
+_ROLLOUT = "actor_rollout_ref.rollout"
+_SIZES = (
+    "trainer.nnodes",
+    "trainer.n_gpus_per_node",
+    f"{_ROLLOUT}.tensor_model_parallel_size",
+    f"{_ROLLOUT}.data_parallel_size",
+    f"{_ROLLOUT}.pipeline_model_parallel_size",
+)
 
 
 def noise_schedule(
-    recipe: Recipe, total_steps: int | None, by_data: int | None, epoch_steps: int | None = None
+    rendering: Rendering,
+    settings: Mapping[str, object],
+    total_steps: int | None,
+    by_data: int | None,
+    epoch_steps: int | None = None,
 ) -> NoiseSchedule | None:
     """Sigma of each of `total_steps` steps; None for an arm without noise, or of unknown length.
 
-    `by_data` is the number of steps until the epochs end: the fork's own noise takes that for the length of the run.
-    `epoch_steps` are the steps of one epoch. Raises UsageError where the noise needs them and nobody knows.
+    `settings`: key → value as verl gets it. `by_data` is the number of steps until the epochs end: the fork's own
+    noise takes that for the length of the run. `epoch_steps` are the steps of one epoch. Raises UsageError where the
+    noise needs them and nobody knows.
     """
+    recipe = rendering.recipe
     aqn = recipe.aqn
     if aqn is None or total_steps is None:
         return None
+    links = tuple(_links(rendering, aqn))
     if aqn.provider == "payload":
-        return payload_schedule(recipe, total_steps, epoch_steps)
+        return payload_schedule(recipe, total_steps, epoch_steps, links, _processes(rendering, settings))
     if not by_data:
         return None
-    return scheduled(recipe, aqn, tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1)))
+    sigmas = tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1))
+    return scheduled(recipe, aqn, sigmas, NoisePromise(links))
+
+
+def _links(rendering: Rendering, aqn: Aqn) -> Iterator[Link]:
+    """Tell what can be shown: a fork prints that it drew, rlx's hook records, rlx's own rollout is probed as well.
+
+    The gap between rollout and actor shows what was felt where this verl can log it at all: a recipe that switches it
+    off lets the promise stand.
+    """
+    if aqn.provider == "payload":
+        yield from (Link.ASKED, Link.REACHED)
+    yield Link.DRAWN
+    if rendering.recipe.rollout.engine == "cpu" or LOG_PROBS_KEY in rendering.table:
+        yield Link.FELT
+    if aqn.provider == "payload":
+        yield Link.LIFTED
+    yield Link.TRAINED_ON
+
+
+def _processes(rendering: Rendering, settings: Mapping[str, object]) -> tuple[NoiseProcess, ...]:
+    """Count them as verl does: neighbours among the workers are one replica, its shards one after another.
+
+    Source: `ServerAdapter.__init__` of verl 0.7.1 to 0.9.1, `vLLMAsyncRollout` of 0.6.1. Empty for a rollout in
+    pipelines, whose ranks hold different layers, for roles on devices of their own, and where a number is not known.
+    """
+    sizes = [_size(settings, key) for key in _SIZES]
+    if not all(sizes) or sizes[-1] > 1 or rendering.recipe.layout.pools is not None:
+        return ()
+    nodes, per_node, tp, shards, _ = sizes
+    return processes_of(nodes * per_node, per_node, tp, shards)
+
+
+def _size(settings: Mapping[str, object], key: str) -> int:
+    """Read a number of devices; 0 where nobody knows it before the start."""
+    value = settings.get(key, 1)
+    return value if type(value) is int and value > 0 else 0
 
 
 def fork_sigma(aqn: Aqn, step: int, schedule_steps: int) -> float:

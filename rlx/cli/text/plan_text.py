@@ -14,7 +14,7 @@ from rlx.api.planning import Draft, finding_text
 from rlx.cli.text.aqn_text import percent
 from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
-from rlx.plan import Expectations, Finding, LaunchPlan, PlannedFile, Site
+from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.plan.run_dir import PAYLOAD_DIR
 
@@ -158,6 +158,26 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
     for first, last, sigma in noise.spans:
         shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
         yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
+    if noise.promise is not None:
+        yield from _promised(noise.promise)
+
+
+def _promised(promise: NoisePromise) -> Iterator[str]:
+    """Say which links of the chain of evidence the run is held to, and what must take noise."""
+    lacking = [link for link in Link if not promise.promises(link)]
+    yield f"the noise is to be shown as {', '.join(promise.links)}" + (
+        f"; not as {', '.join(lacking)}" if lacking else ""
+    )
+    if promise.promises(Link.REACHED):
+        processes = f"{len(promise.processes)} process{'' if len(promise.processes) == 1 else 'es'}"
+        yield f"  in {processes}, on {_layers(promise)}"
+
+
+def _layers(promise: NoisePromise) -> str:
+    if not promise.layers:
+        return "layers that are not known beforehand"
+    memory = "" if promise.confirmed else " (shapes of the model from memory)"
+    return f"{len(promise.layers)} norm layers with {promise.elements:,} weights{memory}"
 
 
 def _norms(plan: LaunchPlan) -> Weights | None:

@@ -15,6 +15,7 @@ from rlx.plan import NoiseSchedule
 _CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
 _CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
 _FOLDED = "Ray folded lines of several processes into one, so they may be missing from the log only"
+_LOST = "lines of the record are lost, it may have stood there"
 _UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
 
 
@@ -24,7 +25,7 @@ class Application:
 
     `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
     promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
-    the largest sigma in lines whose wording rlx does not know.
+    the largest sigma in lines whose wording rlx does not know. `has_lost_lines`: of the payload's own record.
     """
 
     sigmas: tuple[float, ...]
@@ -33,6 +34,7 @@ class Application:
     events: Mapping[int, Sequence[NoiseEvent]]
     unplaced: tuple[NoiseEvent, ...]
     unread: float = 0.0
+    has_lost_lines: bool = False
 
     @cached_property
     def noisy(self) -> tuple[int, ...]:
@@ -43,6 +45,11 @@ class Application:
     def effective(self) -> tuple[int, ...]:
         """Due steps at which some weight still differed after rounding."""
         return tuple(step for step in self.due if any(event.had_effect for event in self.at(step)))
+
+    @cached_property
+    def recorded(self) -> tuple[tuple[int, NoiseEvent], ...]:
+        """Noise on rollout weights that the payload itself wrote down, with its step, by step."""
+        return tuple((step, event) for step, event in _all(self) if event.is_noisy and event.source != LOG)
 
     def at(self, step: int) -> Sequence[NoiseEvent]:
         return self.events.get(step, ())
@@ -72,6 +79,7 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
         events=events,
         unplaced=tuple(event for event in evidence.noise if event.step is None),
         unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
+        has_lost_lines=any(count.lost for count in evidence.records),
     )
 
 
@@ -131,22 +139,26 @@ def _nothing_applied(found: Application) -> Iterator[Charge]:
 
 
 def _missing(found: Application) -> Iterator[Charge]:
-    replicas = {event.replica for _, event in _all(found)}
-    missing = {step: sorted(replicas - _replicas(found.at(step))) for step in found.due}
+    """Charge steps at which a process that spoke elsewhere had no noise. One that never speaks is told by RLX672."""
+    processes = {event.process.place: event.process for _, event in _all(found)}
+    missing = {step: sorted(processes.keys() - _disturbed(found.at(step))) for step in found.due}
     bare = [step for step, lacking in missing.items() if lacking]
-    if bare:
-        lacking = sorted({replica for step in bare for replica in missing[step]})
-        who = "" if len(replicas) == 1 else f" on replica {', '.join(map(str, lacking))}"
-        message = f"no noise at {at_steps(bare)}{who}, where it was due"
-        if any(event.folded for _, event in _all(found)):
-            yield unverified("RLX604", f"{message}; {_FOLDED}", _UNFOLD, bare[0])
-        else:
-            yield invalid("RLX604", message, _CHECK_SCHEDULE, bare[0])
+    if not bare:
+        return
+    lacking = sorted({place for step in bare for place in missing[step]})
+    who = "" if len(processes) == 1 else f" on {'; '.join(str(processes[place]) for place in lacking)}"
+    message = f"no noise at {at_steps(bare)}{who}, where it was due"
+    if any(event.folded for _, event in _all(found)):
+        yield unverified("RLX604", f"{message}; {_FOLDED}", _UNFOLD, bare[0])
+    elif found.has_lost_lines:
+        yield unverified("RLX604", f"{message}; {_LOST}", _CHECK_SCHEDULE, bare[0])
+    else:
+        yield invalid("RLX604", message, _CHECK_SCHEDULE, bare[0])
 
 
-def _replicas(events: Sequence[NoiseEvent]) -> set[int]:
-    """Count the replicas that were given noise; one that matched no layer is told by RLX602 already."""
-    return {event.replica for event in events if event.sigma != 0}
+def _disturbed(events: Sequence[NoiseEvent]) -> set[tuple[int, int, int]]:
+    """Find the processes that were given noise; one that matched no layer is told by RLX602 already."""
+    return {event.process.place for event in events if event.sigma != 0}
 
 
 def _wrong_sigma(found: Application) -> Iterator[Charge]:

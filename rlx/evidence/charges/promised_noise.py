@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.metrics import metric_names, steps_with
 from rlx.evidence.run_evidence import Evidence
-from rlx.plan import NoiseSchedule
+from rlx.plan import NoisePromise, NoiseSchedule
 
 # The fork prints sigma with six decimals, half of the last one with room for binary fractions; the payload writes it in
 # full.
@@ -29,6 +29,11 @@ def planned_sigmas(noise: NoiseSchedule, total_steps: int | None) -> tuple[float
         return noise.sigmas
     width = total_steps / noise.stages
     return tuple(by_stage[min(noise.stages - 1, int(index // width))] for index in range(total_steps))
+
+
+def promise_of(noise: NoiseSchedule) -> NoisePromise:
+    """What the plan promises beyond sigma; nothing, for a plan of rlx 0.1 or 0.2."""
+    return noise.promise or NoisePromise()
 
 
 def sigma_at(sigmas: Sequence[float], step: int) -> float:

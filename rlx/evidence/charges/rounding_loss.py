@@ -8,8 +8,9 @@ that move far are as much noise as many that move little.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlx.evidence.charges.applied import Application
@@ -58,9 +59,14 @@ def _stage(found: Application, sigma: float, steps: list[int]) -> Stage | None:
     if not events or any(event.changed is None or event.effective_std is None for event in events):
         return None
     changed = sum(event.changed or 0 for event in events)
-    square = sum((event.elements or 0) * (event.effective_std or 0.0) ** 2 for event in events)
-    asked = sum((event.elements or 0) * (event.asked_std or sigma) ** 2 for event in events)
-    return Stage(sigma, tuple(steps), changed / elements, (square / elements) ** 0.5, (asked / elements) ** 0.5)
+    std = _mean_root([(event.elements or 0, event.effective_std or 0.0) for event in events])
+    asked = _mean_root([(event.elements or 0, event.asked_std or sigma) for event in events])
+    return Stage(sigma, tuple(steps), changed / elements, std, asked)
+
+
+def _mean_root(parts: Sequence[tuple[int, float]]) -> float:
+    """The root mean square of values, each for so many elements; infinite where a square is beyond all numbers."""
+    return math.sqrt(sum(count * (value * value) for count, value in parts) / sum(count for count, _ in parts))
 
 
 def charges(found: Application) -> Iterator[Charge]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlx.evidence import Evidence, JudgedRun, Verdict, gap_metric, judge, judge_unplanned, removed, series
+from rlx.evidence import (
+    Evidence,
+    JudgedRun,
+    Verdict,
+    gap_metric,
+    judge,
+    judge_unplanned,
+    removed,
+    series,
+    with_settings_of,
+)
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -41,9 +51,8 @@ def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Judg
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
     alike = control is not None and control.plan.expectations.correction == plan.expectations.correction
     taken = removed(control.evidence) if control and alike else {}
-    return judge(
-        evidence, plan.expectations, state, arm=plan.arm, control_gap=gap or None, control_removed=taken or None
-    )
+    expectations = with_settings_of(plan.recipe, plan.expectations)
+    return judge(evidence, expectations, state, arm=plan.arm, control_gap=gap or None, control_removed=taken or None)
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:

@@ -1,0 +1,143 @@
+"""Link "drawn": does the noise differ by step and replica, is it as large as asked, and the same where it must be?
+
+The payload draws from (seed, replica, step, name of the weight) and nothing else. So the fingerprint of a replica at a
+step is one and the same in its shards and ranks, in each sync of that step and in a resumed run, and no other replica
+or step has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
+from rlx.evidence.reading.run_files import is_number
+from rlx.evidence.run_evidence import Evidence, NoiseEvent
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
+from rlx.plan import Link, NoiseSchedule
+from rlx.plan.rounding import Band, std_band
+
+_CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not that of one drawing"
+_SMALLEST, _LARGEST = 1e-30, 1e30
+"""A sigma beyond that is none that a plan has (RLX603), and its square no number."""
+Draw = tuple[int, int]  # replica and step
+
+
+def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    yield from _other_noise(evidence)
+    yield from _same_noise(evidence)
+    yield from _other_size(evidence, noise, found)
+    if promise_of(noise).promises(Link.DRAWN) and noise.provider != BUILTIN:
+        yield from _uncounted(found)
+
+
+def _draws(evidence: Evidence) -> dict[Draw, list[NoiseEvent]]:
+    draws: dict[Draw, list[NoiseEvent]] = defaultdict(list)
+    for event in evidence.noise:
+        if event.is_noisy and event.fingerprint and event.step is not None:
+            draws[event.replica, event.step].append(event)
+    return draws
+
+
+def _other_noise(evidence: Evidence) -> Iterator[Charge]:
+    """Charge one replica and step with several noises."""
+    wrong = {draw: events for draw, events in _draws(evidence).items() if len(_prints(events)) > 1}
+    if wrong:
+        (replica, step), events = next(iter(wrong.items()))
+        by_process = len({event.process.place for event in events if event.attempt == events[0].attempt}) > 1
+        who = "its processes" if by_process else "its syncs"
+        yield invalid(
+            "RLX676",
+            f"replica {replica} must have one noise at {at_steps(at for _, at in wrong)}, and {who} have others "
+            f"({', '.join(sorted(_prints(events))[:2])} at step {step})",
+            _CHECK_PAYLOAD,
+            step,
+        )
+
+
+def _prints(events: Sequence[NoiseEvent]) -> set[str]:
+    return {event.fingerprint for event in events}
+
+
+def _same_noise(evidence: Evidence) -> Iterator[Charge]:
+    """Charge one noise at several steps or in several replicas."""
+    drawn: dict[str, dict[Draw, None]] = defaultdict(dict)
+    for draw, events in _draws(evidence).items():
+        for event in events:
+            drawn[event.fingerprint][draw] = None
+    repeated = {draw for draws in drawn.values() if len(draws) > 1 for draw in draws}
+    if repeated:
+        replicas = sorted({replica for replica, _ in repeated})
+        steps = {step for _, step in repeated}
+        where = f"in replicas {', '.join(map(str, replicas))} at" if len(replicas) > 1 else "at"
+        yield invalid(
+            "RLX676",
+            f"noise that must differ by step and replica was drawn again: the same {where} {at_steps(steps)}",
+            _CHECK_PAYLOAD,
+            min(steps),
+        )
+
+
+def _other_size(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    """Charge noise outside of the band that rounding and the number of weights allow. What is no number is in none."""
+    wrong: dict[int, str] = {}
+    factors = _factors(evidence, noise)
+    for step, event in found.recorded:
+        if event.effective_std is None or not event.elements:
+            continue
+        band = _band(event, promise_of(noise).factor, factors)
+        if band is not None and not band.holds(event.effective_std):
+            wrong.setdefault(step, _words(event, step, band))
+    if wrong:
+        yield invalid(
+            "RLX677", f"{next(iter(wrong.values()))}; at {at_steps(wrong)}", _CHECK_PAYLOAD, next(iter(wrong))
+        )
+
+
+def _factors(evidence: Evidence, noise: NoiseSchedule) -> Mapping[str, float] | None:
+    """The factors on sigma by pattern, as planned, else as the first process was told; None: nobody says."""
+    told: dict[str, Any] = dict(promise_of(noise).settings)
+    if not told and evidence.noise_settings:
+        told = evidence.noise_settings[0].settings
+    factors = told.get("multipliers")
+    if not isinstance(factors, dict) or not all(map(is_number, factors.values())):
+        return None
+    return factors
+
+
+def _band(event: NoiseEvent, factor: float | None, factors: Mapping[str, float] | None) -> Band | None:
+    """The band of a sync with the sigma that it names. RLX603 holds that against the plan.
+
+    With factors layers differ in sigma: few weights may then carry most of the noise.
+    """
+    elements, sigma = event.elements or 0, event.sigma
+    asked = sigma if factors == {} else sigma * factor if factor is not None else event.asked_std or sigma
+    if not (elements and _SMALLEST < asked < _LARGEST):
+        return None
+    if not factors:
+        return std_band(asked, elements, event.changed, event.dtypes)
+    most = sigma * math.prod(max(value, 1.0) for value in factors.values())
+    return std_band(asked, max(1, int(elements * (asked / most) ** 2)), None, event.dtypes)
+
+
+def _words(event: NoiseEvent, step: int, band: Band) -> str:
+    return (
+        f"noise of another size: effective std {event.effective_std:.3g} at step {step}, where sigma {event.sigma:.3g} "
+        f"on {event.elements:,} {event.dtypes or 'rounded'} weights gives {band.low:.3g} to {band.high:.3g}"
+    )
+
+
+def _uncounted(found: Application) -> Iterator[Charge]:
+    """Charge records that do not say what was drawn."""
+    bare = {step for step, event in found.recorded if not event.fingerprint or event.effective_std is None}
+    if bare:
+        yield unverified(
+            "RLX671",
+            f"nothing shows what noise was drawn at {at_steps(bare)} ({counted(len(bare), 'step')}): the record has no "
+            "fingerprint or no effective std",
+            _CHECK_PAYLOAD,
+            min(bare),
+        )

@@ -1,0 +1,28 @@
+"""Say how far along the chain of evidence a run can be shown at all, by what its plan promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
+from rlx.evidence.verdict import Charge, remark
+from rlx.plan import Link, NoiseSchedule, Severity
+
+
+def charges(noise: NoiseSchedule) -> Iterator[Charge]:
+    """Remark on links that were never promised, so that every output names them."""
+    for words in sentence(noise):
+        yield remark("RLX679", Severity.NOTE, words, "aqn.provider: payload, with a rollout that rlx can probe")
+
+
+def sentence(noise: NoiseSchedule) -> Iterator[str]:
+    """`shown as far as: drawn; felt and lifted cannot be shown by this fork`; nothing where all links are promised."""
+    promised = promise_of(noise).links
+    lacking = [link for link in Link if link not in promised]
+    if promised and lacking:
+        what = "fork" if noise.provider == BUILTIN else "back-end"
+        yield f"shown as far as: {', '.join(promised)}; {_listed(lacking)} cannot be shown by this {what}"
+
+
+def _listed(links: Sequence[Link]) -> str:
+    return " and ".join(filter(None, (", ".join(links[:-1]), links[-1])))

@@ -1,0 +1,49 @@
+"""Complete what a plan promises of its noise by the layers that the model has, which only its architecture tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rlx.errors import UsageError
+from rlx.plan import LaunchPlan, Link, NoisePromise
+from rlx.preflight.models.norm_layers import factor_of, noisy_layers
+
+if TYPE_CHECKING:
+    from rlx.plan import Installation
+    from rlx.preflight.models.architectures import Architecture
+    from rlx.recipe import ResolvedRecipe
+
+
+def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Installation | None) -> LaunchPlan:
+    """Name the layers that must take noise, and count their weights.
+
+    Unchanged where no layers are promised: a model that is not known, noise on linear layers, the noise of a fork.
+    """
+    noise, aqn = plan.expectations.noise, resolved.recipe.aqn
+    promise = noise.promise if noise else None
+    if noise is None or aqn is None or promise is None or not promise.promises(Link.REACHED):
+        return plan
+    if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None:
+        return plan
+    promise = _with_layers(promise, noisy_layers(aqn, shape), aqn.multipliers, confirmed=shape.confirmed)
+    return replace(plan, expectations=replace(plan.expectations, noise=replace(noise, promise=promise)))
+
+
+def _shape(resolved: ResolvedRecipe, found: Installation | None) -> Architecture | None:
+    from rlx.preflight.rules.facts import facts_of
+
+    try:
+        return facts_of(resolved, found).architecture
+    except UsageError:
+        return None  # what the back-end said of its settings is a finding already
+
+
+def _with_layers(
+    promise: NoisePromise, layers: Mapping[str, int], factors: Mapping[str, float], *, confirmed: bool
+) -> NoisePromise:
+    elements = sum(layers.values())
+    square = sum(size * factor_of(factors, name) ** 2 for name, size in layers.items())
+    factor = (square / elements) ** 0.5 if elements else None
+    return replace(promise, layers=tuple(layers), elements=elements, factor=factor, confirmed=confirmed)
