@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.training.conftest import Laptop
-from tests.training.test_tiny_cpu import noise_events, probability_gaps
+from tests.training.test_tiny_cpu import noise_events, probability_gaps, records
 
 PATIENCE_S = 3000
 
@@ -75,6 +75,18 @@ def test_each_worker_s_rollout_is_noisy_in_training_and_clean_in_validation(
         assert {event["step"] for event in own if event["phase"] == "validation"} == set(range(0, 11, 2))
     assert all(event["sigma"] == 0 and event["changed"] == 0 for event in events if event["phase"] == "validation")
     assert all(event["changed"] > 0 for event in events if event["sigma"] > 0)
+
+
+@pytest.mark.parametrize("name", ["full", "again", "lora"])
+def test_each_engine_felt_exactly_the_noise(runs: dict[str, dict[str, Any]], name: str) -> None:
+    run_dir = Path(runs[name]["run_dir"])
+    for line in records(run_dir, "probe"):
+        is_noisy = line["phase"] == "rollout" and line["step"] in NOISY
+        assert not line["missing"] and line["floor"] == 0.0 and (line["delta"] > 0) == is_noisy, line
+    clean = {(event["phase"], event["step"]): set[str]() for event in noise_events(run_dir)}
+    for event in noise_events(run_dir):
+        clean[event["phase"], event["step"]].add(event["digest_clean"])
+    assert all(len(digests) == 1 for digests in clean.values()), "both replicas hold the same clean weights"
 
 
 def test_the_seed_decides_the_noise(runs: dict[str, dict[str, Any]]) -> None:

@@ -115,9 +115,13 @@ def probability_gaps(run_dir: Path) -> dict[int, float]:
 
 
 def noise_events(run_dir: Path) -> list[dict[str, Any]]:
+    return records(run_dir, "noise")
+
+
+def records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
     files = sorted((run_dir / "latest/events").glob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return [line for line in lines if line["kind"] == "noise"]
+    return [line for line in lines if line["kind"] == kind]
 
 
 def private_folder(laptop: Laptop, run: str) -> str:
