@@ -239,6 +239,12 @@ def factors_as_planned(run: Recorded) -> None:
         event.update(asked_std=event["sigma"] * factor, effective_std=event["effective_std"] * factor)
 
 
+def twice_the_variance_with_factors(run: Recorded) -> None:
+    factors_as_planned(run)
+    for event in run.noisy():
+        event["effective_std"] *= math.sqrt(2)
+
+
 def _times(run: Recorded, factor: float) -> None:
     chain_of_evidence(run)
     for event in run.noisy():

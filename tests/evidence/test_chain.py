@@ -110,6 +110,36 @@ def test_so_is_what_its_records_allow(what: str, tmp_path: Path) -> None:
     assert (status, ids) == ("invalid", [id])
 
 
+FACTORS = {"model.norm": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("told", "times", "status"),
+    [
+        (FACTORS, 1.6**0.5, "valid"),
+        (FACTORS, 3.2**0.5, "invalid"),
+        (FACTORS, 0.3, "invalid"),
+        ({}, 1.6**0.5, "invalid"),
+    ],
+)
+def test_without_a_recipe_factors_are_those_that_were_told(
+    told: Document, times: float, status: str, tmp_path: Path
+) -> None:
+    """Twice sigma on the last of five norms: (4 · 1 + 4) / 5 of the variance was asked for."""
+
+    def change(record: Document) -> None:
+        if record["kind"] == "settings":
+            record["multipliers"] = told
+        elif record["sigma"] > 0:
+            record.update(asked_std=record["sigma"] * 1.6**0.5, effective_std=record["effective_std"] * times)
+
+    attempt = rewritten(RUNS[0] / "attempts/1", tmp_path / "1", change)
+    promised = recorded_expectations(plan_of(RUNS[0])["expectations"])
+    verdict = judge(read_evidence([attempt]), promised, RunState.FINISHED, arm="aqn")
+    assert verdict.status == status
+    assert ("RLX677" in verdict.sentence) is (status == "invalid")
+
+
 @pytest.mark.parametrize(("seed", "status"), [("the same", "valid"), ("another", "invalid")])
 def test_a_second_attempt_draws_the_noise_of_the_first(seed: str, status: str, tmp_path: Path) -> None:
     """The first attempt has synced the weights of the step at which the second goes on."""
