@@ -74,6 +74,16 @@ def test_few_steps_are_inconclusive(steps: int, dose: float) -> None:
     assert steps_off(few) == 0
 
 
+@pytest.mark.parametrize(("doses", "outcome"), [((0, 7, 1), WitnessOutcome.AGREES), ((0, 7, 6), "inconclusive")])
+def test_ten_steps_in_three_stages_are_enough_to_agree(doses: tuple[int, ...], outcome: str) -> None:
+    """Three steps above seven, one chance in 120, and above three of weaker noise, one in 20."""
+    stages = [0] * 4 + [1] * 3 + [2] * 3
+    gaps = [1e-3 * doses[stage] * (1 + 0.1 * math.sin(3 * step)) + 1e-7 for step, stage in enumerate(stages)]
+    sigmas = (0.0, 0.05, 0.0005)
+    steps = [DosedStep(step, gap, sigmas[stage]) for step, (gap, stage) in enumerate(zip(gaps, stages, strict=True), 1)]
+    assert DoseResponse(steps).outcome == outcome
+
+
 def late(levels: list[float], width: int, borders: int) -> list[DosedStep]:
     """Stages of these levels and so many steps; at the first so many borders the gap follows a step late."""
     steps = []

@@ -79,7 +79,7 @@ def test_of_one_sigma_the_gap_must_rise_where_the_noise_begins() -> None:
 
 
 def test_at_ten_steps_of_five_stages_the_gap_cannot_agree_at_one_percent() -> None:
-    """Two strong steps above six weaker ones: p = 1/28."""
+    """Two strong steps above eight others: p = 1/45."""
     schedule = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 5, 10), 5, ("rmsnorm",), "payload", True)
     noise = tuple(
         NoiseEvent(step, schedule.sigma(step), 5 if schedule.sigma(step) else 0, effective_std=schedule.sigma(step))

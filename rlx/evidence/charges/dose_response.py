@@ -2,10 +2,11 @@
 
 A schedule orders the doses in time: first none, then the strongest, then ever weaker ones. So "larger than before the
 noise" would also fit a quantity that only rises, and "falls with sigma" one that only falls. Agreement takes both: the
-strongest doses give more than the weaker ones (Mann-Whitney, exact, one-sided, 1 %), and more than the steps without
-noise in three pairs of four, which one odd step among four cannot undo. Each difference must be a quarter at least, as
-much as the floor may wander. Where all doses are alike, the largest lasting rise of the run must be where the noise
-begins (medians of three steps before and after each step), or a control must have taken out what changes with time.
+strongest doses give more than all else (Mann-Whitney, exact, one-sided, 1 %), than the weaker doses alone (5 %), and
+than the steps without noise in three pairs of four, which one odd step among four cannot undo. Each difference must be
+a quarter at least, as much as the floor may wander. Where all doses are alike, the largest lasting rise of the run
+must be where the noise begins (medians of three steps before and after each step), or a control must have taken out
+what changes with time.
 
 Dissent is the claim that the noise was not there. It needs power: independent contributions to the gap add in squares,
 so that noise which adds `least` to a floor f gives hypot(f, least). `least` is taken out of each step where it is
@@ -28,6 +29,7 @@ from statistics import median
 from rlx.evidence.charges.rank_test import p_larger
 
 ALPHA = 0.01
+_DOSE = 0.05
 _DISSENT = 0.001
 _STRONG = 0.5  # of the largest dose
 _SUPERIOR = 0.75
@@ -89,20 +91,25 @@ class DoseResponse:
 
     @cached_property
     def p_value(self) -> float:
-        """Of the strongest doses against the weaker ones; where all are alike, against the steps without noise."""
-        return p_larger(_gaps(self.strong), _gaps(self.weak or self.clean))
+        """Of the strongest doses against the weaker ones and the steps without noise."""
+        return p_larger(_gaps(self.strong), _gaps(self.weak + self.clean))
 
     @cached_property
     def outcome(self) -> WitnessOutcome:
         if not self.clean or not self.strong:
             return WitnessOutcome.INCONCLUSIVE
-        if self.p_value < ALPHA and self._is_above_both() and (self.weak or self.is_relative or self._rises_at_onset()):
+        if self.p_value < ALPHA and self._is_above_both() and self._follows_dose():
             return WitnessOutcome.AGREES
         return WitnessOutcome.DISSENTS if self._falls_short() else WitnessOutcome.INCONCLUSIVE
 
     def _is_above_both(self) -> bool:
         floor = max(_middle(each) for each in (self.weak, self.clean) if each)
         return _middle(self.strong) >= _CLEARLY * floor and _superiority(self.strong, self.clean) >= _SUPERIOR
+
+    def _follows_dose(self) -> bool:
+        if self.weak:
+            return p_larger(_gaps(self.strong), _gaps(self.weak)) <= _DOSE
+        return self.is_relative or self._rises_at_onset()
 
     def _rises_at_onset(self) -> bool:
         """Tell whether the largest lasting rise is where noise begins, and a quarter at least."""
