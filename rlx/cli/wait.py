@@ -21,7 +21,7 @@ def wait(
     """Wait until the runs have ended.
 
     Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
-    14 one finished but its verdict is invalid or incomplete · 11 the time was up.
+    14 one finished, but its verdict is invalid or incomplete, or contradicted · 11 the time was up.
     """
     from rlx.api.waiting import outcome
     from rlx.api.waiting import wait as wait_for
