@@ -37,6 +37,7 @@ def test_environment_and_arguments_survive_the_shell(words: list[str]) -> None:
         program=("-m", "x"),
         arguments=words,
         workdir=None,
+        model="/models/tiny",
         data_files=(),
         env={f"V{i}": word for i, word in enumerate(words)},
         path_prefix=(),

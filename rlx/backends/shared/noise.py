@@ -13,6 +13,8 @@ from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn, Recipe
 
+# A plan lists the processes one by one; a recipe may name any number of devices.
+_MOST_DEVICES = 100_000
 NOISE = "rlx_aqn"  # the payload's modules begin with it
 _DIGITS = 16
 
@@ -62,10 +64,10 @@ def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: Nois
 def processes_of(devices: int, per_node: int, tp: int, shards: int = 1) -> tuple[NoiseProcess, ...]:
     """Count off the processes of a rollout on so many devices: neighbours hold one model.
 
-    Empty where the devices cannot be split like that.
+    Empty where the devices cannot be split like that, or nobody has so many.
     """
     size = tp * shards
-    if devices < 1 or devices % size:
+    if not 1 <= devices <= _MOST_DEVICES or devices % size:
         return ()
     return tuple(
         NoiseProcess(device // size, device % size // tp, device % tp, device // per_node) for device in range(devices)
