@@ -77,7 +77,7 @@ def test_what_is_no_entry_point_is_refused(entrypoint: str) -> None:
 
 
 def setup_script(*paths: str) -> str:
-    return render(Script("t", "npu", "python3", ("-m", "x"), (), None, (), {"SAID": "by the recipe"}, (), paths))
+    return render(Script("t", "npu", "python3", ("-m", "x"), (), None, "m", (), {"SAID": "by the recipe"}, (), paths))
 
 
 def run_script(text: str, home: Path) -> subprocess.CompletedProcess[str]:
