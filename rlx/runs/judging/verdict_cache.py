@@ -37,10 +37,11 @@ def _once(
 ) -> Verdict:
     if not evidence.digest or (control is not None and not control.evidence.digest):
         return _judged(plan, evidence, state, control)
-    promised = plan.has_recipe, plan.arm, plan.expectations
+    promised = plan.has_recipe, plan.arm, with_settings_of(plan.recipe, plan.expectations)
     # The same run is judged as it is, with its configuration, and beside its control.
-    what = run_id, promised, evidence.settings, control and control.plan.expectations.correction
-    of = evidence.digest, control and control.evidence.digest, evidence.missing, evidence.conflicts, state
+    what = run_id, promised, evidence.settings, control is not None
+    beside = control and (control.evidence.digest, control.plan.expectations.correction)
+    of = evidence.digest, beside, evidence.missing, evidence.conflicts, state
     kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
     return from_jsonable(Verdict, kept)
 
