@@ -53,7 +53,7 @@ def judge(
     if evidence.missing:
         # What is not there can speak neither for the run nor against it.
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
-    noise = expectations.noise
+    noise, over = expectations.noise, state.is_terminal
     found: Application | None = None
     if noise is None:
         about_noise = list(noise_in_quiet_arm(evidence))
@@ -62,24 +62,13 @@ def judge(
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
-            *noise_faults(evidence, found),
-            *asked.charges(evidence, noise, found),
-            *applied.charges(found, finished=state is RunState.FINISHED),
-            *reached_layers.charges(evidence, noise, found),
-            *drawn.charges(evidence, noise, found),
-            *shown_links.charges(noise),
-            *survival.charges(found),
+            *_about_records(evidence, noise, found, finished=state is RunState.FINISHED),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
-            *noise_in_validation(evidence, noise),
-            *weight_digests.charges(evidence),
-            *felt.charges(evidence),
-            *lifted.charges(evidence, noise),
+            *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
-        if found.effective and _can_be_felt(noise):  # without noise there is nothing for the second witness to confirm
-            about_noise += gap.charges(evidence, test, expectations.reports_witness, over=state.is_terminal)
         seen = _cell(found)
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
-    trained = trained_on.charges(evidence, expectations, found, over=state.is_terminal, control=control_removed)
+    trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
     # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
     charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
@@ -94,10 +83,36 @@ def judge(
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
 
 
-def _can_be_felt(noise: NoiseSchedule) -> bool:
-    """A plan that promises links is held to the gap only if it says that the noise can be felt."""
+def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool) -> Iterator[Charge]:
+    """Charge what the records of the noise, and what the engine made of it, say against the run."""
+    yield from noise_faults(evidence, found)
+    yield from asked.charges(evidence, noise, found)
+    yield from applied.charges(found, finished=finished)
+    yield from reached_layers.charges(evidence, noise, found)
+    yield from drawn.charges(evidence, noise, found)
+    yield from shown_links.charges(noise)
+    yield from survival.charges(found)
+    yield from noise_in_validation(evidence, noise)
+    yield from weight_digests.charges(evidence)
+    yield from felt.charges(evidence, noise, found)
+    yield from lifted.charges(evidence, noise)
+
+
+def _about_gap(
+    evidence: Evidence,
+    expectations: Expectations,
+    noise: NoiseSchedule,
+    found: Application,
+    test: gap.GapTest,
+    *,
+    over: bool,
+) -> Iterator[Charge]:
+    """Charge what the gap says. It may say nothing where the probe shows the noise: small ones do not reach it."""
     promise = promise_of(noise)
-    return not promise.links or promise.promises(Link.FELT)
+    can_be_felt = not promise.links or promise.promises(Link.FELT)
+    if found.effective and can_be_felt:
+        must_speak = over and not felt.is_shown(evidence, found)
+        yield from gap.charges(evidence, test, expectations.reports_witness, over=must_speak)
 
 
 def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:

@@ -57,7 +57,8 @@ class NoisePromise:
     `processes`: all that must speak. `layers`: the modules that take noise, by their names in the model; empty where
     the architecture is not known. `elements`: how many weights those have together. `factor`: root mean square of the
     factors on sigma over these weights; None where it hangs on an unknown architecture. `confirmed`: the architecture
-    is that of a config.json, or of a source that the table names, not from memory.
+    is that of a config.json, or of a source that the table names, not from memory. `probed`: at each sync the engine
+    that serves is asked for scores on clean and on noisy weights.
     """
 
     links: tuple[Link, ...] = ()
@@ -68,6 +69,7 @@ class NoisePromise:
     elements: int | None = None
     factor: float | None = None
     confirmed: bool = True
+    probed: bool = False
 
     def promises(self, link: Link) -> bool:
         return link in self.links

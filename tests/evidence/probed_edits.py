@@ -6,7 +6,7 @@ import copy
 from inspect import isfunction
 from typing import Any
 
-from tests.evidence.edits import Recorded
+from tests.evidence.edits import Recorded, gap_not_logged
 
 Line = dict[str, Any]
 
@@ -137,6 +137,25 @@ def late_look(run: Recorded) -> None:
 def probe_given_up(run: Recorded) -> None:
     for line in _lines(run, "probe"):
         line.update(delta=None, floor=None, tokens=0, missing="RuntimeError: this engine scores no prompts")
+
+
+def promised_probe_given_up(run: Recorded) -> None:
+    run.promise["probed"] = True
+    probe_given_up(run)
+
+
+def promised_probe_with_one_late_look(run: Recorded) -> None:
+    run.promise["probed"] = True
+    late_look(run)
+
+
+def gap_not_logged_beside_a_probe(run: Recorded) -> None:
+    gap_not_logged(run)
+
+
+def gap_not_logged_and_probe_given_up(run: Recorded) -> None:
+    gap_not_logged(run)
+    probe_given_up(run)
 
 
 def floor_of_a_device(run: Recorded) -> None:

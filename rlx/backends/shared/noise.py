@@ -25,11 +25,13 @@ def payload_schedule(
     epoch_steps: int | None,
     links: Iterable[Link] = (),
     processes: tuple[NoiseProcess, ...] = (),
+    *,
+    probed: bool = False,
 ) -> NoiseSchedule | None:
     """Sigma of each of `total_steps` steps; None for an arm without noise, or with that of a fork.
 
-    `epoch_steps` are the steps of one epoch. `links` and `processes` as in NoisePromise; without processes the link
-    "reached" cannot be shown. Raises UsageError where the noise needs them and nobody knows.
+    `epoch_steps` are the steps of one epoch. `links`, `processes` and `probed` as in NoisePromise; without processes
+    the link "reached" cannot be shown. Raises UsageError where the noise needs them and nobody knows.
     """
     aqn = recipe.aqn
     if aqn is None or aqn.provider != "payload":
@@ -44,6 +46,7 @@ def payload_schedule(
         digest=hashlib.sha256(content.encode()).hexdigest()[:_DIGITS],
         processes=processes,
         factor=None if aqn.multipliers else 1.0,
+        probed=probed,
     )
     return scheduled(recipe, aqn, sigmas, promise)
 

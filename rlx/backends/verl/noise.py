@@ -42,7 +42,8 @@ def noise_schedule(
         return None
     links = tuple(_links(rendering, aqn))
     if aqn.provider == "payload":
-        return payload_schedule(recipe, total_steps, epoch_steps, links, _processes(rendering, settings))
+        probed = recipe.rollout.engine == "cpu"
+        return payload_schedule(recipe, total_steps, epoch_steps, links, _processes(rendering, settings), probed=probed)
     if not by_data:
         return None
     sigmas = tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1))

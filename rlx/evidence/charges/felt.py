@@ -13,9 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
-from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark
-from rlx.plan import Severity
+from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark, unverified
+from rlx.plan import NoiseSchedule, Severity
 
 # Not measured: no device that does not repeat itself has been probed yet.
 _WIDE = 10.0
@@ -68,13 +70,34 @@ def _share(events: Sequence[NoiseEvent]) -> float | None:
     return max((count / (event.elements or 1) for count, event in zip(counts, events, strict=True)), default=None)
 
 
-def charges(evidence: Evidence) -> Iterator[Charge]:
-    """Charge what the probe says of noise. Nothing for a run without a probe."""
+def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    """Charge what the probe says of noise, and its silence where the plan promises one."""
     rollouts = looks(evidence, ROLLOUT)
+    if promise_of(noise).probed:
+        yield from _silent(rollouts, found)
     yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)])
     yield from _felt_without_noise(rollouts)
     yield from _other_after_validation(evidence.probes)
     yield from _missing(evidence.probes)
+
+
+def _silent(rollouts: Sequence[Look], found: Application) -> Iterator[Charge]:
+    """Single looks may fail; a probe that never looked at noisy weights shows nothing."""
+    looked = {look.pair.step for look in rollouts if look.pair.delta is not None}
+    if found.effective and looked.isdisjoint(found.effective):
+        yield unverified(
+            "RLX683",
+            "nothing shows that the engine that serves felt the noise: the probe was promised, and looked at no noisy "
+            "weights",
+            "are records of the run lost, or did every look fail?",
+            found.effective[0],
+        )
+
+
+def is_shown(evidence: Evidence, found: Application) -> bool:
+    """Tell whether the engine felt the noise at half of the steps that had any, or more."""
+    steps = {look.pair.step for look in looks(evidence, ROLLOUT) if look.changed and look.sees_noise}
+    return bool(steps) and 2 * len(steps.intersection(found.effective)) >= len(found.effective)
 
 
 def _unfelt(found: Sequence[Look]) -> Iterator[Charge]:
