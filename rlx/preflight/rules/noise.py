@@ -53,8 +53,8 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
     why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy. What they publish is no "
     "proof of either: at these flags the released trainer matches no layer of vLLM's model, and adds no noise",
     fix="`aqn.sigma_start: 0.01` for the sigma of those scripts",
-    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed; run with vLLM 0.27.1: 0 "
-    "of 5 norms matched, log probabilities equal bit by bit",
+    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed; run with vLLM 0.27.1: "
+    "0 of 5 norms matched, log probabilities equal bit by bit",
 )
 def strength(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
