@@ -42,7 +42,9 @@ CALLS = {
     "unverified": "invalid",
 }  # fmt: skip
 OPERATORS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "rlx/compare/align.py: < -> <=": "the border is beyond every scale, and no value lies on it",
+}
 """Name of a mutation without its line -> why it changes nothing that anybody sees."""
 LIMIT_S = 600
 
