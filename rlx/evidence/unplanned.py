@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlx.evidence.charges import training_signal
 from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.charges import validation_precision as precision
 from rlx.evidence.charges.completeness import completeness, reached
@@ -19,13 +20,15 @@ from rlx.plan import Expectations, RunState
 
 
 def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunState) -> Verdict:
-    """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record.
+    """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record; `invalid`
+    where it shows that nothing was trained, which no recipe could have meant.
 
     `expectations` holds only what a person said of it, such as the number of validation items.
     """
     if evidence.missing:
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), _without_recipe()]
+    charges += training_signal.charges(evidence, expectations, over=state.is_terminal)
     if state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, settings_of
+from rlx.evidence import Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, judge_unplanned, settings_of
 from rlx.evidence.charges.promised_noise import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
@@ -460,3 +460,10 @@ def test_a_validation_that_lost_answers_is_no_whole_validation() -> None:
     assert verdict(evidence) == ("incomplete", ["RLX712"])
     assert "45 of 100 answers at step 10" in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").sentence
     assert verdict(replace(evidence, answers={0: 100, 10: 100, 20: 100})) == ("valid", [])
+
+
+@pytest.mark.parametrize(("gradient", "is_invalid"), [(0.0, True), (0.7, False)])
+def test_a_log_without_a_recipe_that_trained_nothing_is_invalid(gradient: float, is_invalid: bool) -> None:
+    metrics = {step: {"actor/grad_norm": gradient if step == 2 else 0.0} for step in (1, 2, 3)}
+    judged = judge_unplanned(Evidence(metrics, totals=Totals(3)), EXPECTED, RunState.FINISHED)
+    assert (judged.status == "invalid") == ("RLX655" in {finding.id for finding in judged.findings}) == is_invalid
