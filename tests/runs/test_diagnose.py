@@ -283,4 +283,4 @@ def test_a_log_of_another_tool_and_a_metrics_file_alone(tmp_path: Path) -> None:
     said = rlx("diagnose", str(metrics)).stdout
     assert "metrics.jsonl: step 39" in said and "RLX893" in said
     rlx("import", str(metrics), "--name", "old")
-    assert "it has metrics, but no console log" in rlx("diagnose", "old-main-s1").stdout
+    assert "it has metrics, but no console log" in rlx("diagnose", "old-main-s1", code=14).stdout
