@@ -22,7 +22,9 @@ class Role(StrEnum):
 
     `POLICY_KL`: mean log ratio of the probabilities before the update to those of the actor; its sign says nothing.
     `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
-    `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth.
+    `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth. Other filters: `CLIP_RATIO` and `ABORTED_SAMPLES` are
+    shares of the answers, `FILTERED_GROUPS` counts the groups dropped for want of an advantage, `GENERATED_BATCHES`
+    the batches that were generated to make up for them.
     """
 
     STEP_SECONDS = "step_seconds"
@@ -49,6 +51,9 @@ class Role(StrEnum):
     REJECTED_TOKENS = "rejected_tokens"
     VETOED_SAMPLES = "vetoed_samples"
     ZEROED_WEIGHTS = "zeroed_weights"
+    ABORTED_SAMPLES = "aborted_samples"
+    FILTERED_GROUPS = "filtered_groups"
+    GENERATED_BATCHES = "generated_batches"
     EFFECTIVE_SAMPLE_SIZE = "effective_sample_size"
 
 

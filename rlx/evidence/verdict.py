@@ -97,6 +97,12 @@ def at_steps(steps: Iterable[int]) -> str:
     return f"step{'s' if len(unique) > 1 else ''} {ranges(unique)}"
 
 
+def percent(share: float) -> str:
+    """Write a share in percent, rounded, but never to all or nothing."""
+    text = f"{100 * share:.2g}" if abs(share) < 0.1 else f"{100 * share:.0f}"
+    return f"{'<100' if text == '100' and share < 1 else text} %"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 validation`, `5 validations`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -398,6 +398,45 @@ def rejection_leaves_little(run: Recorded) -> None:
     _rejected_by(run, lambda step: 0.985 if step > 4 else 0.0)
 
 
+def length_limit_beside_a_small_rejection(run: Recorded) -> None:
+    """Most answers never end, at noisy steps above all; the correction itself takes little."""
+    rejection_takes_a_little(run)
+    _at_the_limit(run)
+
+
+def length_limit_beside_a_large_rejection(run: Recorded) -> None:
+    rejection_takes_the_noise(run)
+    _at_the_limit(run)
+
+
+def _at_the_limit(run: Recorded) -> None:
+    run.put("response_length/clip_ratio", {step: 0.1 if step < 5 else 0.7 for step in range(1, 21)})
+    run.put("response/aborted_ratio", {step: 0.125 for step in range(1, 21)})
+
+
+def groups_dropped_beside_a_small_rejection(run: Recorded) -> None:
+    """The filter has three batches generated at each noisy step, and does not log a zero at the others."""
+    rejection_takes_a_little(run)
+    _dropped(run)
+
+
+def groups_dropped_beside_a_rejection_of_all(run: Recorded) -> None:
+    rejection_takes_all(run)
+    _dropped(run)
+
+
+def _dropped(run: Recorded) -> None:
+    run.put("training/filter_groups/evicted_samples", {step: 16 for step in range(5, 21, 2)})
+    run.put("train/num_gen_batches", {step: 1 if step < 5 else 3 for step in range(1, 21)})
+    for key in ("critic/advantages/max", "critic/advantages/min"):
+        run.put(key, {7: 0.0, 8: 0.0})
+
+
+def length_limit_beside_a_rejection_without_clean_steps(run: Recorded) -> None:
+    rejection_without_clean_steps(run)
+    _at_the_limit(run)
+
+
 def rejection_not_logged(run: Recorded) -> None:
     run.expectations["correction"] = REJECTION
 

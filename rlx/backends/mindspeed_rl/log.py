@@ -33,6 +33,8 @@ GRAMMAR = LogGrammar(
         Role.STEP_SECONDS: ("timing/all",),
         Role.TOKENS_A_SECOND: ("e2e_tps",),
         Role.SCORE: ("grpo/score/mean",),
+        Role.HIGHEST_REWARD: ("grpo/score/max",),
+        Role.LOWEST_REWARD: ("grpo/score/min",),
         Role.GRAD_NORM: ("grad_norm",),
     },
     hangs=KnownHangs(

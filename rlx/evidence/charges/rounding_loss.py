@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.promised_noise import sigma_at
-from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, percent, remark, unverified
 from rlx.plan import Severity
 
 # "Most" of the noise, and of the steps. A definition, not a measured border between noise and none.
@@ -114,7 +114,7 @@ def sentence(found: Application) -> Iterator[str]:
         return
     first, last = seen[0], seen[-1]
     share = sum(stage.changed * len(stage.steps) for stage in seen) / sum(len(stage.steps) for stage in seen)
-    yield f"{_percent(share)} of the elements changed, effective std {first.std:.3g} → {last.std:.3g}"
+    yield f"{percent(share)} of the elements changed, effective std {first.std:.3g} → {last.std:.3g}"
     yield from (_loss(stage) for stage in seen if stage.is_weak)
 
 
@@ -129,10 +129,4 @@ def _words(stage: Stage) -> str:
 
 
 def _left(stage: Stage) -> str:
-    return f"{_percent(stage.changed)} of the elements changed, effective std {stage.std:.2g}"
-
-
-def _percent(share: float) -> str:
-    """Round, but never to all or nothing."""
-    text = f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
-    return f"{'<100' if text == '100' and share < 1 else text} %"
+    return f"{percent(stage.changed)} of the elements changed, effective std {stage.std:.2g}"

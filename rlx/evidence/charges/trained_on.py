@@ -4,8 +4,8 @@ Noise moves the rollout's probabilities away from the actor's, and a correction 
 distance removes the treatment: verl's own threshold 0.999_1.001 for the mean log ratio took 94 % of the samples at
 sigma 0.05 (measured on the tiny CPU recipe). So what the rejection left of the noisy samples is held against what it
 left of the clean ones of the same run, or of a control under the same correction. Samples that a filter of lengths or
-of equal rewards drops are no matter of the noise, and do not count. Truncated weights remove no sample: what they are
-worth is said, and judged by nobody.
+of equal rewards drops are no matter of the noise: they are shown beside it, and do not count. Truncated weights remove
+no sample: what they are worth is said, and judged by nobody.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import mean, median
 
-from rlx.evidence.charges import training_signal
+from rlx.evidence.charges import other_filters, training_signal
 from rlx.evidence.charges.applied import Application
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, metric_of, series
 from rlx.evidence.run_evidence import Evidence
-from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
+from rlx.evidence.verdict import Charge, at_steps, counted, invalid, percent, remark, unverified
 from rlx.plan import Expectations, Severity
 
 INVALID = ("RLX651", *training_signal.INVALID)
@@ -63,7 +63,8 @@ def charges(
     if found is not None and found.effective and expectations.noise is not None:
         rejection = rejected(evidence, found, control)
         if rejection.taken:
-            yield from _rejected(rejection, 1 - expectations.noise.min_trained_share)
+            beside = other_filters.beside(evidence, rejection.taken)
+            yield from _rejected(rejection, 1 - expectations.noise.min_trained_share, beside)
         elif _kind(expectations):
             yield unverified(
                 "RLX652",
@@ -100,11 +101,12 @@ def sentence(evidence: Evidence, found: Application, expectations: Expectations)
     """Say what the correction left of the noisy samples, and what its weights are worth; nothing without one."""
     shares = rejected(evidence, found, None)
     if shares.taken and (_kind(expectations) or any(shares.taken.values())):
-        usual = f" ({_percent(median(shares.usual.values()))} without noise)" if shares.usual else ""
-        yield f"rejection took {_percent(mean(shares.taken.values()))} of the noisy samples{usual}"
+        beside = other_filters.beside(evidence, shares.taken)
+        usual = f" ({percent(median(shares.usual.values()))} without noise)" if shares.usual else ""
+        yield f"rejection took {percent(mean(shares.taken.values()))} of the noisy samples{usual}{beside}"
     worth = _of(evidence, Role.EFFECTIVE_SAMPLE_SIZE)
     if noisy := [worth[step] for step in found.effective if step in worth]:
-        yield f"importance weights leave an effective sample size of {_percent(median(noisy))} at noisy steps"
+        yield f"importance weights leave an effective sample size of {percent(median(noisy))} at noisy steps"
 
 
 def _of(evidence: Evidence, role: Role) -> dict[int, float]:
@@ -117,13 +119,13 @@ def _kind(expectations: Expectations) -> str:
     return f" ({correction.rejection})" if correction and correction.rejection else ""
 
 
-def _rejected(found: Rejection, allowed: float) -> Iterator[Charge]:
+def _rejected(found: Rejection, allowed: float, beside: str) -> Iterator[Charge]:
     taken = mean(found.taken.values())
     if 1 - taken < _NOTHING_LEFT:
         yield invalid(
             "RLX651",
-            f"the actor was not trained on what the noise produced: the rejection left {_percent(1 - taken)} of the "
-            f"samples of {counted(len(found.taken), 'noisy step')}",
+            f"the actor was not trained on what the noise produced: the rejection left {percent(1 - taken)} of the "
+            f"samples of {counted(len(found.taken), 'noisy step')}{beside}",
             _LEAVE_MORE,
             min(found.taken),
         )
@@ -131,7 +133,7 @@ def _rejected(found: Rejection, allowed: float) -> Iterator[Charge]:
     much = [step for step, excess in found.excess.items() if excess > allowed + _ROUNDING]
     if much:
         most = 2 * len(much) >= len(found.taken)
-        words = _words(found, much, allowed)
+        words = f"{_words(found, much, allowed)}{beside}"
         if most:
             message = f"what was compared is AQN with this rejection: {words}"
             yield unverified("RLX650", message, _LEAVE_MORE, much[0])
@@ -141,8 +143,8 @@ def _rejected(found: Rejection, allowed: float) -> Iterator[Charge]:
     if 2 * len(unknown) >= len(found.taken):
         yield unverified(
             "RLX653",
-            f"the rejection took {_percent(mean(found.taken[step] for step in unknown))} of the samples at "
-            f"{at_steps(unknown)}, and no step without noise says how much of that is due to the noise",
+            f"the rejection took {percent(mean(found.taken[step] for step in unknown))} of the samples at "
+            f"{at_steps(unknown)}, and no step without noise says how much of that is due to the noise{beside}",
             "a first stage free of noise, or a control with the same correction",
             unknown[0],
         )
@@ -151,13 +153,7 @@ def _rejected(found: Rejection, allowed: float) -> Iterator[Charge]:
 def _words(found: Rejection, much: list[int], allowed: float) -> str:
     taken, usual = (mean(shares[step] for step in much) for shares in (found.taken, found.usual))
     return (
-        f"it took {_percent(taken)} of the samples at {at_steps(much)}, {len(much)} of "
-        f"{counted(len(found.taken), 'noisy step')}, and {_percent(usual)} without noise; up to "
-        f"{_percent(allowed)} more was allowed (aqn.min_trained_share)"
+        f"it took {percent(taken)} of the samples at {at_steps(much)}, {len(much)} of "
+        f"{counted(len(found.taken), 'noisy step')}, and {percent(usual)} without noise; up to "
+        f"{percent(allowed)} more was allowed (aqn.min_trained_share)"
     )
-
-
-def _percent(share: float) -> str:
-    """Round, but never to all or nothing."""
-    text = f"{100 * share:.2g}" if abs(share) < 0.1 else f"{100 * share:.0f}"
-    return f"{'<100' if text == '100' and share < 1 else text} %"

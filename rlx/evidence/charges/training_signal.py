@@ -69,7 +69,7 @@ def _no_gradient(evidence: Evidence) -> Iterator[Charge]:
 
 def _no_spread(evidence: Evidence) -> Iterator[Charge]:
     """Charge steps of which no group had an advantage: the share of single groups is not logged."""
-    known, flat = _steps_without_spread(evidence)
+    known, flat = steps_without_spread(evidence)
     if not flat or 2 * len(flat) <= len(known):
         return
     message = f"no answer to a prompt was scored unlike the others at {len(flat)} of {counted(len(known), 'step')}"
@@ -80,7 +80,7 @@ def _no_spread(evidence: Evidence) -> Iterator[Charge]:
         yield remark("RLX656", Severity.WARNING, f"{message}: little to learn", fix, min(flat))
 
 
-def _steps_without_spread(evidence: Evidence) -> tuple[set[int], set[int]]:
+def steps_without_spread(evidence: Evidence) -> tuple[set[int], set[int]]:
     """The steps whose rewards or advantages are logged, and those among them at which all are equal."""
     known, flat = set[int](), set[int]()
     for high, low, same in (

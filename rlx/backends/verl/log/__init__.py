@@ -2,8 +2,9 @@
 
 Sources: verl/trainer/ppo/metric_utils.py for the names (`perf/total_num_tokens` counts prompts and answers of a step on
 all devices, `perf/throughput` is that per second and device); verl/trainer/ppo/rollout_corr_helper.py for those of the
-correction (only 0.6.1 has a veto, only 0.8.0 and later weights of zero); verl/trainer/main_ppo.py for what it prints
-at first.
+correction (only 0.6.1 has a veto, only 0.8.0 and later weights of zero); verl/trainer/ppo/v1/replay_buffer.py of 0.9.1
+for the groups that its filter drops, recipe/dapo/dapo_ray_trainer.py for the batches that the older one has generated;
+verl/trainer/main_ppo.py for what it prints at first.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ GRAMMAR = LogGrammar(
         Role.REJECTED_TOKENS: ("rollout_corr/rollout_rs_masked_fraction",),
         Role.VETOED_SAMPLES: ("rollout_corr/rollout_is_veto_fraction",),
         Role.ZEROED_WEIGHTS: ("rollout_corr/rollout_is_oob_ratio",),
+        Role.ABORTED_SAMPLES: ("response/aborted_ratio",),
+        Role.FILTERED_GROUPS: ("training/filter_groups/evicted_samples",),
+        Role.GENERATED_BATCHES: ("train/num_gen_batches",),
         Role.EFFECTIVE_SAMPLE_SIZE: ("rollout_corr/rollout_is_eff_sample_size",),
     },
     not_kl=("rollout_corr/",),
