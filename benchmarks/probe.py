@@ -1,4 +1,5 @@
-"""A weight sync with noise and the paired probe against the same with noise alone: python benchmarks/probe.py
+"""A weight sync with noise and the paired probe against the same with noise alone, and an arm without noise that is
+watched against the noisy one: python benchmarks/probe.py
 
 The tiny model in rlx's own rollout, one thread, rows of 39 tokens as in recipes/tiny-cpu.yaml. CPU time, because wall
 time measures the neighbours; in turns. Beside it the digest of as many norms as a model of 0.5B has. Needs verl==0.9.1.
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import time
@@ -28,6 +30,8 @@ from benchmarks.noisy_sync import NOISY_STEP, prepare  # noqa: E402
 from benchmarks.rows import HEAD, Row, Way  # noqa: E402
 
 LOOKS_S, DIGEST_S = 0.1, 0.001
+# A watch draws nothing, so it must not cost more than what it stands beside.
+WATCH = 1.05
 # Of recipes/tiny-cpu.yaml, and of Qwen2.5-0.5B.
 TINY = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 256, "tie_word_embeddings": True}  # fmt: skip
@@ -75,15 +79,28 @@ def _cpu_seconds(way: Way) -> float:
     return time.process_time() - began
 
 
+def watching_server_of(folder: Path) -> Any:
+    """Of an arm without noise beside one with it."""
+    settings = folder.parent / "payload/aqn.json"
+    noisy = settings.read_text()
+    settings.write_text(json.dumps({**json.loads(noisy), "sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}))
+    server = server_of(folder, True)
+    settings.write_text(noisy)
+    return server
+
+
 def rows_of(folder: Path, rounds: int) -> list[Row]:
-    probed, plain = server_of(folder, True), server_of(folder, False)
+    probed, plain, watching = server_of(folder, True), server_of(folder, False), watching_server_of(folder)
     rows = []
     for validated, what in ((False, "sync with noise, two looks"), (True, "the same with a validation, four looks")):
-        seconds = cpu_in_turns({"probed": sync_of(probed, validated), "plain": sync_of(plain, validated)}, rounds)
-        both, alone = seconds["probed"], seconds["plain"]
+        servers = {"probed": probed, "plain": plain, "watching": watching}
+        seconds = cpu_in_turns({name: sync_of(server, validated) for name, server in servers.items()}, rounds)
+        both, alone, watch = seconds["probed"], seconds["plain"], seconds["watching"]
         against = f"{1000 * alone:.1f} ms without the probe"
         rows.append(Row(what, f"{1000 * both:.1f} ms", against, both / alone, "×"))
         rows.append(Row("all its looks", f"{1000 * (both - alone):.1f} ms", "–", both - alone, "s", LOOKS_S))
+        noisy = f"{1000 * both:.1f} ms with noise"
+        rows.append(Row("the same in a control", f"{1000 * watch:.1f} ms", noisy, watch / both, "×", WATCH))
     return [*rows, _digest_row(rounds)]
 
 

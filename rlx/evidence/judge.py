@@ -13,6 +13,7 @@ from rlx.evidence.charges import (
     lifted,
     shown_links,
     trained_on,
+    watched,
     weight_digests,
 )
 from rlx.evidence.charges import probability_gap as gap
@@ -57,7 +58,9 @@ def judge(
     found: Application | None = None
     if noise is None:
         about_noise = list(noise_in_quiet_arm(evidence))
-        seen = _no_noise(evidence, arm)
+        if expectations.watch is not None:
+            about_noise += watched.charges(evidence, expectations.watch)
+        seen = _no_noise(evidence, expectations, arm)
     else:
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
@@ -121,10 +124,12 @@ def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
         yield from each.noise_faults(evidence, found)
 
 
-def _no_noise(evidence: Evidence, arm: str) -> str:
+def _no_noise(evidence: Evidence, expectations: Expectations, arm: str) -> str:
     noisy = [event for event in evidence.noise if event.is_noisy]
     if noisy:
         return f"NOT PLANNED: {_event_words(noisy[-1])}"
+    if expectations.watch is not None and watched.saw_noise(evidence):
+        return "NOT PLANNED: σ ?"
     return "none" if arm == _SINGLE_ARM else "none (control)"
 
 
@@ -155,7 +160,9 @@ def _complaint(charges: Sequence[Charge], evidence: Evidence, expectations: Expe
 
 
 def _quiet_story(evidence: Evidence, expectations: Expectations) -> str:
-    return f"no noise, as planned; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
+    shown = watched.sentence(evidence) if expectations.watch is not None else ""
+    none = f"no noise, as planned{f', {shown}' if shown else ''}"
+    return f"{none}; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
 
 
 def _noise_story(

@@ -2,7 +2,7 @@
 
 Travels to the host as `$RLX_RUN_DIR/payload/rlx_aqn*.py`; needs torch and nothing else. A rollout calls
 
-    injector = Injector.from_run_directory()            # None: this run carries no noise
+    injector = Injector.from_run_directory()            # None: this run carries no noise, and nobody watches it
     injector.restore()                                  # before a weight sync
     injector.apply(model, rollout_step=s, replica=r, phase="rollout")
 
@@ -12,6 +12,9 @@ never added to noise: `apply` too first puts the clean weights back where its ow
 Each call of `apply` appends one line to `$RLX_ATTEMPT_DIR/events/aqn-<host>-<pid>.jsonl`. The line counts elements that
 changed after rounding to the parameter's dtype (in bfloat16 a small sigma changes nothing at all), and has digests of
 the weights that take noise: before the sync, clean, and at the end.
+
+In an arm without noise whose recipe has some in another one, sigma is 0 throughout: the same lines are written, and no
+weight is ever touched.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from pathlib import Path
 import torch
 from rlx_aqn_digest import Snapshot
 from rlx_aqn_events import Event, Process, writer
-from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices
+from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices, without_split
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
 from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings
 from torch import nn
@@ -80,7 +83,7 @@ class Injector:
             raise ValueError(f"phase is 'rollout' or 'validation', not {phase!r}")
         synced, before = self._found is not None, self._found or self._standing()
         restored = self._restored + self._put_back()
-        self._chosen, self._found, self._restored = tuple(choices(model, self.settings)), None, 0
+        self._chosen, self._found, self._restored = self._choices(model), None, 0
         self._process = replace(self._process, replica=replica)
         if not self._is_checked:
             self._check(model)
@@ -112,6 +115,11 @@ class Injector:
     def record(self, kind: str, content: Mapping[str, object]) -> None:
         """Append a line to the record of this process."""
         self._events.append(kind, self._process, content)
+
+    def _choices(self, model: nn.Module) -> tuple[Choice, ...]:
+        found = choices(model, self.settings)
+        leaves_out = self.settings.only_watches and self._tp_size > 1
+        return tuple(map(without_split, found) if leaves_out else found)
 
     def _put_back(self) -> int:
         standing = [(weight, clean) for weight, clean, noised in self._disturbed if same_bits(weight, noised)]

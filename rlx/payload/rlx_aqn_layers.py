@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from rlx_aqn_settings import Settings, refusal
@@ -23,6 +23,11 @@ class Layer:
     module: nn.Module
     weights: tuple[tuple[str, torch.Tensor], ...]
     is_split_norm: bool = False  # vLLM's MiniMaxText01RMSNormTP: each rank has the weights of its own heads
+
+    @property
+    def is_split(self) -> bool:
+        """Whether each rank of a tensor-parallel group holds a part of it."""
+        return self.kind == "linear" or self.is_split_norm
 
     def weights_now(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Its weights as the module has them now: an engine may have put others in the place of `weights`."""
@@ -55,14 +60,20 @@ def choices(model: nn.Module, settings: Settings) -> Iterator[Choice]:
         yield Choice(kind, tuple(layers), skipped)
 
 
+def without_split(choice: Choice) -> Choice:
+    """Those of its layers that all ranks of a tensor-parallel group hold whole, and so equal."""
+    return replace(choice, layers=tuple(layer for layer in choice.layers if not layer.is_split))
+
+
 def check_effect(model: nn.Module, settings: Settings) -> list[tuple[str, str, int]]:
     """(option, its value, how many layers it decides about) for each pattern and layer type that is set.
 
-    Raises ValueError for one that decides about none: a recipe would say one thing and do another.
+    Raises ValueError for one that decides about none: a recipe would say one thing and do another. Of an arm without
+    noise nothing is done anyhow.
     """
     reached = list(_reached(model, settings))
     for option, pattern, count in reached:
-        if not count:
+        if not count and not settings.only_watches:
             raise _without_effect(option, pattern, model, settings)
     return reached
 
@@ -73,10 +84,10 @@ def check_whole(model: nn.Module, settings: Settings, tp_size: int) -> None:
     Norm weights are whole on each rank, and equal names give them equal noise. Of a split weight each rank would draw
     the noise of a smaller matrix: no noise of the full weight is made of that.
     """
-    if tp_size == 1:
+    if tp_size == 1 or settings.only_watches:
         return
     for choice in choices(model, settings):
-        split = [layer.name for layer in choice.layers if choice.kind == "linear" or layer.is_split_norm]
+        split = [layer.name for layer in choice.layers if layer.is_split]
         if split:
             raise refusal(
                 "RLX642",

@@ -22,7 +22,8 @@ class Settings:
     `schedule` is the way from sigma_start to sigma_end; `epoch_steps` the steps of an epoch where the stages run
     through in each one, None where they run through once. `targets`, `exclude` and the keys of `multipliers` are
     substrings of module names; the factors of all that match are multiplied. "auto" means every RMSNorm of a dense
-    model and the post-attention RMSNorms of a mixture of experts. Raises ValueError for what cannot be noise.
+    model and the post-attention RMSNorms of a mixture of experts. A sigma_start of 0 is that of an arm without noise.
+    Raises ValueError for what cannot be noise.
     """
 
     sigma_start: float
@@ -46,6 +47,11 @@ class Settings:
         if self.schedule not in SCHEDULES:
             raise ValueError(f"AQN knows the schedules {', '.join(SCHEDULES)}, not {self.schedule}")
 
+    @property
+    def only_watches(self) -> bool:
+        """Whether no step has noise: weights are looked at and never touched, and nothing of it ends a run."""
+        return self.sigma_start == 0
+
     @classmethod
     def read(cls, path: Path) -> Settings:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -59,7 +65,7 @@ class Settings:
         `get_epoch_aware_sigma_schedule`: each epoch takes its share of the way. Steps outside 1 … total_steps carry
         none: the weights synced after the last step are used by nobody.
         """
-        if not 1 <= step <= self.total_steps:
+        if self.only_watches or not 1 <= step <= self.total_steps:
             return 0.0
         length = self.epoch_steps or self.total_steps
         epoch, index = divmod(step - 1, length)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.plan.finding import Finding
+from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
@@ -75,6 +76,7 @@ class Expectations:
     no noise may occur. `reports_probability_gap`: the back-end logs the gap between rollout and actor.
     `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
+    `watch`: by what an arm without noise must show that it has none; None where nothing looks.
     """
 
     total_steps: int | None
@@ -87,6 +89,7 @@ class Expectations:
     reports_probability_gap: bool
     witness: str = ""
     correction: Correction | None = None
+    watch: NoisePromise | None = None
 
     @property
     def reports_witness(self) -> bool:

@@ -50,7 +50,10 @@ class NoiseProcess:
 
 @dataclass(frozen=True, slots=True)
 class NoisePromise:
-    """What a plan promises of its noise beyond sigma by step.
+    """What a plan promises of its noise beyond sigma by step, or of the absence of any in an arm that is watched.
+
+    An arm that is watched has the settings of another arm's noise, with sigma 0 throughout: the same processes look at
+    the same weights at the same moments, and must see nothing.
 
     `links`: those that this back-end and version can show; empty for a plan of rlx 0.1 or 0.2, which promised none.
     `settings` is what aqn.json holds, `digest` the first 16 hexadecimal digits of the SHA-256 of that file.

@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 
 
 def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Installation | None) -> LaunchPlan:
-    """Name the layers that must take noise, and count their weights.
+    """Name the layers that must take noise, or be watched for it, and count their weights.
 
     Unchanged where no layers are promised: a model that is not known, noise on linear layers, the noise of a fork.
     """
-    noise, aqn = plan.expectations.noise, resolved.recipe.aqn
-    promise = noise.promise if noise else None
-    if noise is None or aqn is None or promise is None or not promise.promises(Link.REACHED):
+    expected, aqn = plan.expectations, resolved.recipe.aqn or resolved.watched
+    promise = expected.noise.promise if expected.noise else expected.watch
+    if aqn is None or promise is None or not promise.promises(Link.REACHED):
         return plan
     if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None:
         return plan
     promise = _with_layers(promise, noisy_layers(aqn, shape), aqn.multipliers, confirmed=shape.confirmed)
-    return replace(plan, expectations=replace(plan.expectations, noise=replace(noise, promise=promise)))
+    if expected.noise is None:
+        return replace(plan, expectations=replace(expected, watch=promise))
+    return replace(plan, expectations=replace(expected, noise=replace(expected.noise, promise=promise)))
 
 
 def _shape(resolved: ResolvedRecipe, found: Installation | None) -> Architecture | None:

@@ -15,7 +15,7 @@ from rlx.recipe.bundled import find_recipe
 from rlx.recipe.inherit import read_chain
 from rlx.recipe.origins import origins_of
 from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation
-from rlx.recipe.schema import Recipe
+from rlx.recipe.schema import Aqn, Recipe
 from rlx.recipe.sets import read_sets
 from rlx.recipe.source import STDIN, Source
 from rlx.recipe.tree import Node, changed, in_arm, merge, plain, settled
@@ -32,7 +32,8 @@ class ResolvedRecipe:
 
     `treatment`: the dotted leaf keys by which the arm differs from the recipe without it. `origins`: dotted leaf key ->
     `recipe.yaml:12`, `arm aqn, recipe.yaml:40`, `--set`, `--seed` or `default`. `document`: the recipe as JSON-able
-    data, itself a valid recipe. `folder`: where the recipe file lies.
+    data, itself a valid recipe. `folder`: where the recipe file lies. `watched`: of an arm without noise, the noise
+    that rlx brings to another arm of the file, the first that has some: its layers are watched here.
     """
 
     recipe: Recipe
@@ -42,6 +43,7 @@ class ResolvedRecipe:
     origins: Mapping[str, str]
     folder: Path
     document: Mapping[str, Any]
+    watched: Aqn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,12 @@ class RecipeFile:
         before = _validated(base).model_dump(mode="json") | {"waive": document["waive"]}
         treatment = changed(before, document)
         origins = origins_of(document, tree, self.folder)
-        return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document)
+        watched = None if recipe.aqn else self._noise_of_another_arm()
+        return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document, watched)
+
+    def _noise_of_another_arm(self) -> Aqn | None:
+        of_arms = (_validated(tree).aqn for tree in self._trees.values())
+        return next((aqn for aqn in of_arms if aqn and aqn.provider == "payload"), None)
 
 
 def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFile:

@@ -62,7 +62,9 @@ class Recorded:
 
     @property
     def promise(self) -> dict[str, Any]:
-        promise: dict[str, Any] = self.expectations["noise"]["promise"]
+        """Of the noise, or of its absence."""
+        noise = self.expectations["noise"]
+        promise: dict[str, Any] = noise["promise"] if noise else self.expectations["watch"]
         return promise
 
     def forget(self, step: int, wanted: Callable[[str], bool]) -> None:

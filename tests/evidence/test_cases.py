@@ -22,9 +22,10 @@ from tests.evidence.chain_edits import CHAIN_EDITS
 from tests.evidence.edits import EDITS as BASIC_EDITS
 from tests.evidence.edits import Recorded
 from tests.evidence.probed_edits import EDITS as PROBED_EDITS
+from tests.evidence.watched_edits import EDITS as WATCHED_EDITS
 from tests.recorded import recorded_expectations
 
-EDITS = BASIC_EDITS | CHAIN_EDITS | PROBED_EDITS
+EDITS = BASIC_EDITS | CHAIN_EDITS | PROBED_EDITS | WATCHED_EDITS
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
 

@@ -14,12 +14,16 @@ from tests.conftest import CASES
 from tests.evidence.edits import Recorded
 from tests.recorded import recorded_expectations
 
-RECORDED = CASES / "logs" / "probed-aqn"
+ARMS = ("aqn", "baseline")
 
 
-def begun(folder: Path, last: int) -> Path:
+def recorded(arm: str) -> Path:
+    return CASES / "logs" / f"probed-{arm}"
+
+
+def begun(arm: str, folder: Path, last: int) -> Path:
     """The first attempt, which ended after this step."""
-    shutil.copytree(RECORDED, folder)
+    shutil.copytree(recorded(arm), folder)
     run = Recorded(folder)
     run.events = [line for line in run.events if line.get("step", 0) <= last]
     lines = run.log.splitlines(keepends=True)
@@ -29,9 +33,9 @@ def begun(folder: Path, last: int) -> Path:
     return folder
 
 
-def resumed(folder: Path, after: int) -> Path:
+def resumed(arm: str, folder: Path, after: int) -> Path:
     """The attempt that went on from the checkpoint of a step: it syncs, validates that step and goes on."""
-    shutil.copytree(RECORDED, folder)
+    shutil.copytree(recorded(arm), folder)
     run = Recorded(folder)
     first = next(index for index, line in enumerate(run.events) if line.get("step") == after + 1)
     run.events = [run.events[0], *run.events[first:]]
@@ -47,9 +51,10 @@ def resumed(folder: Path, after: int) -> Path:
 
 
 @pytest.mark.parametrize(("last", "after"), [(14, 10), (12, 5), (11, 10), (17, 15)])
-def test_a_resumed_run_is_not_accused(last: int, after: int, tmp_path: Path) -> None:
-    evidence = read_evidence([begun(tmp_path / "1", last), resumed(tmp_path / "2", after)])
-    expectations = recorded_expectations(json.loads((RECORDED / "expectations.json").read_text()))
-    verdict = judge(evidence, expectations, RunState.FINISHED, arm="aqn")
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_resumed_run_is_not_accused(arm: str, last: int, after: int, tmp_path: Path) -> None:
+    evidence = read_evidence([begun(arm, tmp_path / "1", last), resumed(arm, tmp_path / "2", after)])
+    expectations = recorded_expectations(json.loads((recorded(arm) / "expectations.json").read_text()))
+    verdict = judge(evidence, expectations, RunState.FINISHED, arm=arm)
     assert verdict.status == "valid", verdict.sentence
     assert not [finding.id for finding in verdict.findings if finding.id.startswith("RLX68")]

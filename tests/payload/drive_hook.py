@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 import logging
 import os
 import sys
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from models import dense, weights
 
 VLLM = "verl.workers.rollout.vllm_rollout"
+ONLY_WATCHES = json.loads(Path(os.environ["RLX_RUN_DIR"], "payload/aqn.json").read_text())["sigma_start"] == 0
 
 
 class Reached(Exception):
@@ -69,6 +71,7 @@ class Engine:
 
     def check(self, noisy: bool) -> None:
         """Norms carry noise or none, and all other weights are those of the trainer, bit by bit."""
+        noisy = noisy and not ONLY_WATCHES
         for name, weight in self.model.state_dict().items():
             assert torch.equal(weight, self.trained[name]) != (noisy and "norm" in name), (name, noisy)
 

@@ -210,6 +210,33 @@ def test_the_probe_changes_no_answer(make_server: Any, aqn: Path) -> None:
     assert answered(probe=True) == answered(probe=False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_arm_that_is_watched_answers_as_one_that_is_not(
+    make_server: Any, aqn: Path, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = aqn.parents[2] / "payload/aqn.json"
+    watch = {"sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), **watch}))
+
+    async def life(server: Any) -> Any:
+        answered = []
+        for step in (0, 1, 2):
+            await server.load_weights(trained(server), step)
+            await server.enter("validation", step)
+            answered.append(by_prompt(await answers(server, [0, 1, 2, 3, 4, 5])))
+            await server.enter("rollout", step + 1)
+            answered.append(by_prompt(await answers(server, [0, 1, 2, 3, 4, 5])))
+        return answered, server._model.state_dict()
+
+    watched, seen = asyncio.run(life(make_server(dtype=dtype)))
+    settings.unlink()
+    alone, unseen = asyncio.run(life(make_server(dtype=dtype)))
+    assert watched == alone
+    assert all(torch.equal(seen[name], unseen[name]) for name in seen)
+    looks = probes(aqn)
+    assert len(looks) == 1 + 3 * 3 and all((look["delta"], look["floor"]) == (0.0, 0.0) for look in looks)
+
+
 def test_a_row_scores_as_the_same_tokens_did_when_they_were_sampled(rollout: ModuleType, make_server: Any) -> None:
     server = make_server()
     answer = asyncio.run(server.generate(PROMPTS[0], SAMPLING, request_id="x"))

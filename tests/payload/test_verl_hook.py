@@ -29,6 +29,7 @@ from tests.wheels import verl_folder
 VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
 LATER = VERSIONS[1:]
 SETTINGS = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 3, "total_steps": 6, "seed": 1}
+WATCH = {**SETTINGS, "sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}
 
 
 @functools.cache
@@ -85,11 +86,30 @@ class TestPoints:
         with pytest.raises(ValueError, match=r"RLX641 .*utils cannot be read"):
             check_points(changed)
 
+    def test_an_arm_without_noise_trains_on_and_goes_unwatched(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        import rlx_verl_hook
 
-def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: Path | None = None) -> str:
+        changed = copy_of("0.9.1", tmp_path)
+        file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
+        file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
+        monkeypatch.setenv("RLX_RUN_DIR", str(tmp_path))
+        (tmp_path / "payload").mkdir()
+        (tmp_path / "payload/aqn.json").write_text(json.dumps(WATCH))
+        finders = list(sys.meta_path)
+        rlx_verl_hook.install(changed)
+        assert "[rlx] this arm without noise is not watched: RLX641" in capsys.readouterr().out
+        assert sys.meta_path == finders
+        (tmp_path / "payload/aqn.json").write_text(json.dumps(SETTINGS))
+        with pytest.raises(ValueError, match="RLX641"):
+            rlx_verl_hook.install(changed)
+
+
+def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: Path | None = None, **told: Any) -> str:
     """Run drive_hook.py as a process of a run: verl imports the hook by itself. Importing verl takes its time."""
     (run_dir / "payload").mkdir(parents=True)
-    (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
+    (run_dir / "payload/aqn.json").write_text(json.dumps({**SETTINGS, **told}))
     path = [str(payload_folder()), str(payload_folder("verl")), str((package or verl_folder(version)).parent)]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(path), "VERL_USE_EXTERNAL_MODULES": "rlx_verl_hook", "RANK": "0",
@@ -136,6 +156,18 @@ def test_steps_with_validations_and_trainers_that_do_not_tell(version: str, tmp_
     assert "RLX641 aqn: the trainer syncs weights without saying after which step" in output
     assert "RLX641 aqn: weights were synced and no trainer said for which step" in output
     assert "RLX641 aqn: with checkpoint engine nccl generation goes on before the noise is there" in output
+
+
+@pytest.mark.parametrize(("version", "scenarios"), [("0.9.1", "full lora"), ("0.6.1", "061-full")])
+def test_an_arm_without_noise_is_looked_at_as_one_with_it(version: str, scenarios: str, tmp_path: Path) -> None:
+    """The driver holds the weights against the trainer's, bit by bit, at each step."""
+    output = driven(version, scenarios, tmp_path, **WATCH)
+    assert output.count("all as it should be") == len(scenarios.split())
+    for kind in scenarios.split():
+        lines = noise_lines(tmp_path / kind)
+        assert len(lines) == (5 if version == "0.6.1" else 11)
+        assert not any(line["sigma"] or line["changed"] or line["restored"] for line in lines)
+        assert all(line["digest_clean"] == line["digest_after"] != "" for line in lines)
 
 
 def test_0_6_1_before_every_generation(tmp_path: Path) -> None:

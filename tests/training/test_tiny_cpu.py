@@ -42,6 +42,25 @@ def test_both_witnesses_saw_the_noise(demo: Laptop) -> None:
     assert all(e["sigma"] == 0 for e in events if e["phase"] == "validation")
 
 
+def test_the_control_looked_at_each_step_and_saw_nothing(demo: Laptop) -> None:
+    control, treatment = (Path(demo.status(arm)[0]["run_dir"]) for arm in ("baseline", "aqn"))
+    assert places(control, "noise") == places(treatment, "noise"), "the same looks at the same moments"
+    assert places(control, "probe") == places(treatment, "probe")
+    assert {step for phase, step in places(control, "probe") if phase == "rollout"} == set(range(1, 22))
+    assert {step for phase, step in places(control, "probe") if phase == "validation"} == {0, 5, 10, 15, 20}
+    for look in records(control, "probe"):
+        assert (look["delta"], look["floor"], look["sigma"], look["missing"]) == (0.0, 0.0, 0.0, ""), look
+    events = noise_events(control)
+    for event in events:
+        assert (event["sigma"], event["changed"], event["layers"], event["restored"]) == (0.0, 0, 0, 0), event
+        assert event["digest_clean"] == event["digest_after"] != ""
+    assert [event["digest_before"] for event in events] == ["", *(event["digest_after"] for event in events[:-1])]
+    (told,) = records(control, "settings")
+    assert (told["sigma_start"], len(told["layers"])) == (0.0, 5)
+    (sentence,) = (row["verdict"]["sentence"] for row in demo.status("baseline"))
+    assert "no noise, as planned, by digest at 20 and by the probe at 20 of 20 steps" in sentence
+
+
 def test_compare_speaks_of_checkpoints_and_not_of_the_treatment(demo: Laptop) -> None:
     shown = demo.rlx("compare", "baseline", "aqn").stdout
     assert "these two checkpoints" in shown or "these checkpoints differ" in shown
@@ -122,6 +141,11 @@ def records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
     files = sorted((run_dir / "latest/events").glob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     return [line for line in lines if line["kind"] == kind]
+
+
+def places(run_dir: Path, kind: str) -> list[tuple[str, int]]:
+    """What was looked at, in order."""
+    return [(line["phase"], line["step"]) for line in records(run_dir, kind)]
 
 
 def private_folder(laptop: Laptop, run: str) -> str:

@@ -39,8 +39,9 @@ def _processes(recipe: Recipe, settings: EffectiveSettings) -> tuple[NoiseProces
 
 def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[PlannedFile]:
     """mindspeed_rl_env.py finds them and gives them to the workers; a control has none."""
-    if noise is None:
+    if noise is None or recipe.aqn is None:
         return
-    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, len(noise.sigmas), epoch_iterations(recipe)))
+    settings = payload_settings(recipe, recipe.aqn, len(noise.sigmas), epoch_iterations(recipe))
+    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)
     yield from modules(NOISE)
     yield from modules(HOOK, payload_folder("mindspeed_rl"))

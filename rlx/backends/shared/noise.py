@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
@@ -39,16 +40,31 @@ def payload_schedule(
     sigmas = sigmas_by_step(
         aqn.sigma_start, aqn.sigma_end, aqn.stages, total_steps, aqn.schedule, stage_span(aqn, epoch_steps)
     )
-    content = payload_settings(recipe, total_steps, epoch_steps)
-    promise = NoisePromise(
+    promise = _promise(payload_settings(recipe, aqn, total_steps, epoch_steps), links, processes, probed=probed)
+    return scheduled(recipe, aqn, sigmas, replace(promise, factor=None if aqn.multipliers else 1.0))
+
+
+def watch_promise(
+    recipe: Recipe,
+    watched: Aqn,
+    total_steps: int,
+    links: Iterable[Link],
+    processes: tuple[NoiseProcess, ...],
+    *,
+    probed: bool = False,
+) -> NoisePromise:
+    """Promise what an arm without noise shows of that, on the layers of the noise `watched` of another arm."""
+    return _promise(watch_settings(recipe, watched, total_steps), links, processes, probed=probed)
+
+
+def _promise(content: str, links: Iterable[Link], processes: tuple[NoiseProcess, ...], *, probed: bool) -> NoisePromise:
+    return NoisePromise(
         links=tuple(link for link in links if processes or link is not Link.REACHED),
         settings=json.loads(content),
         digest=hashlib.sha256(content.encode()).hexdigest()[:_DIGITS],
         processes=processes,
-        factor=None if aqn.multipliers else 1.0,
         probed=probed,
     )
-    return scheduled(recipe, aqn, sigmas, promise)
 
 
 def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
@@ -86,10 +102,14 @@ def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
     return epoch_steps
 
 
-def payload_settings(recipe: Recipe, total_steps: int, epoch_steps: int | None) -> str:
+def watch_settings(recipe: Recipe, watched: Aqn, total_steps: int) -> str:
+    """The content of payload/aqn.json where nothing is ever disturbed: sigma 0 on the layers of another arm's noise."""
+    nothing = {"sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant", "per_epoch": False, "multipliers": {}}
+    return payload_settings(recipe, watched.model_copy(update=nothing), total_steps, None)
+
+
+def payload_settings(recipe: Recipe, aqn: Aqn, total_steps: int, epoch_steps: int | None) -> str:
     """The content of payload/aqn.json, which rlx_aqn_settings.py reads."""
-    aqn = recipe.aqn
-    assert aqn is not None
     settings = {
         "sigma_start": aqn.sigma_start,
         "sigma_end": aqn.sigma_end,

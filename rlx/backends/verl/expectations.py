@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.verl.correction import correction_of
-from rlx.backends.verl.noise import noise_schedule
+from rlx.backends.verl.noise import noise_schedule, watch
 from rlx.backends.verl.overrides import Override, Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.errors import UsageError
@@ -86,6 +86,7 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
         reports_probability_gap=settings.get(LOG_PROBS_KEY) is True and not bypass,
         witness=Role.POLICY_KL.value if bypass else "",
         correction=correction,
+        watch=watch(rendering, settings, length.total),
     )
 
 

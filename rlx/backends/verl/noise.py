@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled
+from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled, watch_promise
+from rlx.backends.verl.keys import release
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, stage_sigmas
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn
 
 _ROLLOUT = "actor_rollout_ref.rollout"
+_SLEEPS = f"{_ROLLOUT}.free_cache_engine"
+# What the hooks need beside that, where this verl has the key.
+_HOOKABLE = {f"{_ROLLOUT}.checkpoint_engine.backend": "naive", "trainer.v1.trainer_mode": "sync"}
 _SIZES = (
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
@@ -42,12 +46,47 @@ def noise_schedule(
         return None
     links = tuple(_links(rendering, aqn))
     if aqn.provider == "payload":
-        probed = recipe.rollout.engine == "cpu"
-        return payload_schedule(recipe, total_steps, epoch_steps, links, _processes(rendering, settings), probed=probed)
+        processes, probed = _processes(rendering, settings), _is_probed(rendering)
+        return payload_schedule(recipe, total_steps, epoch_steps, links, processes, probed=probed)
     if not by_data:
         return None
     sigmas = tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1))
     return scheduled(recipe, aqn, sigmas, NoisePromise(links))
+
+
+def watch(rendering: Rendering, settings: Mapping[str, object], total_steps: int | None) -> NoisePromise | None:
+    """What an arm without noise shows of that; None where rlx brings none to any arm, or could bring none here.
+
+    Nobody is kept from training by this: where the hooks would refuse a noisy arm, this one goes unwatched.
+    """
+    recipe, watched = rendering.recipe, rendering.resolved.watched
+    if watched is None or recipe.aqn is not None or total_steps is None:
+        return None
+    if recipe.rollout.engine != "cpu" and not _is_hookable(rendering, settings, watched):
+        return None
+    probed = _is_probed(rendering)
+    links = (Link.ASKED, Link.REACHED, *([Link.FELT] if probed else []), Link.LIFTED)
+    return watch_promise(recipe, watched, total_steps, links, _processes(rendering, settings), probed=probed)
+
+
+def _is_hookable(rendering: Rendering, settings: Mapping[str, object], watched: Aqn) -> bool:
+    """Tell whether verl's own rollout would take this noise, as far as that is known before the start."""
+    recipe = rendering.recipe
+    if recipe.rollout.engine != "vllm" or recipe.backend.entrypoint is not None:
+        return False
+    if recipe.rollout.tp > 1 and "linear" in watched.layer_types:
+        return False
+
+    def is_set(key: str, value: object) -> bool:
+        return settings.get(key, rendering.table.defaults.get(key, value)) == value
+
+    if release(rendering.version) < (0, 7):
+        return recipe.layout.nodes == 1 and is_set(_SLEEPS, True)
+    return all(is_set(key, value) for key, value in _HOOKABLE.items())
+
+
+def _is_probed(rendering: Rendering) -> bool:
+    return rendering.recipe.rollout.engine == "cpu"
 
 
 def _links(rendering: Rendering, aqn: Aqn) -> Iterator[Link]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.key_table import KeyTable
-from rlx.backends.shared.noise import NOISE, payload_settings
+from rlx.backends.shared.noise import NOISE, payload_settings, watch_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.ray_settings import RaySettings
@@ -21,12 +21,13 @@ from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
-from rlx.plan import START_VARIABLES, Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan import START_VARIABLES, Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
 
 ENTRYPOINT = "verl.trainer.main_ppo"
 
@@ -37,14 +38,16 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
     overrides = chosen(rendering)
     settings = settings_of(overrides)
     length = run_length(rendering, settings)
-    script = _script(rendering, site, tuple(override.argument() for override in overrides))
+    promised = expectations(rendering, settings)
+    hooked = _is_hooked(recipe, promised.watch is not None)
+    script = _script(rendering, site, tuple(override.argument() for override in overrides), hooked=hooked)
     launch = Launch(
         version=rendering.version,
         command=(script.python, "-u", *script.program, *script.arguments),
         env=script.env,
         script=render(script),
-        files=tuple(_files(rendering, length)),
-        promised=expectations(rendering, settings),
+        files=tuple(_files(rendering, length, promised)),
+        promised=promised,
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
     )
     return launch_plan(resolved, site, launch)
@@ -58,13 +61,21 @@ def question_script(resolved: ResolvedRecipe, site: Site, question: str, argumen
     # Neither the environment nor the place depends on the keys.
     recipe = resolved.recipe
     rendering = Rendering(resolved, recipe, KeyTable.of("", {}), recipe.backend.version)
-    script = replace(
-        _script(rendering, site, ()), title="nothing: it only looks", arguments=arguments, look=Quoted(question)
-    )
+    launched = _script(rendering, site, (), hooked=_is_hooked(recipe))
+    script = replace(launched, title="nothing: it only looks", arguments=arguments, look=Quoted(question))
     return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
 
 
-def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Script:
+def _is_hooked(recipe: Recipe, watched: bool = False) -> bool:
+    """Tell whether the payload's noise, or its watch, goes into verl's own rollout; rlx's own calls it by itself."""
+    return recipe.rollout.engine == "vllm" and (watched or _brings_noise(recipe))
+
+
+def _brings_noise(recipe: Recipe) -> bool:
+    return recipe.aqn is not None and recipe.aqn.provider == "payload"
+
+
+def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hooked: bool) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
     env = {**site.env, **cpu.environment(rendering), **recipe.env}
@@ -77,7 +88,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
         workdir=recipe.backend.workdir,
         model=recipe.model.path,
         data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
-        env=env | noise.environment(rendering, env),
+        env=env | (noise.environment(env) if hooked else {}),
         path_prefix=site.path_prefix,
         setup=site.setup,
         nodes=recipe.layout.nodes,
@@ -85,16 +96,28 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...]) -> Scr
     )
 
 
-def _files(rendering: Rendering, length: Length) -> Iterator[PlannedFile]:
-    recipe, programs = rendering.recipe, tuple(_programs(rendering))
+def _files(rendering: Rendering, length: Length, promised: Expectations) -> Iterator[PlannedFile]:
+    recipe = rendering.recipe
+    programs = tuple(_programs(recipe, watched=promised.watch is not None))
     yield from programs
     if recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()
-    if recipe.aqn and recipe.aqn.provider == "payload" and length.total is not None:
-        yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", payload_settings(recipe, length.total, length.epoch))
+    if settings := _noise_settings(rendering, length, promised):
+        yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)
     yield from post_files(recipe, merge_arguments(rendering))
     names = {PurePosixPath(file.path).name for file in programs}
     yield from reward_files(recipe, {*names, "aqn.json", *POST_NAMES})
+
+
+def _noise_settings(rendering: Rendering, length: Length, promised: Expectations) -> str:
+    recipe, watched = rendering.recipe, rendering.resolved.watched
+    if length.total is None:
+        return ""
+    if promised.watch is not None and watched is not None:
+        return watch_settings(recipe, watched, length.total)
+    if recipe.aqn is None or not _brings_noise(recipe):
+        return ""
+    return payload_settings(recipe, recipe.aqn, length.total, length.epoch)
 
 
 def ray_settings(rendering: Rendering) -> RaySettings:
@@ -111,12 +134,11 @@ def ray_settings(rendering: Rendering) -> RaySettings:
     )
 
 
-def _programs(rendering: Rendering) -> Iterator[PlannedFile]:
-    recipe = rendering.recipe
+def _programs(recipe: Recipe, *, watched: bool) -> Iterator[PlannedFile]:
     yield from modules("provenance")
-    if recipe.aqn and recipe.aqn.provider == "payload":
+    if watched or _brings_noise(recipe):
         yield from modules(NOISE)
-    if noise.is_hooked(rendering):
+    if _is_hooked(recipe, watched):
         yield from modules(noise.HOOK, payload_folder("verl"))
     if recipe.rollout.engine == "cpu":
         yield from modules(cpu.PLUGIN, payload_folder("verl"))

@@ -151,6 +151,8 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
     noise = plan.expectations.noise
     if noise is None:
         yield "no noise"
+        if plan.expectations.watch is not None:
+            yield from _watched(plan.expectations.watch)
         return
     during = "in validation, too" if noise.in_validation else "not in validation"
     yield f"noise on {' and '.join(noise.layer_types)} layers in {noise.stages} stages ({noise.provider}), {during}:"
@@ -162,12 +164,22 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
         yield from _promised(noise.promise)
 
 
+def _watched(promise: NoisePromise) -> Iterator[str]:
+    looks = "digests and the probe" if promise.probed else "digests"
+    yield f"that there is none is to be shown by {looks}, as {', '.join(promise.links)}"
+    yield from _in_processes(promise)
+
+
 def _promised(promise: NoisePromise) -> Iterator[str]:
     """Say which links of the chain of evidence the run is held to, and what must take noise."""
     lacking = [link for link in Link if not promise.promises(link)]
     yield f"the noise is to be shown as {', '.join(promise.links)}" + (
         f"; not as {', '.join(lacking)}" if lacking else ""
     )
+    yield from _in_processes(promise)
+
+
+def _in_processes(promise: NoisePromise) -> Iterator[str]:
     if promise.promises(Link.REACHED):
         processes = f"{len(promise.processes)} process{'' if len(promise.processes) == 1 else 'es'}"
         yield f"  in {processes}, on {_layers(promise)}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.promised_noise import promise_of
-from rlx.evidence.run_evidence import Evidence, NoiseSettings
+from rlx.evidence.run_evidence import Evidence, NoiseEvent, NoiseSettings
 from rlx.evidence.verdict import Charge, invalid, unverified
 from rlx.plan import Link, NoisePromise, NoiseSchedule
 
@@ -18,12 +18,12 @@ _MOST_SHOWN = 4
 
 def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
     promise = promise_of(noise)
-    yield from _other_settings(evidence, promise)
+    yield from other_settings(evidence, promise)
     if promise.promises(Link.ASKED):
-        yield from _untold(evidence, found)
+        yield from untold(evidence, [event for _, event in found.recorded], "the noise was drawn")
 
 
-def _other_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
+def other_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
     """Charge each way in which processes were told otherwise, the first process in words."""
     planned = _planned(promise)
     other = {told: words for told in evidence.noise_settings if (words := _differences(told, planned, promise.digest))}
@@ -59,14 +59,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _untold(evidence: Evidence, found: Application) -> Iterator[Charge]:
-    """Charge processes that drew noise and never said by which settings: none of theirs, and none in their file."""
+def untold(evidence: Evidence, recorded: Iterable[NoiseEvent], what: str) -> Iterator[Charge]:
+    """Charge processes with records that never said by which settings: none of theirs, and none in their file."""
     told = {settings.process.place for settings in evidence.noise_settings}
     files = {settings.source for settings in evidence.noise_settings}
-    spoke = {event.process.place: event.process for _, event in found.recorded if event.source not in files}
+    spoke = {event.process.place: event.process for event in recorded if event.source not in files}
     if silent := [str(process) for place, process in sorted(spoke.items()) if place not in told]:
         yield unverified(
             "RLX671",
-            f"nothing shows by which settings the noise of {'; '.join(silent)} was drawn: no settings are recorded",
+            f"nothing shows by which settings {what} in {'; '.join(silent)}: no settings are recorded",
             "is the beginning of events/aqn-*.jsonl lost?",
         )

@@ -78,7 +78,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)])
     yield from _felt_without_noise(rollouts)
     yield from _other_after_validation(evidence.probes)
-    yield from _missing(evidence.probes)
+    yield from missing(evidence.probes)
 
 
 def _silent(rollouts: Sequence[Look], found: Application) -> Iterator[Charge]:
@@ -168,17 +168,18 @@ def _differ(one: ProbePair, other: ProbePair) -> bool:
     return abs(one.delta - other.delta) > _WIDE * max(one.floor, other.floor)
 
 
-def _missing(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
-    missing = [pair for pair in pairs if pair.delta is None]
-    if missing:
-        steps = at_steps(pair.step for pair in missing)
+def missing(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
+    """Remark on single looks that failed."""
+    failed = [pair for pair in pairs if pair.delta is None]
+    if failed:
+        steps = at_steps(pair.step for pair in failed)
         yield remark(
             "RLX683",
             Severity.NOTE,
-            f"{counted(len(missing), 'look')} of the probe of {len(pairs)} missing ({steps}): "
-            f"{missing[0].missing or 'not said why'}",
+            f"{counted(len(failed), 'look')} of the probe of {len(pairs)} missing ({steps}): "
+            f"{failed[0].missing or 'not said why'}",
             "the other witnesses judge those steps",
-            missing[0].step,
+            failed[0].step,
         )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.evidence.charges import felt
-from rlx.evidence.charges.promised_noise import planned_sigmas, sigma_at
+from rlx.evidence.charges.promised_noise import planned_sigmas, promise_of, sigma_at
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, dissent, invalid, unverified
-from rlx.plan import Link, NoiseSchedule
+from rlx.plan import Link, NoisePromise, NoiseSchedule
 
 
 def charges(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
@@ -23,7 +23,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
     else:
         yield from _other_weights(evidence)
         yield from _seen_by_the_probe(evidence)
-        yield from _not_shown(evidence, noise)
+        yield from not_shown(evidence, promise_of(noise))
 
 
 def _events(evidence: Evidence) -> list[NoiseEvent]:
@@ -60,9 +60,9 @@ def _seen_by_the_probe(evidence: Evidence) -> Iterator[Charge]:
         )
 
 
-def _not_shown(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
-    """A plan that promises to show it is held to that."""
-    if noise.promise is None or Link.LIFTED not in noise.promise.links:
+def not_shown(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
+    """Charge validations of which nothing shows the weights, where the plan promises to show them."""
+    if not promise.promises(Link.LIFTED):
         return
     shown = {event.step for event in _events(evidence) if event.digest_sent}
     shown |= {look.pair.step for look in felt.looks(evidence, VALIDATION) if look.sees_none}

@@ -25,7 +25,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from _other_numbers(evidence, found, promise)
     if promise.promises(Link.REACHED) and found.noisy and not promise.layers:
         yield _unknown_layers(noise, found)
-    yield from _lines(evidence)
+    yield from lines(evidence)
 
 
 def _silent(found: Application, promise: NoisePromise) -> Iterator[Charge]:
@@ -34,7 +34,7 @@ def _silent(found: Application, promise: NoisePromise) -> Iterator[Charge]:
         yield unverified(
             "RLX672",
             f"{len(silent)} of {len(promise.processes)} processes that should take noise left no record of any: "
-            f"{_some(silent, '; ')}",
+            f"{some(silent, '; ')}",
             _CHECK_HOOK,
         )
 
@@ -45,7 +45,7 @@ def _not_promised(found: Application, promise: NoisePromise) -> Iterator[Charge]
     if others := [str(process) for place, process in sorted(spoke.items()) if place not in planned]:
         yield unverified(
             "RLX673",
-            f"noise in {_some(others, '; ')}, not among the processes of the plan ({len(planned)})",
+            f"noise in {some(others, '; ')}, not among the processes of the plan ({len(planned)})",
             "is the rollout split as the recipe says, or did another run write into these events/?",
         )
 
@@ -54,21 +54,23 @@ def _other_names(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
     """Hold the layers by name against the architecture's; without one, those of the processes against each other."""
     named = [told for told in evidence.noise_settings if told.layers]
     wanted = promise.layers or next((told.layers for told in named), ())
-    planned = {_short_name(name): name for name in wanted}
     for told in named:
-        seen = {_short_name(name): name for name in told.layers}
-        missed, more = planned.keys() - seen.keys(), seen.keys() - planned.keys()
-        if missed or more:
-            parts = _part("without noise on", [planned[name] for name in missed])
-            parts += _part("with noise on", [seen[name] for name in more])
+        without, more = missed(wanted, told.layers), missed(told.layers, wanted)
+        if without or more:
+            parts = [*_part("without noise on", without), *_part("with noise on", more)]
             than = "the model's" if promise.layers else "those of another process"
             yield _wrong(promise, f"{told.process} has other noisy layers than {than}: {' and '.join(parts)}")
             return
 
 
-def _part(what: str, names: Iterable[str]) -> list[str]:
-    shown = sorted(names)
-    return [f"{what} {_some(shown, ', ')}"] if shown else []
+def missed(wanted: Iterable[str], seen: Iterable[str]) -> list[str]:
+    """Name the layers of `wanted` that are not among those `seen`, however an engine calls the model around them."""
+    found = set(map(_short_name, seen))
+    return sorted(name for name in wanted if _short_name(name) not in found)
+
+
+def _part(what: str, names: list[str]) -> list[str]:
+    return [f"{what} {some(names, ', ')}"] if names else []
 
 
 def _short_name(name: str) -> str:
@@ -122,7 +124,8 @@ def _unknown_layers(noise: NoiseSchedule, found: Application) -> Charge:
     )
 
 
-def _lines(evidence: Evidence) -> Iterator[Charge]:
+def lines(evidence: Evidence) -> Iterator[Charge]:
+    """Charge lines of the record that are lost, and remark on those that are there twice."""
     lost = {count.source: count.lost for count in evidence.records if count.lost}
     doubled = {count.source: count.doubled for count in evidence.records if count.doubled}
     if lost:
@@ -134,6 +137,7 @@ def _lines(evidence: Evidence) -> Iterator[Charge]:
         yield remark("RLX675", Severity.NOTE, message, "was the file copied onto itself?")
 
 
-def _some(names: list[str], separator: str) -> str:
+def some(names: list[str], separator: str) -> str:
+    """Join the first names, and count the others."""
     more = len(names) - _MOST_SHOWN
     return separator.join(names[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -8,7 +8,7 @@ and a rank that was passed over show in them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, dissent
@@ -19,7 +19,7 @@ def charges(evidence: Evidence) -> Iterator[Charge]:
     events = [event for event in evidence.noise if event.digest_after]
     yield from _miscounted(events)
     yield from _not_left_standing(events)
-    yield from _unlike(evidence, events)
+    yield from unlike(evidence, events)
 
 
 def _miscounted(events: list[NoiseEvent]) -> Iterator[Charge]:
@@ -53,7 +53,7 @@ def _not_left_standing(events: list[NoiseEvent]) -> Iterator[Charge]:
         )
 
 
-def _unlike(evidence: Evidence, events: list[NoiseEvent]) -> Iterator[Charge]:
+def unlike(evidence: Evidence, events: Sequence[NoiseEvent]) -> Iterator[Charge]:
     """All that hold the same layers hold the same clean weights, whatever the replica, the shard and the rank."""
     layers = {(told.attempt, told.source): told.layers for told in evidence.noise_settings}
     groups = defaultdict[object, list[NoiseEvent]](list)

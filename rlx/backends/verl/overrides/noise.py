@@ -14,16 +14,8 @@ _MODULES = "VERL_USE_EXTERNAL_MODULES"
 HOOK = "rlx_verl_hook"  # the payload's modules begin with it
 
 
-def is_hooked(rendering: Rendering) -> bool:
-    """Tell whether the payload's noise goes into verl's own rollout; rlx's own calls it by itself."""
-    recipe = rendering.recipe
-    return recipe.aqn is not None and recipe.aqn.provider == "payload" and recipe.rollout.engine == "vllm"
-
-
-def environment(rendering: Rendering, others: Mapping[str, str]) -> dict[str, str]:
-    """Add what every process of the run must see to `others`: without the hook the arm would train clean."""
-    if not is_hooked(rendering):
-        return {}
+def environment(others: Mapping[str, str]) -> dict[str, str]:
+    """Name what every process of the run must see beside `others`: without the hook the arm would train clean."""
     modules = filter(None, (others.get(_MODULES), HOOK))
     return {_MODULES: ",".join(modules)}
 

@@ -211,7 +211,7 @@ def _end_tokens(settings: Any, config: Any) -> frozenset[int]:
 
 
 def _injector() -> Any:
-    """None where the run carries no AQN payload: a control arm does not even have the module."""
+    """None where the run carries no AQN payload: no arm of its recipe has noise, or it is the noise of a fork."""
     if importlib.util.find_spec("rlx_aqn") is None:
         return None
     from rlx_aqn import Injector

@@ -15,12 +15,22 @@ import sys
 from pathlib import Path
 
 from rlx_aqn_hook import Patch, PatchingFinder
+from rlx_aqn_settings import Settings
 from rlx_verl_hook_points import check_points
 
 
 def install(verl: Path) -> None:
-    """Check the verl whose package folder is `verl`, and arrange for its classes to be changed. Raises ValueError."""
-    points = check_points(verl)
+    """Check the verl whose package folder is `verl`, and arrange for its classes to be changed. Raises ValueError.
+
+    An arm without noise trains as it is meant to where nothing can be hooked: it only goes unwatched.
+    """
+    try:
+        points = check_points(verl)
+    except ValueError as problem:
+        if not _settings().only_watches:
+            raise
+        print(f"[rlx] this arm without noise is not watched: {problem}", flush=True)
+        return
     finder = PatchingFinder.of(points, _patches())
     sys.meta_path.insert(0, finder)
     for name in {point.module for point in points} & sys.modules.keys():
@@ -41,8 +51,12 @@ def _patches() -> dict[str, Patch]:
     }
 
 
+def _settings() -> Settings:
+    return Settings.read(Path(os.environ["RLX_RUN_DIR"], "payload", "aqn.json"))
+
+
 def is_wanted() -> bool:
-    """Whether this run carries noise; a control does not even have this module."""
+    """Whether this run carries noise, or is watched for having none."""
     run_dir = os.environ.get("RLX_RUN_DIR")
     return run_dir is not None and Path(run_dir, "payload", "aqn.json").exists()
 
