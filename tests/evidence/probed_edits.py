@@ -19,6 +19,10 @@ def _lines(run: Recorded, kind: str, phase: str = "", *steps: int) -> list[Line]
     ]
 
 
+def _looks_at_replica_1(run: Recorded, *steps: int) -> list[Line]:
+    return [line for line in _lines(run, "probe", "rollout", *steps) if line["process"]["replica"] == 1]
+
+
 def _second_process(run: Recorded, **place: int) -> list[Line]:
     """The records of one more process, as promised. A replica has noise of its own; probes are taken once."""
     own = [copy.deepcopy(line) for line in run.events if line["kind"] != "probe"]
@@ -147,6 +151,35 @@ def promised_probe_given_up(run: Recorded) -> None:
 def promised_probe_with_one_late_look(run: Recorded) -> None:
     run.promise["probed"] = True
     late_look(run)
+
+
+def probe_of_one_replica_silent(run: Recorded) -> None:
+    run.events = [line for line in run.events if line["kind"] != "probe" or line["process"]["replica"] == 0]
+    for replica in (0, 1):
+        own = [line for line in run.events if line.get("process", {}).get("replica") == replica]
+        for number, line in enumerate(own):
+            line["seq"] = number
+
+
+def late_looks_at_one_replica(run: Recorded) -> None:
+    for line in _looks_at_replica_1(run, 5, 6):
+        line.update(delta=None, tokens=0, seconds=5.0, missing="no answer within 5 s")
+
+
+def noise_in_a_copy_that_does_not_serve_in_one_replica(run: Recorded) -> None:
+    for line in _looks_at_replica_1(run):
+        line["delta"] = 0.0
+
+
+def probe_sees_noise_where_none_is_in_one_replica(run: Recorded) -> None:
+    for line in _looks_at_replica_1(run, 2):
+        line["delta"] = 0.01
+
+
+def other_weights_from_a_validation_on_in_one_replica(run: Recorded) -> None:
+    for line in _lines(run, "probe", "validation", 3):
+        line["delta"] += 0.01 * line["process"]["replica"]
+    _looks_at_replica_1(run, 4)[-1]["delta"] += 0.01
 
 
 def gap_not_logged_beside_a_probe(run: Recorded) -> None:

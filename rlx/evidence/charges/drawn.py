@@ -28,7 +28,7 @@ Draw = tuple[int, int]  # replica and step
 
 def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
     yield from _other_noise(evidence)
-    yield from _same_noise(evidence)
+    yield from _same_noise(evidence, noise)
     yield from _other_size(evidence, noise, found)
     if promise_of(noise).promises(Link.DRAWN) and noise.provider != BUILTIN:
         yield from _uncounted(found)
@@ -62,8 +62,8 @@ def _prints(events: Sequence[NoiseEvent]) -> set[str]:
     return {event.fingerprint for event in events}
 
 
-def _same_noise(evidence: Evidence) -> Iterator[Charge]:
-    """Charge one noise at several steps or in several replicas."""
+def _same_noise(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
+    """Charge one noise at several steps or in several replicas, which are named where the run has more than one."""
     drawn: dict[str, dict[Draw, None]] = defaultdict(dict)
     for draw, events in _draws(evidence).items():
         for event in events:
@@ -72,7 +72,9 @@ def _same_noise(evidence: Evidence) -> Iterator[Charge]:
     if repeated:
         replicas = sorted({replica for replica, _ in repeated})
         steps = {step for _, step in repeated}
-        where = f"in replicas {', '.join(map(str, replicas))} at" if len(replicas) > 1 else "at"
+        several = {event.replica for event in evidence.noise} | {each.replica for each in promise_of(noise).processes}
+        which = f"in replica{'s' if len(replicas) > 1 else ''} {', '.join(map(str, replicas))} "
+        where = f"{which if len(several) > 1 else ''}at"
         yield invalid(
             "RLX676",
             f"noise that must differ by step and replica was drawn again: the same {where} {at_steps(steps)}",

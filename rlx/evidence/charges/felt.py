@@ -74,24 +74,40 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     """Charge what the probe says of noise, and its silence where the plan promises one."""
     rollouts = looks(evidence, ROLLOUT)
     if promise_of(noise).probed:
-        yield from _silent(rollouts, found)
-    yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)])
-    yield from _felt_without_noise(rollouts)
+        yield from _silent(rollouts, noise, found)
+    yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)], evidence.probes)
+    yield from _felt_without_noise(rollouts, evidence.probes)
     yield from _other_after_validation(evidence.probes)
     yield from missing(evidence.probes)
 
 
-def _silent(rollouts: Sequence[Look], found: Application) -> Iterator[Charge]:
-    """Single looks may fail; a probe that never looked at noisy weights shows nothing."""
-    looked = {look.pair.step for look in rollouts if look.pair.delta is not None}
-    if found.effective and looked.isdisjoint(found.effective):
+def _silent(rollouts: Sequence[Look], noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    """Single looks may fail; a probe that never looked at noisy weights of a replica shows nothing of that replica."""
+    looked = {(look.pair.process.replica, look.pair.step) for look in rollouts if look.pair.delta is not None}
+    had_effect = {(event.replica, step) for step in found.effective for event in found.at(step) if event.had_effect}
+    noisy = {replica for replica, _ in had_effect}
+    silent = sorted(noisy - {replica for replica, _ in looked & had_effect})
+    if silent:
+        planned = {process.replica for process in promise_of(noise).processes}
+        where = _of_replicas(silent) if len(silent) < len(noisy | planned) else ""
         yield unverified(
             "RLX683",
-            "nothing shows that the engine that serves felt the noise: the probe was promised, and looked at no noisy "
-            "weights",
+            f"nothing shows that the engine that serves{where} felt the noise: the probe was promised, and looked at "
+            "no noisy weights",
             "are records of the run lost, or did every look fail?",
             found.effective[0],
         )
+
+
+def _of_replicas(replicas: Sequence[int]) -> str:
+    return f" in replica{'s' if len(replicas) > 1 else ''} {', '.join(map(str, replicas))}"
+
+
+def places(found: Sequence[ProbePair], probed: Sequence[ProbePair]) -> str:
+    """`steps 3-6`, or `steps 3-6 in replica 1` where not all replicas that were probed are meant."""
+    meant = sorted({pair.process.replica for pair in found})
+    others = {pair.process.replica for pair in probed}.difference(meant)
+    return at_steps(pair.step for pair in found) + (_of_replicas(meant) if others else "")
 
 
 def is_shown(evidence: Evidence, found: Application) -> bool:
@@ -100,44 +116,44 @@ def is_shown(evidence: Evidence, found: Application) -> bool:
     return bool(steps) and 2 * len(steps.intersection(found.effective)) >= len(found.effective)
 
 
-def _unfelt(found: Sequence[Look]) -> Iterator[Charge]:
+def _unfelt(found: Sequence[Look], probed: Sequence[ProbePair]) -> Iterator[Charge]:
     noisy = [look for look in found if look.changed and look.pair.delta is not None]
     unfelt = [look for look in noisy if look.sees_none]
     if len(unfelt) < len(noisy):
         unfelt = [look for look in unfelt if (look.changed or 0) >= _FEW]
     if unfelt:
-        steps = [look.pair.step for look in unfelt]
+        pairs = [look.pair for look in unfelt]
         yield dissent(
             "RLX680",
-            f"the engine that serves scores at {at_steps(steps)} as on clean weights, and the records say that noise "
-            "changed them",
+            f"the engine that serves scores at {places(pairs, probed)} as on clean weights, and the records say that "
+            "noise changed them",
             _OTHER_MODEL,
-            min(steps),
+            min(pair.step for pair in pairs),
         )
 
 
-def _felt_without_noise(found: Sequence[Look]) -> Iterator[Charge]:
-    steps = [look.pair.step for look in found if look.changed == 0 and look.sees_noise]
-    if steps:
+def _felt_without_noise(found: Sequence[Look], probed: Sequence[ProbePair]) -> Iterator[Charge]:
+    pairs = [look.pair for look in found if look.changed == 0 and look.sees_noise]
+    if pairs:
         yield dissent(
             "RLX681",
-            f"the engine that serves scores at {at_steps(steps)} otherwise than on clean weights, and the records say "
-            "that no weight changed",
+            f"the engine that serves scores at {places(pairs, probed)} otherwise than on clean weights, and the "
+            "records say that no weight changed",
             _OTHER_MODEL,
-            min(steps),
+            min(pair.step for pair in pairs),
         )
 
 
 def _other_after_validation(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
     """Back from a validation the engine serves what it served before, and so scores the same."""
-    steps = [pair.step for before, pair in _around_validations(pairs) if _differ(before, pair)]
-    if steps:
+    other = [pair for before, pair in _around_validations(pairs) if _differ(before, pair)]
+    if other:
         yield dissent(
             "RLX682",
-            f"back from the validation the engine scores at {at_steps(steps)} otherwise than before it, with the same "
-            "noise on the same weights",
+            f"back from the validation the engine scores at {places(other, pairs)} otherwise than before it, with the "
+            "same noise on the same weights",
             "is the noise of the step put back after a validation, and nothing else?",
-            min(steps),
+            min(pair.step for pair in other),
         )
 
 

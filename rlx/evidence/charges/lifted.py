@@ -49,14 +49,15 @@ def _other_weights(evidence: Evidence) -> Iterator[Charge]:
 
 def _seen_by_the_probe(evidence: Evidence) -> Iterator[Charge]:
     found = felt.looks(evidence, VALIDATION)
-    steps = [look.pair.step for look in found if not look.changed and look.pair.sigma == 0 and look.sees_noise]
-    if steps:
+    pairs = [look.pair for look in found if not look.changed and look.pair.sigma == 0 and look.sees_noise]
+    if pairs:
+        where = felt.places(pairs, evidence.probes)
         yield dissent(
             "RLX688",
-            f"the engine that serves scores at the validation of {at_steps(steps)} otherwise than on clean weights, "
-            "and the records say that it had those",
+            f"the engine that serves scores at the validation of {where} otherwise than on clean weights, and the "
+            "records say that it had those",
             "does the engine validate with the model whose noise was taken off, and with nothing left in a cache?",
-            min(steps),
+            min(pair.step for pair in pairs),
         )
 
 
