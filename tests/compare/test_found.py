@@ -139,6 +139,13 @@ def test_a_package_that_only_one_has_and_a_file_that_belongs_to_its_arm() -> Non
     assert (found.key, found.control, found.treatment) == ("package flash-attn", None, "2.8")
 
 
+def test_a_control_that_is_watched_for_noise_differs_by_the_recipe_alone() -> None:
+    hook = {"payload/rlx_aqn.py": "d"}
+    treatment = run("aqn", files={**hook, "payload/aqn.json": "of noise"})
+    assert keys(run(files={**hook, "payload/aqn.json": "of sigma 0"}), treatment) == []
+    assert keys(run(files={}), treatment) == [], "launched before controls were watched"
+
+
 def test_what_the_entry_of_a_host_adds() -> None:
     control, treatment = run(), run("aqn")
     site = replace(treatment.plan.site, env={"HCCL_OP_EXPANSION_MODE": "AIV"})
