@@ -21,6 +21,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from _other_settings(evidence, promise)
     if promise.promises(Link.ASKED):
         yield from _untold(evidence, found)
+        yield from _told_in_part(evidence, promise)
 
 
 def _other_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
@@ -70,3 +71,19 @@ def _untold(evidence: Evidence, found: Application) -> Iterator[Charge]:
             f"nothing shows by which settings the noise of {'; '.join(silent)} was drawn: no settings are recorded",
             "is the beginning of events/aqn-*.jsonl lost?",
         )
+
+
+def _told_in_part(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
+    """Charge records of settings that leave out what the plan promises to be held: the file, and the layers."""
+    for told in evidence.noise_settings:
+        lacks = [
+            *(["the digest of their file"] if promise.digest and not told.digest else []),
+            *(["the names of the layers"] if promise.layers and not told.layers else []),
+        ]
+        if lacks:
+            yield unverified(
+                "RLX671",
+                f"the settings that {told.process} recorded lack {' and '.join(lacks)}",
+                "is the payload the one that was launched?",
+            )
+            return

@@ -156,12 +156,16 @@ def _few_words(event: NoiseEvent, step: int, least: int) -> str:
 
 def _uncounted(found: Application) -> Iterator[Charge]:
     """Charge records that do not say what was drawn."""
-    bare = {step for step, event in found.recorded if not event.fingerprint or event.effective_std is None}
+    bare = {
+        step
+        for step, event in found.recorded
+        if not event.fingerprint or None in (event.effective_std, event.elements, event.changed)
+    }
     if bare:
         yield unverified(
             "RLX671",
             f"nothing shows what noise was drawn at {at_steps(bare)} ({counted(len(bare), 'step')}): the record has no "
-            "fingerprint or no effective std",
+            "fingerprint, no effective std or no count of the weights",
             _CHECK_PAYLOAD,
             min(bare),
         )

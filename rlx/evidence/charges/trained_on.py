@@ -64,7 +64,7 @@ def charges(
         rejection = rejected(evidence, found, control)
         if rejection.taken:
             yield from _rejected(rejection, 1 - expectations.noise.min_trained_share)
-        elif _kind(expectations):
+        elif _kind(expectations) or removed(evidence):
             yield unverified(
                 "RLX652",
                 f"nothing shows what the rejection{_kind(expectations)} left of the noisy samples: "

@@ -35,6 +35,12 @@ def settings_from_another_file(pair: RunPair) -> None:
     pair.aqn.told()[0]["digest"] = "0123456789abcdef"
 
 
+@caught(EVENTS, Link.ASKED, "unverified", "RLX671", twin="settings-with-more-fields")
+def settings_without_their_content(pair: RunPair) -> None:
+    told = pair.aqn.told()[0]
+    pair.aqn.events[0] = {key: told[key] for key in ("kind", "seq", "process", "time")}
+
+
 @honest(EVENTS, Link.ASKED)
 def settings_with_more_fields(pair: RunPair) -> None:
     """As a later payload may write."""
@@ -157,6 +163,12 @@ def noise_that_left_a_few_weights_as_they_were(pair: RunPair) -> None:
         event["changed"] = 314
 
 
+@caught(EVENTS, Link.DRAWN, "unverified", "RLX671", twin="noise-that-left-a-few-weights-as-they-were")
+def noise_that_nobody_counted(pair: RunPair) -> None:
+    for event in _noisy(pair.aqn):
+        del event["changed"]
+
+
 @unseen(
     EVENTS,
     Link.DRAWN,
@@ -265,6 +277,13 @@ def validation_on_the_weights_of_the_rollout(pair: RunPair) -> None:
     validation.update(restored=0, digest_clean=noisy["digest_after"], digest_after=noisy["digest_after"])
 
 
+@caught(EVENTS, Link.LIFTED, "unverified", "RLX688", twin="validation-whose-look-failed")
+def validation_that_the_probe_calls_noisy(pair: RunPair) -> None:
+    """And whose record says clean."""
+    for line in pair.aqn.lines("probe", "validation", 10):
+        line.update(sigma=0.0108, delta=0.01)
+
+
 @honest(EVENTS, Link.LIFTED)
 def validation_whose_look_failed(pair: RunPair) -> None:
     """Its digest still shows clean weights."""
@@ -300,6 +319,17 @@ def clean_weights_that_never_change(pair: RunPair) -> None:
         noisy = line["sigma"] > 0
         line.update(digest_before=left, digest_clean=first, digest_after=line["digest_after"] if noisy else first)
         left = line["digest_after"]
+
+
+@unseen(
+    EVENTS,
+    Link.TRAINED_ON,
+    "a step may leave the weights as they were: no gradient, an update that was skipped, a learning rate that rounding "
+    "takes. Of several processes RLX685 holds their clean weights against each other",
+)
+def sync_that_brought_old_weights(pair: RunPair) -> None:
+    before, sync = (pair.aqn.lines("noise", "rollout", step)[0] for step in (13, 14))
+    sync["digest_clean"] = before["digest_clean"]
 
 
 # for all of them

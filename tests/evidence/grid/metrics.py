@@ -213,6 +213,11 @@ def rejection_that_takes_clean_samples_as_well(pair: RunPair) -> None:
     _rejected(pair.aqn, (0.6, 0.62, 0.61, 0.63, 0.6))
 
 
+@caught(METRICS, Link.TRAINED_ON, "unverified", "RLX652", twin="rejection-that-takes-clean-samples-as-well")
+def rejection_that_is_no_number_at_noisy_steps(pair: RunPair) -> None:
+    _rejected(pair.aqn, (0.0, math.nan, math.nan, math.nan, math.nan))
+
+
 @caught(METRICS, Link.TRAINED_ON, "invalid", "RLX651", twin="rejection-that-takes-clean-samples-as-well")
 def rejection_that_takes_all_noisy_samples(pair: RunPair) -> None:
     _rejected(pair.aqn, (0.0, 0.999, 0.999, 0.999, 0.999))
