@@ -133,6 +133,15 @@ def test_the_composed_configuration_counts_where_the_launches_do_not_differ() ->
     assert sorted(alike) == ["config actor.clip", "config actor.fused", "config actor.lr", "config trainer.name"]
 
 
+def test_a_name_that_another_key_repeats_is_no_other_difference() -> None:
+    """Printed configurations have values where files have interpolations. Equal numbers may be equal by chance."""
+    control = {"trainer": {"name": "a", "steps": 1}, "trace": {"name": "a", "steps": 1}}
+    treatment = {"trainer": {"name": "b", "steps": 2}, "trace": {"name": "b", "steps": 2}}
+    one = run(command=("trainer.name=a", "trainer.steps=1"), printed_config=control)
+    other = run("aqn", command=("trainer.name=b", "trainer.steps=2"), printed_config=treatment)
+    assert keys(one, other) == ["config trace.steps"]
+
+
 def test_a_package_that_only_one_has_and_a_file_that_belongs_to_its_arm() -> None:
     more = {**RECORD["packages"], "flash-attn": "2.8"}
     control, treatment = run(files={}), run("aqn", packages=more, files={"payload/rlx_aqn.py": "d"})
