@@ -29,7 +29,12 @@ def _held(run: ComparedRun, items: Mapping[int, Items], data_sources: int) -> Co
 
 
 def _fits(scores: ItemScores, run: ComparedRun) -> bool:
-    """Tell whether the logged value is the mean of the scores, up to how it was printed. Without a value: nothing."""
+    """Tell whether the scores are of that step, and the logged value is their mean, up to how it was printed.
+
+    Without a value they fit anything.
+    """
+    if scores.told_step is not None:
+        return False
     logged = run.series.get(scores.step)
     if logged is None:
         return True
@@ -38,11 +43,17 @@ def _fits(scores: ItemScores, run: ComparedRun) -> bool:
 
 
 def _finding(scores: ItemScores, run: ComparedRun) -> Finding:
+    if scores.told_step is not None:
+        words = f"are none of it: their lines say step {scores.told_step}"
+    else:
+        words = (
+            f"contradict the log: their {len(scores.scores)} items have the mean {scores.mean:.6g}, the log says "
+            f"{run.series[scores.step]:.6g}"
+        )
     return Finding(
         "RLX713",
         Severity.ERROR,
-        f"the outputs kept of step {scores.step} contradict the log: their {len(scores.scores)} items have the mean "
-        f"{scores.mean:.6g}, the log says {run.series[scores.step]:.6g}",
+        f"the outputs kept of step {scores.step} {words}",
         "did answers get lost, or were the outputs or the log written by another run?",
         step=scores.step,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,22 +72,32 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
 
 
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
-    """List where the configurations composed in the two containers differ although neither launch sets the key.
+    """List where the configurations composed in the two containers differ, but for what the launches set differently.
 
-    What a launch sets follows from its recipe, whose differences are named already. A run that rlx did not launch has
-    only what it printed: values in place of interpolations, so that either kind is held against its own.
+    That follows from their recipes, whose differences are named already. A run that rlx did not launch has only what it
+    printed: values in place of interpolations, so that either kind is held against its own, and a name that stands in
+    another key as well follows from the key that was launched.
     """
     kind = next((each for each in _CONFIGS if control.provenance.get(each) and treatment.provenance.get(each)), None)
     if kind is None:
         return ()
     have_recipes = control.plan.recipe and treatment.plan.recipe
-    words = control.plan.command + treatment.plan.command if have_recipes else ()
+    words = _set_differently(control.plan.command, treatment.plan.command) if have_recipes else set[str]()
     launched = {match[1] for word in words if (match := _OVERRIDE.match(word))}
+    found = list(differing(control.provenance[kind], treatment.provenance[kind]))
+    rest = [each for each in found if not any(f"{each[0]}.".startswith(f"{name}.") for name in launched)]
+    names = [(mine, other) for key, mine, other in found if isinstance(mine, str) and key in launched]
     return tuple(
         ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
-        for key, mine, other in differing(control.provenance[kind], treatment.provenance[kind])
-        if not any(f"{key}.".startswith(f"{name}.") for name in launched)
+        for key, mine, other in rest
+        if not (isinstance(mine, str) and (mine, other) in names)
     )
+
+
+def _set_differently(command: Sequence[str], other: Sequence[str]) -> set[str]:
+    """The words that only one launch has, and those whose value each run fills in for itself."""
+    words, others = {*command}, {*other}
+    return (words ^ others) | {word for word in words if "${" in word}
 
 
 def _host_differences(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:

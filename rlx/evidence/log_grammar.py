@@ -39,6 +39,7 @@ class Role(StrEnum):
     RESPONSE_LENGTH = "response_length"
     CLIP_RATIO = "clip_ratio"
     GRAD_NORM = "grad_norm"
+    LEARNING_RATE = "learning_rate"
     POLICY_LOSS = "policy_loss"
     PROBABILITY_GAP = "probability_gap"
     POLICY_KL = "policy_kl"

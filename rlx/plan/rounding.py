@@ -80,6 +80,16 @@ def std_band(asked: float, elements: int, changed: int | None, dtype: str = "") 
     return Band(asked * sqrt(low), asked * sqrt(high))
 
 
+def least_changed(asked: float, elements: int, dtype: str) -> int:
+    """Compute how many of `elements` weights noise of this standard deviation changes, at least.
+
+    That holds but for one sync in a million. 0 where the dtype is not known, or too coarse to say anything of weights
+    up to `_LARGEST`.
+    """
+    share = _resolved(asked, dtype)
+    return max(0, int(elements * share - _ONE_IN_A_MILLION * sqrt(share * (1 - share) * elements) - _NEVER_SEEN))
+
+
 def _least_share(elements: int, changed: int | None) -> float:
     """The share of weights that noise changes in the mean is at least this, seeing how many it did change."""
     if changed is None:

@@ -121,15 +121,25 @@ def test_another_path_to_the_same_data_is_incidental() -> None:
     assert [(item.key, item.area) for item in differences(run(), other)] == [("data.train", Area.DATA)]
 
 
-def test_the_composed_configuration_counts_where_no_launch_sets_the_key() -> None:
-    """A fork's own files may say what no recipe does; what the launch sets follows from the recipe."""
+def test_the_composed_configuration_counts_where_the_launches_do_not_differ() -> None:
+    """A fork's own files may say what no recipe does; what the launches set in two ways follows from the recipes."""
     control = {"actor": {"lr": 1, "clip": 0.2, "fused": True}, "trainer": {"name": "a"}}
     treatment = {"actor": {"lr": 2, "clip": 0.3}, "trainer": {"name": "b"}}
     words = ("python3", "-m", "verl", "actor.lr=1", "+trainer.name=a", "'quoted")
-    assert keys(run(command=words, config=control), run("aqn", command=words, config=treatment)) == [
-        "config actor.clip",
-        "config actor.fused",
-    ]
+    others = ("python3", "-m", "verl", "actor.lr=2", "+trainer.name=b", "'quoted")
+    found = keys(run(command=words, config=control), run("aqn", command=others, config=treatment))
+    assert found == ["config actor.clip", "config actor.fused"]
+    alike = keys(run(command=words, config=control), run("aqn", command=words, config=treatment))
+    assert sorted(alike) == ["config actor.clip", "config actor.fused", "config actor.lr", "config trainer.name"]
+
+
+def test_a_name_that_another_key_repeats_is_no_other_difference() -> None:
+    """Printed configurations have values where files have interpolations. Equal numbers may be equal by chance."""
+    control = {"trainer": {"name": "a", "steps": 1}, "trace": {"name": "a", "steps": 1}}
+    treatment = {"trainer": {"name": "b", "steps": 2}, "trace": {"name": "b", "steps": 2}}
+    one = run(command=("trainer.name=a", "trainer.steps=1"), printed_config=control)
+    other = run("aqn", command=("trainer.name=b", "trainer.steps=2"), printed_config=treatment)
+    assert keys(one, other) == ["config trace.steps"]
 
 
 def test_a_package_that_only_one_has_and_a_file_that_belongs_to_its_arm() -> None:

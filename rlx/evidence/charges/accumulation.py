@@ -5,7 +5,8 @@ on the fork tells at each sync whether it restored them. The gap between rollout
 fallen to a tenth, the gap should have fallen with it, at least to what it is without noise. If by ranks it is larger
 than at the strongest sigma *and* larger than without noise, noise has added up, or the gap drifts for other reasons and
 is no witness of noise. How much it may drift the steps without noise of the same run say: the steepest drift that fits
-them is taken out, and both must still hold. Where a control is given, each value is divided by the control's. Nothing
+them is taken out, and both must still hold. Where a control is given whose own gap rises by the same test, each value
+is divided by the control's; one that does not rise explains nothing, and its scatter would hide what adds up. Nothing
 is said where even the strongest noise need not show above the gap without it.
 """
 
@@ -69,11 +70,9 @@ def _weights_before(events: Sequence[NoiseEvent]) -> str:
 def _stays_while_sigma_falls(
     evidence: Evidence, found: Application, control: Mapping[int, float] | None, witness: str
 ) -> Iterator[Charge]:
+    control = control if _rises(found, control) else None
     gaps = gaps_of(evidence, control, witness)
-    steps = [step for step in found.effective if step in gaps]
-    top = max((sigma_at(found.sigmas, step) for step in steps), default=0.0)
-    strong = [step for step in steps if sigma_at(found.sigmas, step) == top]
-    weak = [step for step in steps if sigma_at(found.sigmas, step) <= _WEAK * top]
+    strong, weak = _extremes(found, gaps)
     clean = [step for step in found.quiet if step in gaps]
     if not (strong and weak and clean) or not shows(least_gap(found, strong[0], control), _median(gaps, clean)):
         return
@@ -87,11 +86,25 @@ def _stays_while_sigma_falls(
             "RLX618",
             "noise may add up, or something else drifts: the gap between rollout and actor is "
             f"{_median(gaps, weak):.2g} where sigma is {sigma_at(found.sigmas, weak[0]):.2g} or less, more than the "
-            f"{_median(gaps, strong):.2g} at sigma {top:.2g} and the {_median(gaps, clean):.2g} without noise "
-            f"(p = {p:.1g})",
+            f"{_median(gaps, strong):.2g} at sigma {sigma_at(found.sigmas, strong[0]):.2g} and the "
+            f"{_median(gaps, clean):.2g} without noise (p = {p:.1g})",
             "are clean weights put back before each noise? with LoRA a sync does not",
             weak[0],
         )
+
+
+def _rises(found: Application, control: Mapping[int, float] | None) -> bool:
+    """Tell whether the control's gap, which no noise moves, is larger where the run's sigma is small."""
+    gaps = {step: gap for step, gap in (control or {}).items() if math.isfinite(gap)}
+    strong, weak = _extremes(found, gaps)
+    return p_larger([gaps[step] for step in weak], [gaps[step] for step in strong]) < ALPHA
+
+
+def _extremes(found: Application, gaps: Mapping[int, float]) -> tuple[list[int], list[int]]:
+    """The steps with a gap that have the strongest noise, and those that have a tenth of it or less."""
+    sigmas = {step: sigma_at(found.sigmas, step) for step in found.effective if step in gaps}
+    top = max(sigmas.values(), default=0.0)
+    return [step for step in sigmas if sigmas[step] == top], [step for step in sigmas if sigmas[step] <= _WEAK * top]
 
 
 def _larger(values: Mapping[int, float], weak: Sequence[int], strong: Sequence[int], clean: Sequence[int]) -> float:

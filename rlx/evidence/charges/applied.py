@@ -95,6 +95,7 @@ def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
         yield from _nothing_applied(found)
     else:
         yield from _missing(found)
+        yield from _taken_off(found)
     yield from _wrong_sigma(found)
     yield from _where_none_may_be(found)
     yield from _other_layers(found)
@@ -159,6 +160,23 @@ def _missing(found: Application) -> Iterator[Charge]:
 def _disturbed(events: Sequence[NoiseEvent]) -> set[tuple[int, int, int]]:
     """Find the processes that were given noise; one that matched no layer is told by RLX602 already."""
     return {event.process.place for event in events if event.sigma != 0}
+
+
+def _taken_off(found: Application) -> Iterator[Charge]:
+    """Charge steps whose last sync in some process brought clean weights, after one that added noise."""
+    last = {(step, event.process.place): event for step, event in _all(found) if event.source != LOG}
+    bare = [
+        step
+        for (step, place), event in last.items()
+        if step in found.noisy and event.sigma == 0 and place in _disturbed(found.at(step))
+    ]
+    if bare:
+        yield invalid(
+            "RLX604",
+            f"noise was taken off again at {at_steps(bare)}: the last sync before its rollout brought clean weights",
+            _CHECK_SCHEDULE,
+            bare[0],
+        )
 
 
 def _wrong_sigma(found: Application) -> Iterator[Charge]:

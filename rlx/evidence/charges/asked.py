@@ -21,6 +21,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from other_settings(evidence, promise)
     if promise.promises(Link.ASKED):
         yield from untold(evidence, [event for _, event in found.recorded], "the noise was drawn")
+        yield from _told_in_part(evidence, promise)
 
 
 def other_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
@@ -70,3 +71,19 @@ def untold(evidence: Evidence, recorded: Iterable[NoiseEvent], what: str) -> Ite
             f"nothing shows by which settings {what} in {'; '.join(silent)}: no settings are recorded",
             "is the beginning of events/aqn-*.jsonl lost?",
         )
+
+
+def _told_in_part(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
+    """Charge records of settings that leave out what the plan promises to be held: the file, and the layers."""
+    for told in evidence.noise_settings:
+        lacks = [
+            *(["the digest of their file"] if promise.digest and not told.digest else []),
+            *(["the names of the layers"] if promise.layers and not told.layers else []),
+        ]
+        if lacks:
+            yield unverified(
+                "RLX671",
+                f"the settings that {told.process} recorded lack {' and '.join(lacks)}",
+                "is the payload the one that was launched?",
+            )
+            return

@@ -18,7 +18,7 @@ from rlx.evidence.reading.run_files import is_number
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
 from rlx.plan import Link, NoiseSchedule
-from rlx.plan.rounding import Band, std_band
+from rlx.plan.rounding import Band, least_changed, std_band
 
 _CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not that of one drawing"
 _SMALLEST, _LARGEST = 1e-30, 1e30
@@ -30,6 +30,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from _other_noise(evidence)
     yield from _same_noise(evidence, noise)
     yield from _other_size(evidence, noise, found)
+    yield from _too_few_changed(evidence, noise, found)
     if promise_of(noise).promises(Link.DRAWN) and noise.provider != BUILTIN:
         yield from _uncounted(found)
 
@@ -99,6 +100,22 @@ def _other_size(evidence: Evidence, noise: NoiseSchedule, found: Application) ->
         )
 
 
+def _too_few_changed(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    """Charge syncs that left weights as they were which noise of that size changes, whatever rounding takes."""
+    if _factors(evidence, noise):
+        return  # layers differ in sigma
+    wrong: dict[int, str] = {}
+    for step, event in found.recorded:
+        if event.elements and event.changed and _SMALLEST < event.sigma < _LARGEST:
+            least = least_changed(event.sigma, event.elements, event.dtypes)
+            if event.changed < least:
+                wrong.setdefault(step, _few_words(event, step, least))
+    if wrong:
+        yield invalid(
+            "RLX677", f"{next(iter(wrong.values()))}; at {at_steps(wrong)}", _CHECK_PAYLOAD, next(iter(wrong))
+        )
+
+
 def _factors(evidence: Evidence, noise: NoiseSchedule) -> Mapping[str, float] | None:
     """The factors on sigma by pattern, as planned, else as the first process was told; None: nobody says."""
     told: dict[str, Any] = dict(promise_of(noise).settings)
@@ -132,14 +149,25 @@ def _words(event: NoiseEvent, step: int, band: Band) -> str:
     )
 
 
+def _few_words(event: NoiseEvent, step: int, least: int) -> str:
+    return (
+        f"noise of sigma {event.sigma:.3g} changed {event.changed:,} of {event.elements:,} {event.dtypes} weights at "
+        f"step {step}, where it changes {least:,} at least"
+    )
+
+
 def _uncounted(found: Application) -> Iterator[Charge]:
     """Charge records that do not say what was drawn."""
-    bare = {step for step, event in found.recorded if not event.fingerprint or event.effective_std is None}
+    bare = {
+        step
+        for step, event in found.recorded
+        if not event.fingerprint or None in (event.effective_std, event.elements, event.changed)
+    }
     if bare:
         yield unverified(
             "RLX671",
             f"nothing shows what noise was drawn at {at_steps(bare)} ({counted(len(bare), 'step')}): the record has no "
-            "fingerprint or no effective std",
+            "fingerprint, no effective std or no count of the weights",
             _CHECK_PAYLOAD,
             min(bare),
         )

@@ -49,7 +49,8 @@ def _other_weights(evidence: Evidence) -> Iterator[Charge]:
 
 def _seen_by_the_probe(evidence: Evidence) -> Iterator[Charge]:
     found = felt.looks(evidence, VALIDATION)
-    pairs = [look.pair for look in found if not look.changed and look.pair.sigma == 0 and look.sees_noise]
+    clean = [look for look in found if look.changed == 0 or (look.changed is None and look.pair.sigma == 0)]
+    pairs = [look.pair for look in clean if look.sees_noise]
     if pairs:
         where = felt.places(pairs, evidence.probes)
         yield dissent(

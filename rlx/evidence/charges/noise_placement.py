@@ -64,13 +64,29 @@ def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Ch
     if noise.provider == BUILTIN:
         yield from _unproven(evidence)
         return
-    if noisy := noisy_validations(evidence):
+    noisy = noisy_validations(evidence)
+    unsaid = [step for step in noisy if _may_be_lost(evidence, step)]
+    if said := [step for step in noisy if step not in unsaid]:
         yield invalid(
             "RLX606",
-            f"the validation at {at_steps(noisy)} ran on noisy weights",
+            f"the validation at {at_steps(said)} ran on noisy weights",
             "restore clean weights before validation, or declare it with eval.noise: true in all arms",
-            noisy[0],
+            said[0],
         )
+    if unsaid:
+        yield unverified(
+            "RLX606",
+            f"nothing shows that the validation at {at_steps(unsaid)} ran without noise: it has no record, and lines "
+            "of the record are lost",
+            "was the disk full, or the file changed?",
+            unsaid[0],
+        )
+
+
+def _may_be_lost(evidence: Evidence, step: int) -> bool:
+    """Tell whether noise in a validation follows only from a record that it does not have, and lines are lost."""
+    own = any(event.is_noisy and event.phase == VALIDATION for event in held_at(evidence.noise)(step))
+    return not own and any(count.lost for count in evidence.records)
 
 
 def _declared(evidence: Evidence) -> Iterator[Charge]:

@@ -28,7 +28,7 @@ from rlx.evidence.grammars import grammars
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of, series
 from rlx.evidence.run_evidence import LOG, Evidence
-from rlx.evidence.verdict import Charge, counted, dissent, unverified
+from rlx.evidence.verdict import Charge, at_steps, counted, dissent, unverified
 
 # The least gap that noise of standard deviation 1 gives: half of the least that was measured at the strongest sigma of
 # a schedule, 6.0e-3 at 0.05 on the five norms of the tiny model (0.4 to 1.1 on larger ones). Fewer layers give less.
@@ -36,6 +36,8 @@ LEAST_GAP = 0.06
 _LEAST_LAYERS = 5
 # The same for the mean log ratio, which goes with the square: 3e-3 was the least at 0.05, and 1e-5 at 0.0005.
 LEAST_LOG_RATIO = 0.6
+# A step all of whose samples are masked has a mean of nothing; more than this share of the steps is no accident.
+_FEW = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class GapTest:
     off: int
     unit: str = ""  # of the values: none as logged
     metric: str = ""
+    broken: tuple[int, ...] = ()  # noisy steps at which it is logged as no number
 
     @property
     def p(self) -> float:
@@ -76,10 +79,11 @@ def gap_test(
         for step, gap in sorted(gaps.items())
         if step in effective or step in clean
     ]
-    unit = "" if control is None else " × the control's"
-    return GapTest(
-        DoseResponse(steps, is_relative=control is not None), steps_off(steps), unit, gap_metric(evidence, witness)
-    )
+    unit, metric = "" if control is None else " × the control's", gap_metric(evidence, witness)
+    logged = series(evidence, metric)
+    broken = tuple(step for step in found.effective if not math.isfinite(logged.get(step, 0.0)))
+    response = DoseResponse(steps, is_relative=control is not None)
+    return GapTest(response, steps_off(steps), unit, metric, broken)
 
 
 def _is_noisy(found: Application, step: int) -> bool:
@@ -115,6 +119,13 @@ def charges(evidence: Evidence, test: GapTest, reported: bool, *, over: bool) ->
             "the witnesses disagree: noise was recorded, but rollout and actor are no further apart than without it "
             f"({_numbers(test)})",
             "is the model that gets the noise the one that generates?",
+        )
+    elif len(test.broken) > max(1, _FEW * len(test.response.steps)):
+        yield unverified(
+            "RLX608",
+            f"the second witness is no number: {test.metric} at {at_steps(test.broken)}, where noise was recorded",
+            "does the engine give probabilities that are no numbers with this noise? lower sigma, or float32",
+            test.broken[0],
         )
     elif test.outcome is WitnessOutcome.INCONCLUSIVE and over:
         yield unverified("RLX608", _why_inconclusive(test, reported), _fix(evidence, test, reported))

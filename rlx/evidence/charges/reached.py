@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 
 from rlx.evidence.charges.applied import Application
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseSettings
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
-from rlx.plan import Link, NoisePromise, NoiseSchedule, Severity
+from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, Severity
 
 _NORMS = ("rmsnorm",)
 _CHECK_HOOK = "is the payload loaded in that process, and did its events/ come along?"
@@ -21,6 +23,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     if promise.promises(Link.REACHED) and found.noisy:
         yield from _silent(found, promise)
         yield from _not_promised(found, promise)
+        yield from _told_twice(found)
     yield from _other_names(evidence, promise)
     yield from _other_numbers(evidence, found, promise)
     if promise.promises(Link.REACHED) and found.noisy and not promise.layers:
@@ -48,6 +51,23 @@ def _not_promised(found: Application, promise: NoisePromise) -> Iterator[Charge]
             f"noise in {some(others, '; ')}, not among the processes of the plan ({len(planned)})",
             "is the rollout split as the recipe says, or did another run write into these events/?",
         )
+
+
+def _told_twice(found: Application) -> Iterator[Charge]:
+    """Charge two files that both tell of one process at the same steps; one that begins anew repeats a single one."""
+    steps: dict[tuple[int, tuple[int, int, int]], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for step, event in found.recorded:
+        steps[event.attempt, event.process.place][event.source].add(step)
+    for (_, place), by_source in steps.items():
+        shared = {step for one, other in combinations(by_source.values(), 2) for step in one & other}
+        if len(shared) > 1:
+            files = some([*by_source], ", ")
+            yield unverified(
+                "RLX673",
+                f"{len(by_source)} files tell of noise in {NoiseProcess(*place)} at {at_steps(shared)}: {files}",
+                "do two replicas take themselves for one, or did another run write into these events/?",
+                min(shared),
+            )
 
 
 def _other_names(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:

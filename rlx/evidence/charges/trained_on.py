@@ -65,7 +65,7 @@ def charges(
         if rejection.taken:
             beside = other_filters.beside(evidence, rejection.taken)
             yield from _rejected(rejection, 1 - expectations.noise.min_trained_share, beside)
-        elif _kind(expectations):
+        elif _kind(expectations) or removed(evidence):
             yield unverified(
                 "RLX652",
                 f"nothing shows what the rejection{_kind(expectations)} left of the noisy samples: "

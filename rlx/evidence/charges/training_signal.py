@@ -56,15 +56,17 @@ def _fell(evidence: Evidence, step: int) -> bool:
 
 
 def _no_gradient(evidence: Evidence) -> Iterator[Charge]:
-    name = metric_of(evidence, Role.GRAD_NORM)
-    norms = finite(series(evidence, name))
-    if norms and not any(norms.values()):
-        yield invalid(
-            "RLX655",
-            f"nothing was trained: {name} is 0 at each of {counted(len(norms), 'step')}",
-            "do the rewards of a prompt's answers differ, and does the learning rate reach the optimizer?",
-            min(norms),
-        )
+    """Charge gradients, or learning rates, that are all zero: either leaves the weights as they were."""
+    for role in (Role.GRAD_NORM, Role.LEARNING_RATE):
+        name = metric_of(evidence, role)
+        values = finite(series(evidence, name))
+        if values and not any(values.values()):
+            yield invalid(
+                "RLX655",
+                f"nothing was trained: {name} is 0 at each of {counted(len(values), 'step')}",
+                "do the rewards of a prompt's answers differ, and does the learning rate reach the optimizer?",
+                min(values),
+            )
 
 
 def _no_spread(evidence: Evidence) -> Iterator[Charge]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from rlx.evidence.reading.run_files import is_count
 from rlx.evidence.reading.scan import matching_lines
 
 # The other statistics (best@k, maj@k) are drawn by bootstrap: no item has a value of its own.
@@ -37,12 +38,14 @@ class ItemScores:
 
     The key of an item is the digest of its prompt and its right answer, and a number where the data has both again:
     such items cannot be told apart. `source`: the data source, where the lines name it; None: they do not, and all
-    sources of the validation are in here. `prompts`: how the prompt of an item begins and ends, by its digest.
+    sources of the validation are in here. `told_step`: the step that lines name themselves, where it is another one
+    than that of their file. `prompts`: how the prompt of an item begins and ends, by its digest.
     """
 
     step: int
     scores: Mapping[str, tuple[float, ...]]
     source: str | None = None
+    told_step: int | None = None
     prompts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def prompt(self, item: str) -> str:
@@ -77,6 +80,7 @@ class _Answer(NamedTuple):
     turn: int
     score: float
     prompt: str
+    step: int | None
 
 
 def wanted_scores(metric: str) -> Wanted | None:
@@ -101,7 +105,8 @@ def read_items(folder: Path, step: int, metric: str) -> ItemScores | None:
         return None
     items = _numbered(_by_row(answers, wanted.samples), wanted.samples)
     prompts = {answer.item: answer.prompt for answer in answers}
-    return ItemScores(step, items, wanted.source if sources else None, prompts) if items else None
+    told = next((answer.step for answer in answers if answer.step not in (None, step)), None)
+    return ItemScores(step, items, wanted.source if sources else None, told, prompts) if items else None
 
 
 def _read(path: Path, wanted: Wanted) -> tuple[list[_Answer], bool]:
@@ -137,7 +142,9 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
         return None
     session, turn = _session(line.get("uid"))
     item = _digest(prompt, line.get("gts"))
-    return _Answer(item, session.rpartition("_")[0], session, turn, score, _excerpt(prompt))
+    told = line.get("step")
+    step = told if is_count(told) else None
+    return _Answer(item, session.rpartition("_")[0], session, turn, score, _excerpt(prompt), step)
 
 
 def _excerpt(prompt: str) -> str:

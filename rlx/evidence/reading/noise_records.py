@@ -8,6 +8,7 @@ Source: rlx/payload/rlx_aqn_events.py.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSett
 from rlx.plan import NoiseProcess
 
 NEEDLES = (b'"kind"',)
-RULES = "noise records 2"
+RULES = "noise records 3"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_LAYERS = 100_000
 
@@ -168,19 +169,31 @@ def _probe(document: Document, source: str, attempt: int) -> ProbePair | None:
     step, sigma = document.get("step"), document.get("sigma")
     if document.get("phase") not in (ROLLOUT, VALIDATION) or not (is_count(step) and is_number(sigma)):
         return None
+    delta, floor, tokens = document.get("delta"), document.get("floor"), _count(document.get("tokens")) or 0
+    nothing = _scores_nothing(delta, floor, tokens)
     return ProbePair(
         phase=document["phase"],
         step=step,
         process=_process(document),
         sigma=float(sigma),
-        delta=_number(document.get("delta")),
-        floor=_number(document.get("floor")),
-        tokens=_count(document.get("tokens")) or 0,
+        delta=None if nothing else _number(delta),
+        floor=None if nothing else _number(floor),
+        tokens=tokens,
         seconds=_number(document.get("seconds")) or 0.0,
-        missing=_text(document.get("missing")),
+        missing=nothing or _text(document.get("missing")),
         source=source,
         attempt=attempt,
     )
+
+
+def _scores_nothing(delta: Any, floor: Any, tokens: int) -> str:
+    """Say why a difference that is written down is none: of no tokens, or no number. "" for one that is."""
+    if delta is None:
+        return ""
+    if not tokens:
+        return "no token was scored"
+    numbers = [value for value in (delta, floor) if is_number(value)]
+    return "" if all(map(math.isfinite, numbers)) else "the engine gave scores that are no numbers"
 
 
 _READERS = {"noise": _event, "settings": _settings, "probe": _probe}

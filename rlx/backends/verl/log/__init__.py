@@ -37,6 +37,7 @@ GRAMMAR = LogGrammar(
         Role.RESPONSE_LENGTH: ("response_length/mean",),
         Role.CLIP_RATIO: ("response_length/clip_ratio",),
         Role.GRAD_NORM: ("actor/grad_norm",),
+        Role.LEARNING_RATE: ("actor/lr",),
         Role.POLICY_LOSS: ("actor/pg_loss",),
         Role.PROBABILITY_GAP: ("training/rollout_probs_diff_mean",),
         Role.POLICY_KL: ("actor/ppo_kl",),

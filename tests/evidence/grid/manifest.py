@@ -1,0 +1,250 @@
+"""Edits of the manifest: what the plan promised, its recipe, and what the run found when it was launched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from rlx.plan import Link
+from tests.evidence.edits import REJECTED, REJECTED_TOKENS, REJECTION
+from tests.evidence.grid.cases import FIRST_EDITION, Source, caught, honest, unseen
+from tests.evidence.grid.run_pair import RunDirectory, RunPair
+
+MANIFEST = Source.MANIFEST
+
+
+# asked
+
+
+@caught(MANIFEST, Link.ASKED, "invalid", "RLX670", twin="promise-in-another-order")
+def promise_of_another_seed(pair: RunPair) -> None:
+    pair.aqn.promise["settings"]["seed"] = 2
+
+
+@caught(MANIFEST, Link.ASKED, "invalid", "RLX670", twin="promise-in-another-order")
+def promise_of_another_file(pair: RunPair) -> None:
+    pair.aqn.promise["digest"] = "0123456789abcdef"
+
+
+@honest(MANIFEST, Link.ASKED)
+def promise_in_another_order(pair: RunPair) -> None:
+    """And with whole numbers written with a point."""
+    settings = pair.aqn.promise["settings"]
+    settings.update(stages=5.0, total_steps=20.0)
+    pair.aqn.promise["settings"] = dict(reversed(settings.items()))
+
+
+@caught(MANIFEST, Link.ASKED, "unverified", twin="promise-in-another-order")
+def promise_that_this_rlx_cannot_read(pair: RunPair) -> None:
+    """As a later one may make it: what is not understood is not held."""
+    pair.aqn.promise["settings_signed_by"] = "0123456789abcdef"
+
+
+@honest(MANIFEST, Link.ASKED)
+def promise_that_names_fewer_settings(pair: RunPair) -> None:
+    """As plans were written before a setting existed."""
+    del pair.aqn.promise["settings"]["epoch_steps"]
+
+
+# reached
+
+
+@caught(MANIFEST, Link.REACHED, "unverified", "RLX672", twin="process-on-another-node")
+def promise_of_two_replicas(pair: RunPair) -> None:
+    processes = pair.aqn.promise["processes"]
+    processes.append({**processes[0], "replica": 1})
+
+
+@honest(MANIFEST, Link.REACHED)
+def process_on_another_node(pair: RunPair) -> None:
+    """Ray deals out nodes as it likes."""
+    pair.aqn.promise["processes"][0]["node"] = 1
+
+
+@caught(MANIFEST, Link.REACHED, "invalid", "RLX674", twin="promise-of-layers-in-another-order")
+def promise_of_six_layers(pair: RunPair) -> None:
+    pair.aqn.promise["layers"].append("model.layers.2.input_layernorm")
+    pair.aqn.promise["elements"] += 64
+
+
+@caught(MANIFEST, Link.REACHED, "invalid", "RLX674", twin="promise-of-layers-in-another-order")
+def promise_of_wider_layers(pair: RunPair) -> None:
+    pair.aqn.promise["elements"] = 640
+
+
+@honest(MANIFEST, Link.REACHED)
+def promise_of_layers_in_another_order(pair: RunPair) -> None:
+    pair.aqn.promise["layers"].reverse()
+
+
+# drawn
+
+
+@caught(MANIFEST, Link.DRAWN, "invalid", "RLX603", twin="plan-with-six-digits")
+def plan_of_another_sigma(pair: RunPair) -> None:
+    sigmas = pair.aqn.noise["sigmas"]
+    pair.aqn.noise["sigmas"] = [1.1 * sigma if index in range(8, 12) else sigma for index, sigma in enumerate(sigmas)]
+
+
+@caught(MANIFEST, Link.DRAWN, "invalid", "RLX603", twin="plan-with-six-digits")
+def plan_a_step_later(pair: RunPair) -> None:
+    sigmas = pair.aqn.noise["sigmas"]
+    pair.aqn.noise["sigmas"] = [0.0, *sigmas[:-1]]
+
+
+@honest(MANIFEST, Link.DRAWN)
+def plan_with_six_digits(pair: RunPair) -> None:
+    pair.aqn.noise["sigmas"] = [float(f"{sigma:.6g}") for sigma in pair.aqn.noise["sigmas"]]
+
+
+@honest(MANIFEST, Link.DRAWN)
+def plan_computed_on_another_machine(pair: RunPair) -> None:
+    """Its sigmas differ in the last digits of a double."""
+    pair.aqn.noise["sigmas"] = [sigma * (1 + 1e-15) for sigma in pair.aqn.noise["sigmas"]]
+
+
+# felt
+
+
+@caught(MANIFEST, Link.FELT, "unverified", "RLX683", twin="promise-of-what-records-had-then", base=FIRST_EDITION)
+def promise_of_a_probe_that_was_not_there(pair: RunPair) -> None:
+    pair.aqn.noise["promise"] = {"links": ["felt"], "probed": True}
+
+
+@honest(MANIFEST, Link.FELT, base=FIRST_EDITION)
+def plan_of_the_first_edition(pair: RunPair) -> None:
+    """Nothing is edited: it is judged by what it promised then."""
+
+
+@caught(MANIFEST, Link.FELT, "unverified", "RLX609", twin="promise-of-no-gap")
+def promise_of_another_witness(pair: RunPair) -> None:
+    """The mean log ratio, which is 0 in a run without bypass."""
+    pair.aqn.expectations["witness"] = "policy_kl"
+
+
+@honest(MANIFEST, Link.FELT)
+def promise_of_no_gap(pair: RunPair) -> None:
+    """As of a back-end that does not log it; this one did."""
+    pair.aqn.expectations["reports_probability_gap"] = False
+
+
+@unseen(
+    MANIFEST,
+    Link.FELT,
+    "what a plan never promised is named in the verdict; that it was promised once, a plan that was changed does not "
+    "tell: records prove the honesty of machines, not of their owner",
+)
+def promise_taken_back(pair: RunPair) -> None:
+    pair.aqn.promise.update(links=["asked", "reached", "drawn"], probed=False)
+
+
+# lifted
+
+
+@caught(MANIFEST, Link.LIFTED, "invalid", "RLX689", twin="promise-that-does-not-name-validations")
+def promise_of_noise_in_validation(pair: RunPair) -> None:
+    pair.aqn.noise["in_validation"] = True
+
+
+@honest(MANIFEST, Link.LIFTED)
+def promise_that_does_not_name_validations(pair: RunPair) -> None:
+    """As of a back-end that cannot show their weights; this one did."""
+    pair.aqn.promise["links"].remove("lifted")
+
+
+@caught(MANIFEST, Link.LIFTED, "unverified", "RLX687", twin="promise-of-what-records-had-then", base=FIRST_EDITION)
+def promise_of_digests_that_were_not_there(pair: RunPair) -> None:
+    pair.aqn.noise["promise"] = {"links": ["felt", "lifted"]}
+
+
+@honest(MANIFEST, Link.LIFTED, base=FIRST_EDITION)
+def promise_of_what_records_had_then(pair: RunPair) -> None:
+    pair.aqn.noise["promise"] = {"links": ["felt"]}
+
+
+# trained on
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "unverified", "RLX652", twin="promise-of-weights-alone")
+def promise_of_a_rejection_that_nobody_logged(pair: RunPair) -> None:
+    pair.aqn.expectations["correction"] = dict(REJECTION)
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def promise_of_weights_alone(pair: RunPair) -> None:
+    pair.aqn.expectations["correction"] = {**REJECTION, "rejection": ""}
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="another-learning-rate-declared")
+def another_learning_rate(pair: RunPair) -> None:
+    """What was trained differs in more than the noise."""
+    pair.aqn.plan["recipe"]["train"]["lr"] = 0.0004
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def another_learning_rate_declared(pair: RunPair) -> None:
+    pair.aqn.plan["recipe"]["train"]["lr"] = 0.0004
+    pair.aqn.plan["treatment"].append("train.lr")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="the-same-weights-elsewhere")
+def other_weights_to_begin_with(pair: RunPair) -> None:
+    _change_found(pair.aqn, sha256="0" * 64)
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def the_same_weights_elsewhere(pair: RunPair) -> None:
+    pair.aqn.plan["recipe"]["model"]["path"] = "/models/tiny-cpu"
+    _change_found(pair.aqn, path="/models/tiny-cpu")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="configuration-in-another-order")
+def configuration_with_another_learning_rate(pair: RunPair) -> None:
+    """Both arms are launched with one learning rate, and one of them composed another."""
+    path = _configuration(pair.aqn)
+    path.write_text(path.read_text().replace("lr: 0.0002", "lr: 0.0004"))
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def configuration_in_another_order(pair: RunPair) -> None:
+    path = _configuration(pair.aqn)
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(dict(reversed(content.items())), sort_keys=False))
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="another-place-and-user")
+def another_validation_temperature(pair: RunPair) -> None:
+    pair.aqn.plan["recipe"]["eval"]["temperature"] = 1.0
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def another_place_and_user(pair: RunPair) -> None:
+    pair.aqn.manifest["submitted_by"] |= {"user": "somebody", "machine": "elsewhere"}
+    pair.aqn.manifest["created_epoch"] -= 7200.0
+
+
+@unseen(
+    MANIFEST,
+    Link.TRAINED_ON,
+    "a plan is the measure that a run is held to: whoever moves the line in it after the launch leaves no trace in "
+    "what the machines wrote",
+)
+def line_moved_after_the_launch(pair: RunPair) -> None:
+    shares = {step: 0.0 if step < 5 else 0.7 for step in range(1, 21)}
+    for key in (REJECTED, REJECTED_TOKENS):
+        pair.aqn.put(key, shares)
+    pair.aqn.noise["min_trained_share"] = 0.05
+
+
+def _change_found(run: RunDirectory, **facts: str) -> None:
+    """Change what the run found of its model when it began."""
+    path = run.folder / "provenance.json"
+    found = json.loads(path.read_text())
+    found["model"] |= facts
+    path.write_text(json.dumps(found))
+
+
+def _configuration(run: RunDirectory) -> Path:
+    return run.folder / "hydra/.hydra/config.yaml"
