@@ -185,12 +185,9 @@ class Loopback:
             time.sleep(0.02)
 
     def sessions(self) -> list[int]:
-        """The processes of the open connections."""
-        listener = [self._listener.pid] if self._listener is not None else []
-        return [
-            *_alive(getattr(self, "_sessions_kept", [])),
-            *(pid for parent in listener for pid in _children(parent)),
-        ]
+        """The processes of the open connections: for a user who is not root, sshd has two for each."""
+        own = _sshds_of(self._listener.pid) if self._listener is not None else []
+        return [*_alive(getattr(self, "_sessions_kept", [])), *own]
 
     def cut(self) -> None:
         for pid in self.sessions():
@@ -209,8 +206,17 @@ def _command_line(pid: int) -> bytes:
         return b""
 
 
+def _sshds_of(parent: int) -> list[int]:
+    """Its children, and their own that are sshd: what they serve is not part of the connection."""
+    children = _children(parent)
+    return children + [pid for child in children for pid in _alive(_children(child))]
+
+
 def _children(parent: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    try:
+        return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _sshd() -> str:
