@@ -7,8 +7,6 @@ import pytest
 
 from rlx.errors import RlxError
 from rlx.evidence import Restart, read_evidence, read_log, series
-from rlx.evidence.cache import file_digest
-from rlx.runs.judging.parser_cache import ParsedFiles
 
 
 def attempt(folder: Path, log: str = "", metrics: dict[int, float] | None = None, ended: bool = True) -> Path:
@@ -26,17 +24,6 @@ def event(folder: Path, step: int, sigma: float, phase: str = "rollout") -> None
     line = json.dumps({"kind": "noise", "phase": phase, "step": step, "sigma": sigma, "layers": 5, "time": step})
     with (folder / "events" / "aqn-h-1.jsonl").open("a") as stream:
         stream.write(line + "\n")
-
-
-@pytest.mark.parametrize(("settled_s", "is_kept"), [(0.0, True), (3600.0, False)])
-def test_what_was_just_written_is_not_kept(
-    settled_s: float, is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file may be written again without another time, so that what was read of it may be no longer true."""
-    monkeypatch.setattr(file_digest, "SETTLED_S", settled_s)
-    run, parsed = attempt(tmp_path / "1", "step:1 - a:1\n"), ParsedFiles(tmp_path)
-    assert bool(read_evidence([run], parsed).digest) is is_kept
-    assert (tmp_path / "parsed").exists() is is_kept
 
 
 def test_a_bare_log(tmp_path: Path) -> None:
