@@ -316,8 +316,10 @@ def test_no_validation_at_all(control_builder: Build, treated: Build, state: Run
     assert caught.value.exit_code == code
 
 
-def test_percent_against_shares_is_no_difference(control: JudgedRun, treated: Build) -> None:
-    contrast = only(one_run_each(control, [treated(series={0: 7.2, 100: 69.75, 116: 70.58})]))
+@pytest.mark.parametrize("first", [7.2, 0.0])
+def test_percent_against_shares_is_no_difference(control: JudgedRun, treated: Build, first: float) -> None:
+    """Before the training nothing may be right, which is as much a share as it is percent."""
+    contrast = only(one_run_each(control, [treated(series={0: first, 100: 69.75, 116: 70.58})]))
     (finding,) = contrast.errors
     assert finding.id == "RLX902" and "baseline has values up to 0.6914, aqn has values up to 70.58" in finding.message
     assert not contrast.reportable and "+69" not in " ".join(contrast.sentences)

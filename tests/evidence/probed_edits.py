@@ -73,6 +73,12 @@ def other_noise_after_a_validation(run: Recorded) -> None:
     _lines(run, "probe", "rollout", 11)[-1]["delta"] += 1e-4
 
 
+def little_else_after_a_validation_for_a_device_that_wavers(run: Recorded) -> None:
+    """The same difference, of which that look's own floor says that it is none; the look before had none by chance."""
+    other_noise_after_a_validation(run)
+    _lines(run, "probe", "rollout", 11)[-1]["floor"] = 1.3e-5
+
+
 def validation_not_restored(run: Recorded) -> None:
     """Noise stands in the validation of step 10, whose record says clean; the probe is answered by another model."""
     before = _lines(run, "noise", "rollout", 11)[0]

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Announcement, Evidence, NoiseEvent, Totals, VerdictStatus, judge, judge_unplanned, settings_of
+from rlx.evidence import (
+    Announcement,
+    Evidence,
+    NoiseEvent,
+    Totals,
+    VerdictStatus,
+    conflicts,
+    judge,
+    judge_unplanned,
+    settings_of,
+)
 from rlx.evidence.charges.promised_noise import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
@@ -160,6 +170,19 @@ def test_what_survives_rounding_is_weighted_by_elements(elements: tuple[int, int
     clean = tuple(event for event in evidence.noise if not event.sigma)
     found = verdict(replace(evidence, noise=noise + clean))[1]
     assert [each for each in found if each == "RLX614"] == ids
+
+
+def test_each_pair_of_records_that_differ_is_told_with_its_own_values() -> None:
+    def record(**changed: float) -> Evidence:
+        values = {int(step.removeprefix("at_")): {METRIC: value} for step, value in changed.items()}
+        return replace(healthy(), metrics={**healthy().metrics, **values})
+
+    records = {"mine": record(at_10=0.3, at_20=0.4), "hers": record(at_10=0.3, at_20=0.5), "his": record(at_10=0.35)}
+    evidence = replace(healthy(), conflicts=conflicts(records))
+    said = [each.message for each in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").findings]
+    key = f"differ in 1 value; {METRIC}"
+    assert [words for words in said if "mine and hers" in words and f"{key}: 0.4 and 0.5 at step 20" in words]
+    assert len(said) == 3 and all(each.startswith("conflicting records: ") for each in said)
 
 
 def rejecting(share: float) -> Evidence:

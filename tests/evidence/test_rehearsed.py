@@ -16,7 +16,7 @@ import pytest
 from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, VerdictStatus
 from rlx.evidence.reading.reward_calls import RewardCalls, read_reward_calls
 from rlx.evidence.rehearsed import Rehearsed, rehearsed
-from rlx.plan import Expectations, NoiseSchedule, RunState
+from rlx.plan import Expectations, Finding, NoiseSchedule, RunState, Severity
 from rlx.resources import payload_folder
 
 EXPECTED = Expectations(2, (0, 2), True, 4, 1, "auto", None, True)
@@ -55,6 +55,7 @@ def test_all_that_worked_is_named() -> None:
     result = judged(evidence())
     assert result.passed and all(check.passed for check in result.checks)
     assert len(result.checks) == 7
+    assert result.checks[-1].detail == "steps 0, 2, val-core/mine/acc/mean@1 0.25"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -88,6 +89,15 @@ def test_both_witnesses_of_noise_are_asked() -> None:
     assert failed(judged(replace(loud, noise=()), expected)) == {"noise applied (witness 1)"}
     silent = replace(evidence(), noise=(event,))
     assert failed(judged(silent, expected)) == {"noise seen in the probabilities (witness 2)"}
+
+
+@pytest.mark.parametrize(("status", "told"), [(VerdictStatus.INVALID, ["RLX602"]), (VerdictStatus.UNVERIFIED, [])])
+def test_what_makes_the_run_invalid_is_told_without_the_remarks_beside_it(
+    status: VerdictStatus, told: list[str]
+) -> None:
+    found = (Finding("RLX602", Severity.ERROR, "wrong noise"), Finding("RLX683", Severity.NOTE, "a look is missing"))
+    result = rehearsed(evidence(), EXPECTED, Verdict(status, found, "", ""), RunState.FINISHED, CALLS, None)
+    assert (ids(result), result.passed) == (told, not told)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import Evidence, Totals
@@ -59,6 +59,8 @@ def test_the_collapse_of_the_30b_arm_is_seen() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.floats(-200, 200), min_size=2, max_size=9))
+@example([0.125, 0.125, 10.0])
+@example([1.0, 1.0, -20.0])
 def test_a_kl_is_held_against_the_median_of_the_other_steps(values: list[float]) -> None:
     others = [[abs(other) for at, other in enumerate(values) if at != step] for step in range(len(values))]
     beyond = [step for step, value in enumerate(values) if abs(value) >= max(10, 20 * median(others[step]))]
