@@ -172,3 +172,11 @@ def test_one_fix_of_what_was_said_already_is_shown_once() -> None:
     assert shown[after] == f"    fix: {said.fix}" and shown[after + 1].startswith("  declared treatment")
     assert shown[-2:] == ["  RLX902 error: the scale differs", f"    fix: {said.fix}"]
     assert shown.count(f"    fix: {said.fix}") == 2
+
+
+@pytest.mark.parametrize(("lr", "are_one_arm"), [(1e-6, True), (2e-6, False)])
+def test_runs_of_one_name_are_one_arm_unless_their_recipes_differ(lr: float, are_one_arm: bool) -> None:
+    one = replace(CONTROL, series={6: 0.68}).judged()
+    other = replace(CONTROL, seed=2, series={6: 0.7}, recipe={"train": {"lr": lr}}).judged()
+    said = [each.message for each in only(compare([one], [[other]])).findings]
+    assert any("are runs of one arm, baseline" in each for each in said) is are_one_arm
