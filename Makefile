@@ -19,7 +19,7 @@ demo: .venv/.ready tmux
 
 # Many tests wait, for hosts, time-outs and Ray: there are more of them at once than cores. They run in another order
 # each time; `make test SEED=N` repeats that of the seed N, which is printed.
-WORKERS ?= 4
+WORKERS ?= 6
 PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --durations=25
 WORKERS_AT = --dist loadscope --no-loadscope-reorder -n
 
