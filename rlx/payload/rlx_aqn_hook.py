@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import importlib.abc
 import importlib.machinery
+import itertools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +95,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in self._patches:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec = self._found_by_others(name, path, target)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
@@ -103,6 +105,15 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+    def _found_by_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Ask the finders after this one, which may have changes of their own to make to the same module."""
+        after = itertools.dropwhile(lambda finder: finder is not self, sys.meta_path)
+        others = [finder for finder in after if finder is not self] or [importlib.machinery.PathFinder]
+        specs = (finder.find_spec(name, path, target) for finder in others if hasattr(finder, "find_spec"))
+        return next((spec for spec in specs if spec is not None), None)
 
     def patch(self, name: str, module: ModuleType) -> None:
         for class_name, patch in self._patches.get(name, ()):

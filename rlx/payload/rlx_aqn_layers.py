@@ -98,14 +98,15 @@ def check_whole(model: nn.Module, settings: Settings, tp_size: int) -> None:
 
 def _reached(model: nn.Module, settings: Settings) -> Iterator[tuple[str, str, int]]:
     found = list(choices(model, settings))
-    for choice in found:
-        yield "layer_types", choice.kind, len(choice.layers)
     chosen = [layer.name for choice in found for layer in choice.layers]
     targets = () if settings.targets == "auto" else settings.targets
     for pattern in targets:
         yield "targets", pattern, sum(pattern in name for name in chosen)
     for pattern in settings.exclude:
         yield "exclude", pattern, sum(pattern in name for name in _targeted(model, settings))
+    # After the patterns: one that matches nothing leaves no layer of any kind.
+    for choice in found:
+        yield "layer_types", choice.kind, len(choice.layers)
     for pattern in settings.multipliers:
         yield "multipliers", pattern, sum(pattern in name for name in chosen)
 
@@ -116,6 +117,9 @@ def _targeted(model: nn.Module, settings: Settings) -> list[str]:
 
 
 def _without_effect(option: str, pattern: str, model: nn.Module, settings: Settings) -> ValueError:
+    if option == "layer_types" and any(_layers(model, pattern)) and settings.exclude:
+        what = f"aqn.exclude: {', '.join(settings.exclude)} leaves no {pattern} layer that could take noise"
+        return refusal("RLX640", what, f"exclude less in aqn.exclude, or remove {pattern} from aqn.layer_types")
     names = [layer.name for kind in settings.layer_types for layer in _layers(model, kind)]
     some = f"its layers are {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else "it has no such layer"
     what = f"aqn.{option}: {pattern} reaches no layer of this model that takes noise; {some}"

@@ -30,7 +30,9 @@ class TestWithoutEffect:
         ("changes", "option", "pattern"),
         [
             ({"targets": ("post_attention", "no_such_layer")}, "targets", "no_such_layer"),
+            ({"targets": ("no_such_layer",)}, "targets", "no_such_layer"),
             ({"exclude": ("no_such_layer",)}, "exclude", "no_such_layer"),
+            ({"exclude": ("norm",)}, "exclude", "norm leaves no rmsnorm layer"),
             # Excluded already by the targets: the pattern decides about nothing.
             ({"targets": ("post_attention",), "exclude": ("input_layernorm",)}, "exclude", "input_layernorm"),
             ({"multipliers": {"q_proj": 0.5}}, "multipliers", "q_proj"),

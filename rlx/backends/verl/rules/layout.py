@@ -74,6 +74,24 @@ def rollout_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule(
+    "RLX227",
+    title="data parallel inside a replica of a dense model",
+    why="the first weight sync waits for ever: vLLM tells each engine of a dense model that it is the only one, and "
+    "verl derives the socket of the weights from that, so all engines wait at the first one's",
+    fix="leave `data_parallel_size` at 1: several replicas do the same work",
+    source="verl 0.9.1 workers/rollout/vllm_rollout/utils.py, _resolve_vllm_weight_sync_local_rank; seen with vLLM "
+    "0.27.1 on a CPU, read in 0.18.1 and 0.24.0",
+)
+def dense_data_parallel(facts: VerlFacts) -> Iterator[Flaw]:
+    key, shape = f"{ROLLOUT}.data_parallel_size", facts.architecture
+    if facts.release < (0, 9) or facts.setting(f"{ROLLOUT}.name") != "vllm" or (facts.count(key) or 1) == 1:
+        return
+    if shape is not None and shape.experts is None:
+        message = f"{facts.named(key)}: {shape.name} has no experts, and the first weight sync hangs"
+        yield error(message, f"{key} 1: there are several replicas then", facts.source(key))
+
+
+@rule(
     "RLX209",
     title="expert and tensor groups do not tile the devices",
     why="Megatron cannot build its groups and fails when the workers start",
