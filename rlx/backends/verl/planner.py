@@ -122,7 +122,7 @@ def _noise_settings(rendering: Rendering, length: Length, promised: Expectations
 
 def ray_settings(rendering: Rendering) -> RaySettings:
     """The Ray of several nodes. Devices are what Ray finds behind CUDA_VISIBLE_DEVICES or ASCEND_RT_VISIBLE_DEVICES."""
-    layout, on_cpu = rendering.recipe.layout, rendering.recipe.rollout.engine == "cpu"
+    layout, on_cpu = rendering.recipe.layout, rendering.recipe.layout.device == "cpu"
     device = "NPU" if layout.device == "npu" else "GPU"
     return RaySettings(
         offers=cpu.resources(layout.devices_per_node) if on_cpu else {},
@@ -140,5 +140,7 @@ def _programs(recipe: Recipe, *, watched: bool) -> Iterator[PlannedFile]:
         yield from modules(NOISE)
     if _is_hooked(recipe, watched):
         yield from modules(noise.HOOK, payload_folder("verl"))
-    if recipe.rollout.engine == "cpu":
+    if recipe.layout.device == "cpu":
         yield from modules(cpu.PLUGIN, payload_folder("verl"))
+        if recipe.rollout.engine == "vllm":
+            yield from modules(cpu.VLLM_PLUGIN, payload_folder("verl"))

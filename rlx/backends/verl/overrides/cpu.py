@@ -1,4 +1,4 @@
-"""Set what stock verl needs to train on a CPU with rlx's own rollout (payload rlx_verl_cpu*.py)."""
+"""Set what stock verl needs to train on a CPU, with rlx's own rollout or with vLLM's CPU build (payload)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rlx.backends.shared.overrides import Override, path_on_all_nodes
 from rlx.backends.verl.overrides.base import Rendering
 from rlx.plan.run_dir import PAYLOAD_DIR
 
-SOURCE = "rollout.engine"
-PLUGIN = "rlx_verl_cpu"
+SOURCE = "layout.device"
+PLUGIN, VLLM_PLUGIN = "rlx_verl_cpu", "rlx_verl_vllm_cpu"
 # Only the trainer of 0.9 can be steered from outside as far as the payload needs it.
 NEEDED_KEY = "trainer.v1.sampler.custom_sampler.path"
 
@@ -23,32 +23,61 @@ _SETTINGS = {
     "reward.num_workers": 1,
     "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
     "data.dataloader_num_workers": 0,
-    # verl demands a name even though no reward model runs.
-    "reward.reward_model.rollout.name": "cpu",
     "trainer.v1.sampler.custom_sampler.name": "FastReplayBuffer",
+}
+_VLLM = "actor_rollout_ref.rollout.engine_kwargs.vllm"
+_BUCKET_KEY = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+_BUCKET_MIB = 16
+_VLLM_ADDITIONS: dict[str, object] = {
+    # No CPU build can give its memory back in between.
+    "actor_rollout_ref.rollout.enable_sleep_mode": False,
+    f"{_VLLM}.worker_cls": f"{VLLM_PLUGIN}_worker.ReloadableCPUWorker",
+    # Without a number vLLM takes half of the machine; its own variable counts whole GiB.
+    f"{_VLLM}.kv_cache_memory_bytes": 64 * 1024**2,
 }
 OBJECT_STORE_BYTES = 256 * 1024**2
 # Ray counts logical CPUs: with fewer the placement group waits for ever.
 _LOGICAL_CPUS_PER_DEVICE = 8
+_VLLM_ENVIRONMENT = {
+    "VERL_USE_EXTERNAL_MODULES": f"{PLUGIN},{VLLM_PLUGIN}",
+    # The first generation would compile C++ for 42 s.
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
-    if rendering.recipe.rollout.engine != "cpu":
+    recipe = rendering.recipe
+    if recipe.layout.device != "cpu":
         return
     for key, value in _SETTINGS.items():
         yield Override(key, value, SOURCE)
-    sampler = path_on_all_nodes(rendering.recipe, f"{PAYLOAD_DIR}/{PLUGIN}_trainer.py")
+    # verl demands a name even though no reward model runs.
+    yield Override("reward.reward_model.rollout.name", recipe.rollout.engine, "rollout.engine")
+    file = "trainer" if recipe.rollout.engine == "cpu" else "replay"
+    sampler = path_on_all_nodes(recipe, f"{PAYLOAD_DIR}/{PLUGIN}_{file}.py")
     yield Override(NEEDED_KEY, sampler, SOURCE, verbatim=True)
     yield rendering.added("actor_rollout_ref.model.override_config.attn_implementation", "sdpa", SOURCE)
+    yield from _vllm(rendering) if recipe.rollout.engine == "vllm" else _own_rollout(rendering)
+    yield from _ray(rendering)
+
+
+def _own_rollout(rendering: Rendering) -> Iterator[Override]:
     if rendering.recipe.model.lora is not None:
         # The rollout loads whole weights, not adapters.
         yield Override("actor_rollout_ref.model.lora.merge", True, "model.lora")
-    yield from _ray(rendering)
+
+
+def _vllm(rendering: Rendering) -> Iterator[Override]:
+    # verl keeps a buffer of this size for each sync; its default is 2 GiB.
+    yield Override(_BUCKET_KEY, _BUCKET_MIB, "rollout.engine")
+    for key, value in _VLLM_ADDITIONS.items():
+        yield rendering.added(key, value, "rollout.engine")
 
 
 def environment(rendering: Rendering) -> dict[str, str]:
     """Variables that every process of the run must see."""
-    if rendering.recipe.rollout.engine != "cpu":
+    if rendering.recipe.layout.device != "cpu":
         return {}
     return {
         "VERL_USE_EXTERNAL_MODULES": PLUGIN,
@@ -59,6 +88,7 @@ def environment(rendering: Rendering) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         **({"GLOO_SOCKET_IFNAME": "lo"} if rendering.recipe.layout.nodes == 1 else {}),
+        **(_VLLM_ENVIRONMENT if rendering.recipe.rollout.engine == "vllm" else {}),
     }
 
 

@@ -1,24 +1,15 @@
-"""The trainer's side of the CPU rollout: validation on clean weights, and a replay buffer that does not dawdle.
+"""The trainer's side of the CPU rollout: validation on clean weights, and the replay buffer of `rlx_verl_cpu_replay`.
 
 verl loads this file in the task runner alone, through `trainer.v1.sampler.custom_sampler`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import ray
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from rlx_verl_cpu_replay import FastReplayBuffer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-POLL_SECONDS = 0.05
-
-
-class FastReplayBuffer(ReplayBuffer):
-    """verl polls every 2 s for finished rollouts, which is most of a tiny step."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{**kwargs, "poll_interval": POLL_SECONDS})
+__all__ = ["FastReplayBuffer"]
 
 
 def _tell_servers(trainer: PPOTrainerSync, phase: str, step: int) -> None:

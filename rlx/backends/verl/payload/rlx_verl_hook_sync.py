@@ -59,8 +59,16 @@ def hook_worker(cls: Any) -> None:
 def _from_clean(sync: Any) -> Any:
     @functools.wraps(sync)
     def from_clean(self: Any, *arguments: Any, **options: Any) -> Any:
-        _noise_of(self).before_sync()
-        return sync(self, *arguments, **options)
+        # The sender waits in the trainer, without a limit, for this worker to connect: receive first, then refuse.
+        refused: Exception | None = None
+        try:
+            _noise_of(self).before_sync()
+        except Exception as problem:  # noqa: BLE001 - raised below
+            refused = problem
+        done = sync(self, *arguments, **options)
+        if refused is not None:
+            raise refused
+        return done
 
     return from_clean
 
@@ -98,6 +106,7 @@ def hook_manager(cls: Any) -> None:
             what = f"aqn: with checkpoint engine {self.backend} generation goes on before the noise is there"
             raise refusal("RLX641", what, "train and generate on the same devices: trainer main_ppo, mode sync")
         done = await sync(self, global_steps)
+        await _probes(self).clean()
         await _serve(self, *_served_after(self, global_steps))
         return done
 
@@ -123,6 +132,15 @@ async def _serve(manager: Any, phase: str, step: int) -> None:
     calls = [server.collective_rpc.remote("rlx_enter", args=(phase, step, rank)) for rank, server in servers]
     await asyncio.gather(*calls)
     await asyncio.gather(*(server.clear_kv_cache.remote() for _, server in servers))
+    await _probes(manager).pair(phase, step)
+
+
+def _probes(manager: Any) -> Any:
+    from rlx_verl_hook_probe import ReplicaProbes
+
+    if not hasattr(manager, "_rlx_probes"):
+        manager._rlx_probes = ReplicaProbes(manager.replicas)
+    return manager._rlx_probes
 
 
 def hook_trainer(cls: Any) -> None:

@@ -3,6 +3,7 @@
 MODULES = (
     "batch",
     "limits",
+    "cpu",
     "length",
     "batch_limits",
     "sampling",

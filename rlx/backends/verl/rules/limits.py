@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.batch import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.preflight.rules.number_text import one_of, product
@@ -102,19 +101,6 @@ def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
         elif mode == "R2" and facts.is_true(BYPASS) and facts.release >= (0, 9):
             message = f"{facts.named(key)} records routes in a pass that {facts.named(BYPASS)} leaves out"
             yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
-
-
-@rule(
-    "RLX401",
-    title="the CPU rollout needs a later verl",
-    why="older ones cannot be steered from outside",
-    fix="use verl 0.9",
-    source="verl 0.9.1: trainer.v1.sampler.custom_sampler",
-)
-def cpu_rollout(facts: VerlFacts) -> Iterator[Flaw]:
-    if facts.recipe.rollout.engine == "cpu" and NEEDED_KEY not in facts.settings.defaults:
-        message = f"rollout.engine cpu: verl {facts.settings.version} cannot be steered from outside"
-        yield error(message, "use verl 0.9", "rollout.engine")
 
 
 @rule(

@@ -98,8 +98,8 @@ exec python3 -u -m verl.trainer.main_ppo \
   reward.num_workers=1 \
   transfer_queue.backend.SimpleStorage.num_data_storage_units=1 \
   data.dataloader_num_workers=0 \
-  reward.reward_model.rollout.name=cpu \
   trainer.v1.sampler.custom_sampler.name=FastReplayBuffer \
+  reward.reward_model.rollout.name=cpu \
   'trainer.v1.sampler.custom_sampler.path="${oc.env:RLX_RUN_DIR}/payload/rlx_verl_cpu_trainer.py"' \
   +actor_rollout_ref.model.override_config.attn_implementation=sdpa \
   ray_kwargs.ray_init.num_cpus=8 \

@@ -1,0 +1,54 @@
+"""Refuse what cannot train on a CPU: an older verl, other engines, models that vLLM has no kernel for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.verl.overrides.cpu import NEEDED_KEY
+from rlx.backends.verl.rules.facts import VerlFacts
+from rlx.preflight.rules.number_text import one_of
+from rlx.preflight.rules.rule_table import Flaw, error, rule
+
+VLLM_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+
+
+@rule(
+    "RLX401",
+    title="a training on a CPU needs a later verl",
+    why="older ones cannot be steered from outside",
+    fix="use verl 0.9",
+    source="verl 0.9.1: trainer.v1.sampler.custom_sampler",
+)
+def old_verl(facts: VerlFacts) -> Iterator[Flaw]:
+    if facts.recipe.layout.device == "cpu" and NEEDED_KEY not in facts.settings.defaults:
+        message = f"layout.device cpu: verl {facts.settings.version} cannot be steered from outside"
+        yield error(message, "use verl 0.9", "layout.device")
+
+
+@rule(
+    "RLX405",
+    title="no rollout of this engine on a CPU",
+    why="the engine is not there, or does not start",
+    fix="`rollout.engine: cpu`, which is rlx's own, or `vllm` with its CPU build",
+    source="rlx/backends/verl/payload/rlx_verl_cpu*.py bring these two",
+)
+def engine_without_cpu(facts: VerlFacts) -> Iterator[Flaw]:
+    engine = facts.recipe.rollout.engine
+    if facts.recipe.layout.device == "cpu" and engine not in ("cpu", "vllm"):
+        yield error(f"rollout.engine {engine} with layout.device cpu", "rollout.engine cpu or vllm", "rollout.engine")
+
+
+@rule(
+    "RLX406",
+    title="vLLM's attention on a CPU does not know the size of a head",
+    why="the engine starts, and dies at the first generation: Unsupported CPU attention configuration",
+    fix="a model with another head size, or `rollout.engine: cpu`",
+    source="vLLM 0.27.1 csrc/cpu/cpu_attn.cpp; seen with head size 16",
+)
+def head_size(facts: VerlFacts) -> Iterator[Flaw]:
+    shape, recipe = facts.architecture, facts.recipe
+    if recipe.layout.device != "cpu" or recipe.rollout.engine != "vllm" or shape is None:
+        return
+    if shape.head_dim not in VLLM_HEAD_SIZES:
+        message = f"{shape.name} has heads of {shape.head_dim}, and vLLM on a CPU knows {one_of(VLLM_HEAD_SIZES)}"
+        yield error(message, "another model, or rollout.engine cpu", "rollout.engine")
