@@ -32,6 +32,7 @@ KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
 CLAIM_S=20       # how long a supervisor waits for its holder to pass the devices on
+SIGN_S=5         # how long whoever starts a run takes to say who it is
 TMUX_RETRY_S=3
 DOCKER_S=20  # a docker that hangs must not hang whoever asks
 REPORT_DOCKER_S=7 # twice that is less than rlx waits for a report, which is about other runs, too

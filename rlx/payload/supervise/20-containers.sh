@@ -110,9 +110,13 @@ last_complaint() { tail -n 1 "$run/$HOLDER_LOG_FILE" | LC_ALL=C tr -cd 'A-Za-z0-
 await() {
     run=$1
     find_attempt "$run"
+    # Whoever made that folder signs a moment later. Until then its run looks dead, and must not be cleaned away.
+    [ ! -e "$STATE/$STARTED_DIR" ] || within "$SIGN_S" signed
     while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1; done
     [ ! -e "$STATE/$STARTED_DIR" ] || clean_up "$run" "$SWEEP_GRACE_S"
 }
+
+signed() { [ -e "$STATE/$SUPERVISOR_FILE" ] || [ -e "$STATE/$EXIT_FILE" ]; }
 
 # look RUN…: inside, a line a run: `in <id> <key>=<value>…`.
 look() {
