@@ -51,6 +51,9 @@ def test_what_is_promised(tmp_path: Path) -> None:
     watch = watch_of(planned(tmp_path, NOISY, CPU))
     assert (watch.links, watch.processes, watch.probed) == (links, (NoiseProcess(),), True)
     watch = watch_of(planned(tmp_path, NOISY))
+    assert (watch.links, len(watch.processes), watch.probed) == (links, 8, True)
+    # Its server hands on no score of a prompt.
+    watch = watch_of(planned(tmp_path, NOISY, {"backend": {"version": "0.7.1"}}))
     assert (watch.links, len(watch.processes), watch.probed) == ((Link.ASKED, Link.REACHED, Link.LIFTED), 8, False)
 
 
