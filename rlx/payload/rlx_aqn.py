@@ -30,7 +30,7 @@ from rlx_aqn_digest import Snapshot
 from rlx_aqn_events import Event, Process, events_file, writer
 from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices, without_split
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
-from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings
+from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings, settings_file
 from torch import nn
 
 
@@ -61,9 +61,8 @@ class Injector:
 
         `shard`: which data-parallel shard of its replica this process is; `rank`: which tensor rank of that.
         """
-        run_dir = os.environ.get("RLX_RUN_DIR")
-        settings = Path(run_dir, "payload", "aqn.json") if run_dir else None
-        if settings is None or not settings.exists():
+        settings = settings_file()
+        if settings is None:
             return None
         process = Process(shard=shard, rank=rank, node=int(os.environ.get("RLX_NODE") or 0))
         digest = hashlib.sha256(settings.read_bytes()).hexdigest()[:16]

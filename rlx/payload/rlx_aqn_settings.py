@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PRINTED_LAYER_TYPE = {"rmsnorm": "RMSNorm", "linear": "linear"}
 SCHEDULES = ("geometric", "linear", "constant")
+
+
+def settings_file() -> Path | None:
+    """Where this run has its settings; None where it carries no noise, and nobody watches it for having none."""
+    run_dir = os.environ.get("RLX_RUN_DIR")
+    path = Path(run_dir, "payload", "aqn.json") if run_dir else None
+    return path if path and path.exists() else None
 
 
 def refusal(finding: str, what: str, fix: str) -> ValueError:

@@ -9,6 +9,7 @@ reinforcement learning finds nothing to reinforce in a random model.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -166,3 +167,5 @@ def make(folder: Path, warm_up_steps: int = WARM_UP_STEPS, heads: int = HEADS) -
 
 if __name__ == "__main__":
     make(Path(sys.argv[1]))
+    sys.stderr.flush()
+    os._exit(0)  # pyarrow's threads now and then abort an interpreter that is taken down, and the exit code counts.

@@ -21,6 +21,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from rlx_aqn_settings import Settings
 from rlx_verl_hook_points import SYNC, check_points
 
 from rlx.resources import payload_folder
@@ -87,23 +88,22 @@ class TestPoints:
             check_points(changed)
 
     def test_an_arm_without_noise_trains_on_and_goes_unwatched(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         import rlx_verl_hook
 
         changed = copy_of("0.9.1", tmp_path)
         file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
         file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
-        monkeypatch.setenv("RLX_RUN_DIR", str(tmp_path))
-        (tmp_path / "payload").mkdir()
-        (tmp_path / "payload/aqn.json").write_text(json.dumps(WATCH))
+        told = tmp_path / "aqn.json"
+        told.write_text(json.dumps(WATCH))
         finders = list(sys.meta_path)
-        rlx_verl_hook.install(changed)
+        rlx_verl_hook.install(changed, Settings.read(told))
         assert "[rlx] this arm without noise is not watched: RLX641" in capsys.readouterr().out
         assert sys.meta_path == finders
-        (tmp_path / "payload/aqn.json").write_text(json.dumps(SETTINGS))
+        told.write_text(json.dumps(SETTINGS))
         with pytest.raises(ValueError, match="RLX641"):
-            rlx_verl_hook.install(changed)
+            rlx_verl_hook.install(changed, Settings.read(told))
 
 
 def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: Path | None = None, **told: Any) -> str:

@@ -10,16 +10,15 @@ of every replica which step they serve. 0.6.1 (`rlx_verl_hook_061`) syncs before
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from rlx_aqn_hook import Patch, PatchingFinder
-from rlx_aqn_settings import Settings
+from rlx_aqn_settings import Settings, settings_file
 from rlx_verl_hook_points import check_points
 
 
-def install(verl: Path) -> None:
+def install(verl: Path, settings: Settings) -> None:
     """Check the verl whose package folder is `verl`, and arrange for its classes to be changed. Raises ValueError.
 
     An arm without noise trains as it is meant to where nothing can be hooked: it only goes unwatched.
@@ -27,7 +26,7 @@ def install(verl: Path) -> None:
     try:
         points = check_points(verl)
     except ValueError as problem:
-        if not _settings().only_watches:
+        if not settings.only_watches:
             raise
         print(f"[rlx] this arm without noise is not watched: {problem}", flush=True)
         return
@@ -51,15 +50,5 @@ def _patches() -> dict[str, Patch]:
     }
 
 
-def _settings() -> Settings:
-    return Settings.read(Path(os.environ["RLX_RUN_DIR"], "payload", "aqn.json"))
-
-
-def is_wanted() -> bool:
-    """Whether this run carries noise, or is watched for having none."""
-    run_dir = os.environ.get("RLX_RUN_DIR")
-    return run_dir is not None and Path(run_dir, "payload", "aqn.json").exists()
-
-
-if "verl" in sys.modules and is_wanted():
-    install(Path(sys.modules["verl"].__path__[0]))
+if "verl" in sys.modules and (file := settings_file()) is not None:
+    install(Path(sys.modules["verl"].__path__[0]), Settings.read(file))

@@ -25,10 +25,10 @@ _SCORES = "extract_prompt_logprobs"
 
 
 class ReplicaProbes:
-    """A probe for each replica of a manager of weight syncs. Nothing in here raises."""
+    """A probe for each of the replicas that a manager syncs. Neither look raises."""
 
-    def __init__(self, replicas: Sequence[Any]) -> None:
-        self._settings = Settings.read(Path(os.environ["RLX_RUN_DIR"], "payload", "aqn.json"))
+    def __init__(self, replicas: Sequence[Any], settings: Settings) -> None:
+        self._settings = settings
         self._probes = [_probe(replica) for replica in replicas] if _SCORES in _SERVER.read_text() else []
 
     async def clean(self) -> None:

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from rlx_aqn import Injector
-from rlx_aqn_settings import refusal
+from rlx_aqn_settings import Settings, refusal, settings_file
 
 ROLLOUT, VALIDATION = "rollout", "validation"
 # One sync of LoRA may call a worker twice: the base, then the adapters.
@@ -139,7 +139,9 @@ def _probes(manager: Any) -> Any:
     from rlx_verl_hook_probe import ReplicaProbes
 
     if not hasattr(manager, "_rlx_probes"):
-        manager._rlx_probes = ReplicaProbes(manager.replicas)
+        file = settings_file()
+        assert file is not None  # the hooks are there only where it is
+        manager._rlx_probes = ReplicaProbes(manager.replicas, Settings.read(file))
     return manager._rlx_probes
 
 

@@ -43,7 +43,7 @@ def engine_without_cpu(facts: VerlFacts) -> Iterator[Flaw]:
     title="vLLM's attention on a CPU does not know the size of a head",
     why="the engine starts, and dies at the first generation: Unsupported CPU attention configuration",
     fix="a model with another head size, or `rollout.engine: cpu`",
-    source="vLLM 0.27.1 csrc/cpu/cpu_attn.cpp; seen with head size 16",
+    source="vLLM 0.27.1 v1/attention/backends/cpu_attn.py, get_supported_head_sizes; seen with head size 16",
 )
 def head_size(facts: VerlFacts) -> Iterator[Flaw]:
     shape, recipe = facts.architecture, facts.recipe
