@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -24,6 +23,7 @@ from rlx.preflight.rules import check
 from rlx.recipe import load_recipe
 from tests.backends.conftest import BASE, merge
 from tests.backends.conftest import config_tree as released
+from tests.cli.support import rlx
 from tests.wheels import INSTALLED
 
 PLAIN = {"backend": {"version": INSTALLED}}
@@ -40,10 +40,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     recipe = folder / "recipe.yaml"
     document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
-    command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
+    done = rlx("launch", str(recipe), "--dry-run", "--json", code=code)
     plans = json.loads(done.stdout)["plans"] if done.stdout else [{"findings": []}]
     return {finding["id"]: finding for finding in plans[0]["findings"]}, done.stderr
 
@@ -186,8 +183,7 @@ def test_planning_for_this_machine_looks_at_nothing(tmp_path: Path) -> None:
     python, calls = counting_python(tmp_path)
     launch(tmp_path, {"backend": {"version": "0.7.1", "python": str(python)}})
     calls.unlink()
-    command = [sys.executable, "-m", "rlx", "plan", str(tmp_path / "recipe.yaml")]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    rlx("plan", str(tmp_path / "recipe.yaml"))
     assert not calls.exists()
 
 

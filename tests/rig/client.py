@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.command import run_rlx
 from tests.rig.machine import REPOSITORY, Machine
 
 T = TypeVar("T")
@@ -33,7 +34,13 @@ class Client(Machine):
     def rlx(
         self, *argv: str, env: Mapping[str, str] | None = None, check: bool = True, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[bytes]:
-        return self.run(sys.executable, "-m", "rlx", *argv, env=env, check=check, timeout_s=timeout_s)
+        done = run_rlx(
+            argv,
+            environment={**self.environment(), **(env or {})},
+            namespaces=[Path(f"/proc/{self.pid}/ns/{name}") for name in ("net", "uts", "mnt")],
+            timeout_s=timeout_s,
+        )
+        return self.checked(done, *argv) if check else done
 
     def start_rlx(self, *argv: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
         return self.popen(sys.executable, "-m", "rlx", *argv, env=env, **options)

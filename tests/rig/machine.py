@@ -116,7 +116,11 @@ class Machine:
             timeout=timeout_s,
             check=False,
         )
-        assert done.returncode == 0 or not check, f"{self.name}: {argv}: {done.returncode}\n{_shown(done)}"
+        return self.checked(done, *argv) if check else done
+
+    def checked(self, done: subprocess.CompletedProcess[bytes], *argv: str) -> subprocess.CompletedProcess[bytes]:
+        """Raises AssertionError with all output for a failure."""
+        assert done.returncode == 0, f"{self.name}: {argv}: {done.returncode}\n{_shown(done)}"
         return done
 
     def popen(self, *argv: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:

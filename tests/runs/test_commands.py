@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,20 +13,13 @@ import pytest
 from rlx.cli.frame.output import JSON_SCHEMA_VERSION
 from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
 from rlx.runs import Index, resolve
+from tests.command import run_rlx
 from tests.runs.toys import FOREVER, ended, home, log_of, see, toy_plan, until
 
 
 def rlx(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlx", *arguments]
-    return subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_rlx(arguments, environment={**os.environ, **environment}, timeout_s=60)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from rlx.backends.mindspeed_rl.config_classes import read_config_classes
 from rlx.errors import UsageError
 from tests.backends.conftest import merge
 from tests.backends.mindspeed_rl.conftest import BASE
+from tests.command import run_rlx
 
 CLASS = "class {name}(BaseConfig):\n    def __init__(self, config_dict):\n{body}\n"
 KEYS = {
@@ -42,10 +41,9 @@ def findings(folder: Path, checkout: Path, change: dict[str, Any]) -> tuple[int,
     document: dict[str, Any] = {**BASE, "backend": {"workdir": str(checkout)}}
     merge(document, change)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    command = [sys.executable, "-m", "rlx", "launch", str(folder / "recipe.yaml"), "--dry-run"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert "Traceback" not in done.stderr and "imported" not in done.stderr
-    return done.returncode, done.stderr
+    done = run_rlx(["launch", str(folder / "recipe.yaml"), "--dry-run"])
+    assert b"Traceback" not in done.stderr and b"imported" not in done.stderr
+    return done.returncode, done.stderr.decode()
 
 
 def test_a_key_of_the_fork_is_known_there_and_one_that_it_lacks_is_not(tmp_path: Path, checkout: Path) -> None:
