@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,6 +26,10 @@ MOST_ANSWER_BYTES = 320 * 1024**2
 272 MiB at most; what has no limit comes as a stream."""
 
 
+LeftSeconds = Callable[[], float | None]
+"""Returns how long the next piece of a stream may take; None: as long as it likes."""
+
+
 class AnswerTooLong(Exception):
     """More than MOST_ANSWER_BYTES came; what was asked goes on."""
 
@@ -37,8 +41,11 @@ class Session(Protocol):
         """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError or AnswerTooLong."""
         ...
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
-        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed."""
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
+        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed.
+
+        Raises TimeoutError.
+        """
         ...
 
     def end(self) -> tuple[int, bytes]:

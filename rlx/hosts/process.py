@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds
 
 _CHUNK_BYTES = 65536
 
@@ -30,16 +30,19 @@ class ProcessSession:
         # stdin stays open when all is sent: closed, it would over there mean to end the command.
         return exchange(self._process, data, self._err, timeout_s)
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(data)
             self._process.stdin.flush()
-        while chunk := os.read(self._process.stdout.fileno(), _CHUNK_BYTES):
+        while chunk := _read(self._process.stdout, left_s()):
             yield chunk
 
-    def end(self) -> tuple[int, bytes]:
-        code = self._process.wait()
+    def end(self, timeout_s: float | None = None) -> tuple[int, bytes]:
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
         self._err.seek(0)
         return code, self._err.read()
 
@@ -110,6 +113,15 @@ def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
         return rest[os.write(stdin.fileno(), rest) :]
     except BrokenPipeError:
         return rest[:0]
+
+
+def _read(pipe: IO[bytes], timeout_s: float | None) -> bytes:
+    """Read what is there next; nothing at the end. Raises TimeoutError."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(pipe, selectors.EVENT_READ)
+        if not ready.select(timeout_s):
+            raise TimeoutError
+    return os.read(pipe.fileno(), _CHUNK_BYTES)
 
 
 _open: set[ProcessSession] = set()

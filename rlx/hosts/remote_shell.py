@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Session
@@ -34,6 +36,9 @@ _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT
 
 # A shared connection that is found dead is replaced once.
 _TRIES = 2
+
+_BEGIN_S = 20.0
+"""How long a stream may take to begin: to connect, and to get past the login scripts."""
 
 # Each byte as `printf %b` reads it.
 _PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
@@ -110,8 +115,12 @@ class RemoteTransport:
     def _chunks(self, cmd: Cmd, session: Session, sessions: ExitStack) -> Iterator[bytes]:
         for _ in range(_TRIES):
             mark = secrets.token_hex(16)
-            chunks = session.chunks(_first_line(mark, cmd, 0, self._environment))
-            yield from _behind(mark.encode() + b"\n", chunks)
+            beginning = _Beginning(time.monotonic() + _BEGIN_S)
+            chunks = session.chunks(_first_line(mark, cmd, 0, self._environment), beginning.left_s)
+            try:
+                yield from _behind(mark.encode() + b"\n", chunks, beginning)
+            except TimeoutError:
+                raise timed_out(self.link.host, cmd, _BEGIN_S) from None
             code, err = session.end()
             reply = _Reply(mark.encode(), err)
             if code == 0 and reply.code is not None:
@@ -161,12 +170,23 @@ def _after(data: bytes, mark: bytes) -> bytes:
     return data.partition(mark)[2]
 
 
-def _behind(mark: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Return what follows the mark."""
+@dataclass(slots=True)
+class _Beginning:
+    """The time until which a stream must have begun, by time.monotonic(); None once it has."""
+
+    until: float | None
+
+    def left_s(self) -> float | None:
+        return None if self.until is None else max(0.0, self.until - time.monotonic())
+
+
+def _behind(mark: bytes, chunks: Iterator[bytes], beginning: _Beginning) -> Iterator[bytes]:
+    """Return what follows the mark. Raises TimeoutError where that does not come."""
     before = b""
     for chunk in chunks:
         before = before[-len(mark) :] + chunk
         if mark in before:
+            beginning.until = None
             if rest := _after(before, mark):
                 yield rest
             break

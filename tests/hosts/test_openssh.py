@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -30,6 +31,7 @@ from rlx.hosts.host_errors import (
     Unreachable,
 )
 from rlx.plan import Cmd, Place, Secret
+from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 
 __all__ = ["loopback"]
@@ -393,3 +395,55 @@ def test_a_server_that_says_hello_and_nothing_more(loopback: Loopback) -> None:
         with pytest.raises(Unreachable, match="stopped answering"):
             transport_for(place).run(COMMAND, timeout_s=60)
         thread.join()
+
+
+@pytest.mark.parametrize(
+    "line", ["SessionType none", "SessionType subsystem", "StdinNull yes", "ForkAfterAuthentication yes"]
+)
+def test_what_the_config_says_of_sessions_does_not_hold_for_those_of_rlx(loopback: Loopback, line: str) -> None:
+    loopback.add_config(f"Host loop\n  {line}\n")
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("cat"), stdin=b"all of it", timeout_s=30).out == b"all of it"
+    with transport.stream(Cmd("echo", "streamed")) as chunks:
+        assert b"".join(chunks) == b"streamed\n"
+    connect(loopback.place)
+
+
+def test_options_that_an_old_ssh_does_not_know_are_not_given_to_it(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = shutil.which("ssh")
+    refuse = (
+        'for word; do case $word in SessionType=*|StdinNull=*|ForkAfter*) echo "Bad option" >&2; exit 255; esac; done'
+    )
+    version = '[ "$*" != -V ] || { echo "OpenSSH_7.4p1, OpenSSL 1.0.2k-fips" >&2; exit; }'
+    put_program(tmp_path, "ssh", f'{version}\n{refuse}\nexec {real} "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert transport_for(loopback.place).run(Cmd("echo", "hi"), timeout_s=30).out == b"hi\n"
+
+
+def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("true"), timeout_s=30).code == 0
+    stopped = masters(loopback)
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(Unreachable, match=r"loop: its shared connection does not answer") as caught:
+            connect(loopback.place)
+        assert not caught.value.arrived
+        assert f"/tmp/rlx-ssh-{os.getuid()}" in caught.value.hint
+        with pytest.raises(TimedOut), transport.stream(Cmd("echo", "hello")) as chunks:
+            list(chunks)
+        assert time.monotonic() - begun < 40
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert transport.run(Cmd("echo", "again"), timeout_s=30).out == b"again\n"
+
+
+def test_a_stream_that_has_begun_may_be_quiet_for_as_long_as_it_likes(loopback: Loopback) -> None:
+    with transport_for(loopback.place).stream(Cmd("sh", "-c", "echo begun; sleep 22; echo late")) as chunks:
+        assert b"".join(chunks) == b"begun\nlate\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds
 
 if TYPE_CHECKING:
     import paramiko
@@ -44,7 +44,7 @@ class ChannelSession:
 
     def _all(self, data: bytes) -> bytearray:
         out = bytearray()
-        for chunk in self.chunks(data):
+        for chunk in self.chunks(data, lambda: None):
             out += chunk
             if len(out) > MOST_ANSWER_BYTES:
                 close(self._channel)
@@ -54,10 +54,17 @@ class ChannelSession:
         expired.set()
         close(self._channel)
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         self._start(self._send, data)
-        while chunk := self._channel.recv(_CHUNK_BYTES):
+        while chunk := self._read(left_s()):
             yield chunk
+
+    def _read(self, timeout_s: float | None) -> bytes:
+        # The limit holds for the threads beside this one, too, so it is set only where there is one.
+        if timeout_s is None and self._channel.gettimeout() is None:
+            return self._channel.recv(_CHUNK_BYTES)
+        self._channel.settimeout(timeout_s)
+        return self._channel.recv(_CHUNK_BYTES)
 
     def end(self) -> tuple[int, bytes]:
         self._err_reader.join()
