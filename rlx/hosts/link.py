@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rlx.errors import RlxError
+from rlx.hosts.opening import Opening
 from rlx.plan import Cmd
 
 
@@ -27,7 +28,7 @@ MOST_ANSWER_BYTES = 320 * 1024**2
 
 
 LeftSeconds = Callable[[], float | None]
-"""Returns how long the next piece of a stream may take; None: as long as it likes."""
+"""Returns how long to wait for the next piece of a stream; None: as long as that takes."""
 
 
 class AnswerTooLong(Exception):
@@ -37,14 +38,18 @@ class AnswerTooLong(Exception):
 class Session(Protocol):
     """A started shell: its pipes."""
 
-    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+    def exchange(self, data: bytes, timeout_s: float, opening: Opening) -> bytes:
         """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError or AnswerTooLong."""
+        ...
+
+    def send(self, data: bytes) -> None:
+        """Send more, whether or not anybody reads it."""
         ...
 
     def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         """Stdout as it comes, after sending `data`; stdin stays open till the session is closed.
 
-        Raises TimeoutError.
+        Where nothing came in `left_s()`, an empty piece.
         """
         ...
 

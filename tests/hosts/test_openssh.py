@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.hosts import connect, open_ahead, transport_for
+from rlx.hosts import Completed, connect, open_ahead, transport_for
 from rlx.hosts.host_errors import (
     AccessDenied,
     ConnectionLost,
@@ -447,3 +447,45 @@ def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(loopback: Loo
 def test_a_stream_that_has_begun_may_be_quiet_for_as_long_as_it_likes(loopback: Loopback) -> None:
     with transport_for(loopback.place).stream(Cmd("sh", "-c", "echo begun; sleep 22; echo late")) as chunks:
         assert b"".join(chunks) == b"begun\nlate\n"
+
+
+@pytest.mark.parametrize("via", ["openssh", "paramiko"])
+@pytest.mark.parametrize("eater", ["read -r line", "head -c 100 >/dev/null", "timeout 0.5 cat >/dev/null"])
+def test_a_login_script_that_eats_what_it_was_not_sent_costs_seconds(loopback: Loopback, eater: str, via: str) -> None:
+    loopback.write_bashrc(f"{eater}\necho welcome\n")
+    transport = transport_for(loopback.place_via(via))
+    lines = b"".join(b"%d\n" % number for number in range(20_000))
+    assert transport.run(Cmd("sh", "-c", "cat; echo ran >&2"), stdin=lines, timeout_s=30) == Completed(
+        0, lines, b"ran\n"
+    )
+    with transport.stream(Cmd("echo", "streamed")) as chunks:
+        assert b"".join(chunks) == b"streamed\n"
+
+
+def test_a_command_runs_once_though_all_was_sent_again(loopback: Loopback, tmp_path: Path) -> None:
+    """The host is so slow that the command begins when it has been given up."""
+    slow = 'case $PWD in *) sh() { printf "rlx-ready\\n"; sleep 3; command sh "$@"; } ;; esac'
+    loopback.write_bashrc(slow + '\nexec() { "$@"; }\n')
+    done = transport_for(loopback.place).run(
+        Cmd("sh", "-c", 'echo once >>"$1"; cat', "x", str(tmp_path / "ran")), stdin=b"data\n", timeout_s=30
+    )
+    assert (done.out, (tmp_path / "ran").read_text()) == (b"data\n", "once\n")
+
+
+def test_a_host_that_turns_away_is_asked_once_more(loopback: Loopback) -> None:
+    loopback.limit_startups("1:100:1")
+    for attempt in (lambda: connect(loopback.place), lambda: transport_for(loopback.place).run(COMMAND, timeout_s=30)):
+        for pid in masters(loopback):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not masters(loopback))
+        with socket.create_connection(("127.0.0.1", loopback.port)) as first:
+            first.recv(100)
+            threading.Timer(0.5, first.close).start()
+            attempt()
+    loopback.cut()
+    wait_until(lambda: not masters(loopback))
+    with socket.create_connection(("127.0.0.1", loopback.port)) as first:
+        first.recv(100)
+        with pytest.raises(Unreachable, match="no ssh connection came about") as caught:
+            transport_for(loopback.place).run(COMMAND, timeout_s=30)
+    assert not caught.value.arrived

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.host_errors import Unreachable
+from rlx.hosts.host_errors import Unreachable, waited_out
 from rlx.hosts.link import Failure
 from rlx.hosts.process import ProcessSession, process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
@@ -123,18 +123,24 @@ class OpensshLink:
         """
         if self._has_connection():
             return
+        error = self._login_error()
+        if error is not None and waited_out(error):
+            error = self._login_error()
+        if error is not None:
+            raise error
+
+    def _login_error(self) -> RlxError | None:
+        """Log in; what went wrong, if anything did."""
         cmd = Cmd("true")
         # -f returns as soon as the connection is there.
         argv = [*_ssh("-f", self._destination, self._config, shared=True), cmd.raw()]
         try:
             code, said = self._code(argv, _LOGIN_S)
         except TimeoutError:
-            raise Unreachable(
-                f"{self.host}: no login after {_LOGIN_S:g} s", f"see by hand: {by_hand(self._destination)}"
-            ) from None
+            hint = f"see by hand: {by_hand(self._destination)}"
+            return Unreachable(f"{self.host}: no login after {_LOGIN_S:g} s", hint)
         failure = Failure(cmd, code, said.decode(errors="replace").strip(), began=False)
-        if code != 0 and (error := self.explain(failure)):
-            raise error
+        return self.explain(failure) if code != 0 else None
 
     def _has_connection(self) -> bool:
         """Tell whether the shared connection is there. Raises Unreachable if it does not answer."""
