@@ -49,6 +49,7 @@ class Loopback:
         self._listener: subprocess.Popen[bytes] | None = None
         self._denied = False
         self._most_sessions = 10
+        self._startups = "10:30:100"
         self.home = folder / "home"
         self.identity = folder / "identity"
         self.config = folder / "ssh_config"
@@ -102,6 +103,11 @@ class Loopback:
         self._most_sessions = most
         self._restart_if_running()
 
+    def limit_startups(self, most: str) -> None:
+        """How many may be logging in, as sshd's MaxStartups says it."""
+        self._startups = most
+        self._restart_if_running()
+
     def _restart_if_running(self) -> None:
         if self._listener is not None:
             self.stop()
@@ -135,6 +141,7 @@ class Loopback:
             "PermitRootLogin prohibit-password",
             "PermitUserRC no",
             f"MaxSessions {self._most_sessions}",
+            f"MaxStartups {self._startups}",
             f"PidFile {self._folder / 'sshd.pid'}",
             "SetEnv " + " ".join(f'"{name}={text}"' for name, text in session.items()),
         ]

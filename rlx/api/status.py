@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rlx.runs.looking.overview import Overview
     from rlx.runs.looking.revisit import Revisit
 
+_QUESTIONS = 3
+"""What `rlx status --host` asks: which runs there are, how they are, and who has the devices."""
+
 
 def status(runs: Runs | None = None, *, host: str | None = None, everything: bool = False) -> list[Overview]:
     """Look once at these runs; without names at all that have not ended and the latest launch.
@@ -117,12 +120,25 @@ def _rebuilt(index: Index, host: str | None, tell: Tell) -> Site:
     return site
 
 
+def _open_shells(site: Site) -> None:
+    """Start the shells of all questions at once, so that a slow login script costs its time once."""
+    from dataclasses import replace
+
+    from rlx.hosts import connect, open_ahead
+
+    if not site.place.is_local:
+        connect(replace(site.place, inside=None))
+        for place in (site.place,) * (_QUESTIONS + (site.container is not None)):
+            open_ahead(place)
+
+
 def _located(host: str, tell: Tell) -> Site:
     """The site of the host. Runs that host and container share can be read while the container is down."""
     from rlx.hosts import locate, site_of
     from rlx.hosts.host_errors import ContainerGone
 
     site = site_of(host)
+    _open_shells(site)
     try:
         return locate(site, reading=True)[0]
     except ContainerGone as error:

@@ -15,17 +15,25 @@ ToolMissing          this machine lacks the program that connects (exit 1)
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlx.errors import ExitCode, RlxError
 
+_PAUSE_S = 0.7
+
 
 class HostError(RlxError):
-    """`arrived`: the command may have reached the host; False if it certainly did not."""
+    """`arrived`: the command may have reached the host; False if it certainly did not.
+
+    `was_turned_away`: the host had too many connections that were not logged in yet, and may have room a moment later.
+    """
 
     exit_code = ExitCode.UNREACHABLE
     arrived = False
+    was_turned_away = False
 
 
 class Unreachable(HostError):
@@ -66,6 +74,14 @@ class ContainerGone(HostError):
 
 class ToolMissing(RlxError):
     pass
+
+
+def waited_out(error: RlxError) -> bool:
+    """Tell whether a second try is worth it; if so, a moment has passed, another one for each of several at once."""
+    if not (isinstance(error, HostError) and error.was_turned_away):
+        return False
+    time.sleep(_PAUSE_S * (1 + random.random()))
+    return True
 
 
 @contextmanager

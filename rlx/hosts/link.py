@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from rlx.errors import RlxError
+from rlx.hosts.opening import Opening
 from rlx.plan import Cmd
 
 
@@ -26,6 +27,10 @@ MOST_ANSWER_BYTES = 320 * 1024**2
 272 MiB at most; what has no limit comes as a stream."""
 
 
+LeftSeconds = Callable[[], float | None]
+"""Returns how long to wait for the next piece of a stream; None: as long as that takes."""
+
+
 class AnswerTooLong(Exception):
     """More than MOST_ANSWER_BYTES came; what was asked goes on."""
 
@@ -33,12 +38,19 @@ class AnswerTooLong(Exception):
 class Session(Protocol):
     """A started shell: its pipes."""
 
-    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+    def exchange(self, data: bytes, timeout_s: float, opening: Opening) -> bytes:
         """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError or AnswerTooLong."""
         ...
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
-        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed."""
+    def send(self, data: bytes) -> None:
+        """Send more, whether or not anybody reads it."""
+        ...
+
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
+        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed.
+
+        Where nothing came in `left_s()`, an empty piece.
+        """
         ...
 
     def end(self) -> tuple[int, bytes]:

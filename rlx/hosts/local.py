@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from rlx.hosts.link import AnswerTooLong
+from rlx.hosts.opening import Opening
 from rlx.hosts.process import exchange
 from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out, too_much
 from rlx.hosts.transport import Completed
@@ -45,7 +46,7 @@ class LocalTransport:
             except OSError as error:
                 return Completed(_NOT_STARTED, b"", f"{cmd.argv()[0]}: {error.strerror}\n".encode())
             try:
-                out = exchange(process, stdin, err, timeout_s, end_input=True)
+                out = exchange(process, stdin, err, timeout_s, Opening(b""), end_input=True)
             except TimeoutError:
                 raise timed_out("local", cmd, timeout_s) from None
             except AnswerTooLong:

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds
+from rlx.hosts.opening import Opening
 
 _CHUNK_BYTES = 65536
 
@@ -26,20 +27,27 @@ class ProcessSession:
         self._process = process
         self._err = err
 
-    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+    def exchange(self, data: bytes, timeout_s: float, opening: Opening) -> bytes:
         # stdin stays open when all is sent: closed, it would over there mean to end the command.
-        return exchange(self._process, data, self._err, timeout_s)
+        return exchange(self._process, data, self._err, timeout_s, opening)
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+    def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(data)
             self._process.stdin.flush()
-        while chunk := os.read(self._process.stdout.fileno(), _CHUNK_BYTES):
-            yield chunk
 
-    def end(self) -> tuple[int, bytes]:
-        code = self._process.wait()
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
+        assert self._process.stdout is not None
+        self.send(data)
+        while (chunk := _read(self._process.stdout, left_s())) != b"":
+            yield chunk or b""
+
+    def end(self, timeout_s: float | None = None) -> tuple[int, bytes]:
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
         self._err.seek(0)
         return code, self._err.read()
 
@@ -54,7 +62,13 @@ class ProcessSession:
 
 
 def exchange(
-    process: subprocess.Popen[bytes], data: bytes, err: IO[bytes], timeout_s: float, *, end_input: bool = False
+    process: subprocess.Popen[bytes],
+    data: bytes,
+    err: IO[bytes],
+    timeout_s: float,
+    opening: Opening,
+    *,
+    end_input: bool = False,
 ) -> bytes:
     """All of stdout, after sending `data`, once the process has ended; its stderr goes to the file `err`.
 
@@ -72,8 +86,12 @@ def exchange(
                     rest = _sent(process.stdin, rest)
                 elif chunk := os.read(key.fd, _CHUNK_BYTES):
                     out += chunk
+                    opening.take(chunk)
                 else:
                     ready.unregister(process.stdout)
+            if opening.asks_again():
+                rest, sending = memoryview(bytes(rest) + data), True
+                _watch(ready, process.stdin)
             if sending and not rest:
                 sending = False
                 ready.unregister(process.stdin)
@@ -85,6 +103,11 @@ def exchange(
             process.wait(_wait_s(until, out, err))
     _check_size(out, err)
     return bytes(out)
+
+
+def _watch(ready: selectors.BaseSelector, pipe: IO[bytes]) -> None:
+    if pipe not in ready.get_map():
+        ready.register(pipe, selectors.EVENT_WRITE)
 
 
 def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:
@@ -110,6 +133,15 @@ def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
         return rest[os.write(stdin.fileno(), rest) :]
     except BrokenPipeError:
         return rest[:0]
+
+
+def _read(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
+    """Read what is there next; nothing at the end, None if nothing came in time."""
+    with selectors.DefaultSelector() as ready:
+        ready.register(pipe, selectors.EVENT_READ)
+        if not ready.select(timeout_s):
+            return None
+    return os.read(pipe.fileno(), _CHUNK_BYTES)
 
 
 _open: set[ProcessSession] = set()

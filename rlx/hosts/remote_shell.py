@@ -1,8 +1,8 @@
 """A Transport over anything that starts a shell elsewhere: ssh, docker exec, or one in the other.
 
 What starts there is always the same short text, which every login shell reads alike (bash, dash, zsh, fish, csh). It
-reads one line from its stdin, and that line holds everything else: no argument is quoted for an unknown shell, none
-shows in the process table on the way, and no length limit but that of exec applies.
+says that it is there, and reads one line from its stdin, which holds everything else: no argument is quoted for an
+unknown shell, none shows in the process table on the way, and no length limit but that of exec applies.
 
 A random mark on stdout and stderr begins the command, and one on stderr ends it with the exit status. So noise of login
 scripts, complaints of ssh, and a command's own exit 255 cannot be taken for each other.
@@ -16,15 +16,23 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable
+from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable, waited_out
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Session
+from rlx.hosts.opening import Opening
 from rlx.hosts.transport import Completed, shown
 from rlx.plan import Cmd
 
-READ_AND_RUN = """sh -c 'IFS= read -r line; eval "$(printf %b "$line")"'"""
+# What a login script left of something else is passed over.
+READ_AND_RUN = (
+    "sh -c 'echo rlx-ready; while IFS= read -r line; do case $line in"
+    """ rlx-run:*) eval "$(printf %b "${line#rlx-run:}")"; exit; esac; done'"""
+)
+
+_RUN = b"rlx-run:"
 
 # How the user's docker finds its daemon.
 _DOCKER = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "XDG_RUNTIME_DIR")
@@ -34,6 +42,10 @@ _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT
 
 # A shared connection that is found dead is replaced once.
 _TRIES = 2
+
+_BEGIN_S = 20.0
+"""How long a stream may take to begin: to connect, and to get past the login scripts."""
+_LOOK_S = 0.5
 
 # Each byte as `printf %b` reads it.
 _PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
@@ -74,8 +86,8 @@ class RemoteTransport:
         self._environment = environment
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
-        for _ in range(_TRIES):
-            completed = self._try_to_run(cmd, stdin, timeout_s)
+        for tries_left in reversed(range(_TRIES)):
+            completed = self._try_to_run(cmd, stdin, timeout_s, tries_left)
             if completed is not None:
                 return completed
         raise self._never_began(cmd)
@@ -84,12 +96,12 @@ class RemoteTransport:
         """Start a shell for the next command: then that costs one round trip, no three. Unused, it ends with rlx."""
         self.link.open_ahead(self._entry)
 
-    def _try_to_run(self, cmd: Cmd, stdin: bytes, timeout_s: float) -> Completed | None:
+    def _try_to_run(self, cmd: Cmd, stdin: bytes, timeout_s: float, tries_left: int) -> Completed | None:
         mark = secrets.token_hex(16)
         head = _first_line(mark, cmd, len(stdin), self._environment)
         try:
             with self.link.open(self._entry, streaming=False) as session:
-                out = session.exchange(head + stdin, timeout_s)
+                out = session.exchange(head + stdin, timeout_s, Opening(mark.encode()))
                 code, err = session.end()
         except TimeoutError:
             raise timed_out(self.link.host, cmd, timeout_s) from None
@@ -98,7 +110,7 @@ class RemoteTransport:
         reply = _Reply(mark.encode(), err)
         if code == 0 and reply.code is not None:
             return Completed(reply.code, _after(out, mark.encode() + b"\n"), reply.err)
-        self._raise_unless_harmless(cmd, code, reply)
+        self._raise_unless_harmless(cmd, code, reply, tries_left)
         return None
 
     @contextmanager
@@ -108,21 +120,23 @@ class RemoteTransport:
             yield self._chunks(cmd, first, sessions)
 
     def _chunks(self, cmd: Cmd, session: Session, sessions: ExitStack) -> Iterator[bytes]:
-        for _ in range(_TRIES):
+        for tries_left in reversed(range(_TRIES)):
             mark = secrets.token_hex(16)
-            chunks = session.chunks(_first_line(mark, cmd, 0, self._environment))
-            yield from _behind(mark.encode() + b"\n", chunks)
+            try:
+                yield from _behind(mark.encode() + b"\n", session, _first_line(mark, cmd, 0, self._environment))
+            except TimeoutError:
+                raise timed_out(self.link.host, cmd, _BEGIN_S) from None
             code, err = session.end()
             reply = _Reply(mark.encode(), err)
             if code == 0 and reply.code is not None:
                 return
-            self._raise_unless_harmless(cmd, code, reply)
+            self._raise_unless_harmless(cmd, code, reply, tries_left)
             session = sessions.enter_context(self.link.open(self._entry, streaming=True))
         raise self._never_began(cmd)
 
-    def _raise_unless_harmless(self, cmd: Cmd, code: int, reply: _Reply) -> None:
+    def _raise_unless_harmless(self, cmd: Cmd, code: int, reply: _Reply, tries_left: int) -> None:
         error = self.link.explain(Failure(cmd, code, reply.said, reply.began))
-        if error is not None:
+        if error is not None and not (tries_left and waited_out(error)):
             raise error
 
     def _never_began(self, cmd: Cmd) -> Unreachable:
@@ -150,7 +164,7 @@ def _first_line(mark: str, cmd: Cmd, size: int, environment: str) -> bytes:
     script = _SCRIPT.format(
         mark=mark, feed=f"head -c {size}" if size else "", environment=environment, command=cmd.raw()
     )
-    return "".join([_PLAIN[byte] for byte in _encoded(script)]).encode() + b"\n"
+    return _RUN + "".join([_PLAIN[byte] for byte in _encoded(script)]).encode() + b"\n"
 
 
 def _encoded(text: str) -> bytes:
@@ -161,10 +175,16 @@ def _after(data: bytes, mark: bytes) -> bytes:
     return data.partition(mark)[2]
 
 
-def _behind(mark: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Return what follows the mark."""
-    before = b""
+def _behind(mark: bytes, session: Session, line: bytes) -> Iterator[bytes]:
+    """Return what follows the mark. Raises TimeoutError where that does not come."""
+    opening, before, until = Opening(mark), b"", time.monotonic() + _BEGIN_S
+    chunks = session.chunks(line, lambda: None if opening.has_begun else _LOOK_S)
     for chunk in chunks:
+        opening.take(chunk)
+        if opening.asks_again():
+            session.send(line)
+        if not opening.has_begun and time.monotonic() > until:
+            raise TimeoutError
         before = before[-len(mark) :] + chunk
         if mark in before:
             if rest := _after(before, mark):

@@ -65,12 +65,20 @@ sees_all_writers() {
 [ -f "$path" ] || none other
 [ -r "$path" ] || none denied
 # Who writes comes before how much there is: after the last writer, nothing is added.
-# shellcheck disable=SC2046 # two numbers
-set -- $(stat -L -c '%i %d' "$path")
+# numbers OF-GNU OF-BSD: what stat says in these letters.
+numbers() {
+    stat -L -c "$1" "$path" 2>/dev/null || stat -L -f "$2" "$path" 2>/dev/null ||
+        { echo "the stat of this machine knows neither -c nor -f" >&2 && false; }
+}
+
+found=$(numbers '%i %d' '%i %d') || exit
+# shellcheck disable=SC2086 # two numbers
+set -- $found
 now_inode=$1
 count_writers "$1" "$2"
-# shellcheck disable=SC2046
-set -- $(stat -L -c '%s %Y' "$path")
+found=$(numbers '%s %Y' '%z %m') || exit
+# shellcheck disable=SC2086
+set -- $found
 bytes=$1 changed=$2
 if [ "$now_inode" != "$inode" ] || [ "$bytes" -lt "$from" ]; then
     from=0

@@ -28,8 +28,18 @@ RG='-aFNI --no-config --color=never --encoding=none'
 NEWLINE='
 '
 
-# size FILE: its length in SIZE; fails when it is gone.
-size() { SIZE=$(stat -L -c %s "$1" 2>/dev/null) && [ -n "$SIZE" ]; }
+# size FILE: its length in SIZE; fails when it is gone. A log that was taken in may lie on a machine whose stat is another.
+size() {
+    SIZE=$(stat -L -c %s "$1" 2>/dev/null) && [ -n "$SIZE" ] && return
+    [ -f "$1" ] && SIZE=$(($(wc -c <"$1")))
+} 2>/dev/null
+
+# number FILE: its inode, in inode; empty when it is gone.
+number() {
+    inode=$(stat -L -c %i "$1") && [ -n "$inode" ] && return
+    # shellcheck disable=SC2012 # the name of the file does not matter
+    inode=$(ls -diL "$1" | awk '{ print $1 }')
+} 2>/dev/null
 
 # bytes FROM TO: this part of the log.
 bytes() { tail -c "+$(($1 + 1))" "$log" | head -c "$(($2 - $1))"; }
@@ -119,7 +129,7 @@ say() { printf '%s\n' "$*" || exit; }
 # open_log INODE: the file that the reader knows may be another one by now; then it begins anew.
 open_log() {
     log=$run/$ATTEMPTS_DIR/$attempt/$LOG_FILE
-    inode=$(stat -L -c %i "$log" 2>/dev/null)
+    number "$log"
     if [ -z "$attempt" ] || [ "$inode" != "$1" ] || ! size "$log" || [ "$SIZE" -lt "$at" ]; then
         attempt=$(readlink "$run/$LATEST_LINK")
         attempt=${attempt##*/}
@@ -133,7 +143,7 @@ open_log() {
 
 begin_log() {
     log=$run/$ATTEMPTS_DIR/$attempt/$LOG_FILE at=0 skip=0
-    inode=$(stat -L -c %i "$log" 2>/dev/null)
+    number "$log"
 }
 
 # see_end: in over, whether the attempt has ended.

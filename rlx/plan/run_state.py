@@ -14,7 +14,8 @@ class RunState(StrEnum):
     lost: nothing of the run is alive and nobody recorded an end.
     An adopted or imported run leaves no record: it is finished if its log shows the last step, and, where the log is
     followed, nobody writes it any more; otherwise it is lost.
-    unreachable: its host does not answer now, so nobody can say; what is known to have ended stays ended.
+    unreachable: its host does not answer now, or another one was asked, so nobody can say; what is known to have ended
+    stays ended.
     """
 
     QUEUED = "queued"

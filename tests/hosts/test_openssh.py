@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.hosts import connect, open_ahead, transport_for
+from rlx.hosts import Completed, connect, open_ahead, transport_for
 from rlx.hosts.host_errors import (
     AccessDenied,
     ConnectionLost,
@@ -30,6 +31,7 @@ from rlx.hosts.host_errors import (
     Unreachable,
 )
 from rlx.plan import Cmd, Place, Secret
+from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 
 __all__ = ["loopback"]
@@ -393,3 +395,97 @@ def test_a_server_that_says_hello_and_nothing_more(loopback: Loopback) -> None:
         with pytest.raises(Unreachable, match="stopped answering"):
             transport_for(place).run(COMMAND, timeout_s=60)
         thread.join()
+
+
+@pytest.mark.parametrize(
+    "line", ["SessionType none", "SessionType subsystem", "StdinNull yes", "ForkAfterAuthentication yes"]
+)
+def test_what_the_config_says_of_sessions_does_not_hold_for_those_of_rlx(loopback: Loopback, line: str) -> None:
+    loopback.add_config(f"Host loop\n  {line}\n")
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("cat"), stdin=b"all of it", timeout_s=30).out == b"all of it"
+    with transport.stream(Cmd("echo", "streamed")) as chunks:
+        assert b"".join(chunks) == b"streamed\n"
+    connect(loopback.place)
+
+
+def test_options_that_an_old_ssh_does_not_know_are_not_given_to_it(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = shutil.which("ssh")
+    refuse = (
+        'for word; do case $word in SessionType=*|StdinNull=*|ForkAfter*) echo "Bad option" >&2; exit 255; esac; done'
+    )
+    version = '[ "$*" != -V ] || { echo "OpenSSH_7.4p1, OpenSSL 1.0.2k-fips" >&2; exit; }'
+    put_program(tmp_path, "ssh", f'{version}\n{refuse}\nexec {real} "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert transport_for(loopback.place).run(Cmd("echo", "hi"), timeout_s=30).out == b"hi\n"
+
+
+def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    assert transport.run(Cmd("true"), timeout_s=30).code == 0
+    stopped = masters(loopback)
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(Unreachable, match=r"loop: its shared connection does not answer") as caught:
+            connect(loopback.place)
+        assert not caught.value.arrived
+        assert f"/tmp/rlx-ssh-{os.getuid()}" in caught.value.hint
+        with pytest.raises(TimedOut), transport.stream(Cmd("echo", "hello")) as chunks:
+            list(chunks)
+        assert time.monotonic() - begun < 40
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert transport.run(Cmd("echo", "again"), timeout_s=30).out == b"again\n"
+
+
+def test_a_stream_that_has_begun_may_be_quiet_for_as_long_as_it_likes(loopback: Loopback) -> None:
+    with transport_for(loopback.place).stream(Cmd("sh", "-c", "echo begun; sleep 22; echo late")) as chunks:
+        assert b"".join(chunks) == b"begun\nlate\n"
+
+
+@pytest.mark.parametrize("via", ["openssh", "paramiko"])
+@pytest.mark.parametrize("eater", ["read -r line", "head -c 100 >/dev/null", "timeout 0.5 cat >/dev/null"])
+def test_a_login_script_that_eats_what_it_was_not_sent_costs_seconds(loopback: Loopback, eater: str, via: str) -> None:
+    loopback.write_bashrc(f"{eater}\necho welcome\n")
+    transport = transport_for(loopback.place_via(via))
+    lines = b"".join(b"%d\n" % number for number in range(20_000))
+    assert transport.run(Cmd("sh", "-c", "cat; echo ran >&2"), stdin=lines, timeout_s=30) == Completed(
+        0, lines, b"ran\n"
+    )
+    with transport.stream(Cmd("echo", "streamed")) as chunks:
+        assert b"".join(chunks) == b"streamed\n"
+
+
+def test_a_command_runs_once_though_all_was_sent_again(loopback: Loopback, tmp_path: Path) -> None:
+    """The host is so slow that the command begins when it has been given up."""
+    slow = 'case $PWD in *) sh() { printf "rlx-ready\\n"; sleep 3; command sh "$@"; } ;; esac'
+    loopback.write_bashrc(slow + '\nexec() { "$@"; }\n')
+    done = transport_for(loopback.place).run(
+        Cmd("sh", "-c", 'echo once >>"$1"; cat', "x", str(tmp_path / "ran")), stdin=b"data\n", timeout_s=30
+    )
+    assert (done.out, (tmp_path / "ran").read_text()) == (b"data\n", "once\n")
+
+
+def test_a_host_that_turns_away_is_asked_once_more(loopback: Loopback) -> None:
+    loopback.limit_startups("1:100:1")
+    for attempt in (lambda: connect(loopback.place), lambda: transport_for(loopback.place).run(COMMAND, timeout_s=30)):
+        for pid in masters(loopback):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not masters(loopback))
+        with socket.create_connection(("127.0.0.1", loopback.port)) as first:
+            first.recv(100)
+            threading.Timer(0.5, first.close).start()
+            attempt()
+    loopback.cut()
+    wait_until(lambda: not masters(loopback))
+    with socket.create_connection(("127.0.0.1", loopback.port)) as first:
+        first.recv(100)
+        with pytest.raises(Unreachable, match="no ssh connection came about") as caught:
+            transport_for(loopback.place).run(COMMAND, timeout_s=30)
+    assert not caught.value.arrived

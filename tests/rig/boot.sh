@@ -19,6 +19,11 @@ for kept; do
     [ "$kind" != host ] || mount -o remount,bind,ro "$folder$kept"
 done
 
+if [ "$kind" = host ]; then
+    mkdir -p "$folder/srv/shared"
+    mount --bind "${folder%/*}/shared" "$folder/srv/shared"
+fi
+
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/{etc,files,sshd}
 mount --bind /etc /run/etc

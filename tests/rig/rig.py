@@ -41,6 +41,7 @@ class Rig:
     def _start(self, count: int, switch: Path | None, shared: Iterable[Path]) -> None:
         self._switch = Switch(switch or compile_switch(self.folder), count)
         self._keeper = self._start_keeper(count)
+        (self.folder / "shared").mkdir()
         self._make_user_key()
         user_key = (self.folder / "id.pub").read_text()
         self.client = Client("client", CLIENT_ADDRESS, self._switch.namespace(0), self.folder / "client", shared)

@@ -61,6 +61,9 @@ GONE = replace(STARTED, holder=Life.DEAD, supervisor=Life.DEAD, leader=Life.DEAD
         (replace(GONE, exit=Exit(137, "supervisor", 990.0)), RunState.FAILED),
         (replace(GONE, exit=Exit(143, "stop", 990.0), stop_asked=True), RunState.STOPPED),
         (replace(STARTED, exit=Exit(3, "leader", 990.0)), RunState.FAILED),
+        (replace(GONE, node="n3"), RunState.UNREACHABLE),
+        (replace(GONE, node="n3", members=1), RunState.STARTING),
+        (replace(GONE, node="n3", exit=Exit(0, "leader", 990.0)), RunState.FINISHED),
     ],
 )
 def test_what_the_facts_mean(facts: Facts, state: RunState) -> None:
@@ -83,6 +86,8 @@ def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     tick = Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
     idents = {f"1 {tick} {boot}": True, f"1 {int(tick) + 1} {boot}": False, f"1 {tick} {'0' * 36}": False}
+    node = Path("/proc/sys/kernel/hostname").read_text().strip()
+    idents |= {f"1 {tick} {boot} {node}": True, f"1 {tick} {boot} {node}-b": False}
     for ident, live in idents.items():
         state_file(ref, "leader").write_text(ident + "\n")
         assert see(ref).leader_live is live

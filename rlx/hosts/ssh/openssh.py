@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.host_errors import Unreachable, waited_out
 from rlx.hosts.link import Failure
 from rlx.hosts.process import ProcessSession, process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.sockets import control_path
 from rlx.hosts.ssh.ssh_config import ssh_config
-from rlx.hosts.ssh.ssh_errors import explain_ssh
+from rlx.hosts.ssh.ssh_errors import by_hand, explain_ssh
 from rlx.plan import Cmd
 
 _OPTIONS = (
@@ -29,6 +34,11 @@ _OPTIONS = (
     "PermitLocalCommand=no",
     "RemoteCommand=none",
 )
+_OF_SESSIONS = ("SessionType=default", "StdinNull=no", "ForkAfterAuthentication=no")
+"""What else the config may say of sessions. ssh knows it from 8.7 on, and refuses what it does not know."""
+_KNOWS_SESSIONS = (8, 7)
+_CHECK_S = 5.0
+_LOGIN_S = 60.0
 _SHARED = ("ControlMaster=auto", "ControlPersist=120")
 _OWN = ("ControlMaster=no", "ControlPath=none")
 
@@ -59,9 +69,25 @@ def interactive(destination: str, cmd: Cmd) -> Cmd:
 def _ssh(how: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
     """`how` is an option of ssh, such as that to ask for a terminal, or for none."""
     connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
-    options = [word for option in (*_OPTIONS, *connection) for word in ("-o", option)]
+    options = [word for option in (*_OPTIONS, *_session_options(), *connection) for word in ("-o", option)]
     chosen = ["-F", config] if config else []
     return ["ssh", how, *chosen, *options, *_address(destination)]
+
+
+def _session_options() -> tuple[str, ...]:
+    return _OF_SESSIONS if _version(shutil.which("ssh")) >= _KNOWS_SESSIONS else ()
+
+
+@cache
+def _version(program: str | None) -> tuple[int, int]:
+    """Ask ssh for its version; a recent one where it does not say it as OpenSSH does."""
+    if program is None:
+        return _KNOWS_SESSIONS
+    with suppress(OSError, subprocess.TimeoutExpired):
+        said = subprocess.run([program, "-V"], capture_output=True, timeout=_CHECK_S, check=False).stderr
+        if found := re.match(rb"OpenSSH_(?:for_Windows_)?(\d+)\.(\d+)", said):
+            return int(found[1]), int(found[2])
+    return _KNOWS_SESSIONS
 
 
 def _address(destination: str) -> list[str]:
@@ -95,19 +121,43 @@ class OpensshLink:
 
         Raises HostError.
         """
-        if self._code(_ssh("-Ocheck", self._destination, self._config, shared=True))[0] == 0:
+        if self._has_connection():
             return
+        error = self._login_error()
+        if error is not None and waited_out(error):
+            error = self._login_error()
+        if error is not None:
+            raise error
+
+    def _login_error(self) -> RlxError | None:
+        """Log in; what went wrong, if anything did."""
         cmd = Cmd("true")
         # -f returns as soon as the connection is there.
         argv = [*_ssh("-f", self._destination, self._config, shared=True), cmd.raw()]
-        code, said = self._code(argv)
+        try:
+            code, said = self._code(argv, _LOGIN_S)
+        except TimeoutError:
+            hint = f"see by hand: {by_hand(self._destination)}"
+            return Unreachable(f"{self.host}: no login after {_LOGIN_S:g} s", hint)
         failure = Failure(cmd, code, said.decode(errors="replace").strip(), began=False)
-        if code != 0 and (error := self.explain(failure)):
-            raise error
+        return self.explain(failure) if code != 0 else None
 
-    def _code(self, argv: list[str]) -> tuple[int, bytes]:
+    def _has_connection(self) -> bool:
+        """Tell whether the shared connection is there. Raises Unreachable if it does not answer."""
+        try:
+            argv = _ssh("-Ocheck", self._destination, self._config, shared=True)
+            return self._code(argv, _CHECK_S)[0] == 0
+        except TimeoutError:
+            folder = Path(control_path(self._config)).parent
+            raise Unreachable(
+                f"{self.host}: its shared connection does not answer: the ssh that holds it is stopped or hangs",
+                f"end that ssh (its command line names {folder}), or remove {folder}: then rlx opens a new one",
+            ) from None
+
+    def _code(self, argv: list[str], timeout_s: float) -> tuple[int, bytes]:
+        """Raises TimeoutError, and ends that ssh."""
         with process_session(argv, ssh_environment(os.environ)) as session:
-            return session.end()
+            return session.end(timeout_s)
 
     def _argv(self, line: str, shares: bool) -> list[str]:
         return [*_ssh("-T", self._destination, self._config, shared=shares), line]

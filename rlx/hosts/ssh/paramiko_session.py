@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds
+from rlx.hosts.opening import Opening
 
 if TYPE_CHECKING:
     import paramiko
 
 _CHUNK_BYTES = 65536
 _LOST = 255
+_NAP_S = 0.01
 
 
 # With the connection gone, paramiko says either.
@@ -26,12 +29,12 @@ class ChannelSession:
         self._err = bytearray()
         self._err_reader = self._start(self._read_err)
 
-    def exchange(self, data: bytes, timeout_s: float) -> bytes:
+    def exchange(self, data: bytes, timeout_s: float, opening: Opening) -> bytes:
         expired = threading.Event()
         timer = threading.Timer(timeout_s, self._expire, (expired,))
         timer.start()
         try:
-            out = self._all(data)
+            out = self._all(data, opening)
             self._err_reader.join()
             self._channel.status_event.wait()
         finally:
@@ -42,10 +45,13 @@ class ChannelSession:
             raise AnswerTooLong
         return bytes(out)
 
-    def _all(self, data: bytes) -> bytearray:
+    def _all(self, data: bytes, opening: Opening) -> bytearray:
         out = bytearray()
-        for chunk in self.chunks(data):
+        for chunk in self.chunks(data, lambda: None if opening.has_begun else 1.0):
             out += chunk
+            opening.take(chunk)
+            if opening.asks_again():
+                self.send(data)
             if len(out) > MOST_ANSWER_BYTES:
                 close(self._channel)
         return out
@@ -54,10 +60,23 @@ class ChannelSession:
         expired.set()
         close(self._channel)
 
-    def chunks(self, data: bytes) -> Iterator[bytes]:
+    def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
+        self.send(data)
+        while (chunk := self._read(left_s())) != b"":
+            yield chunk or b""
+
+    def send(self, data: bytes) -> None:
         self._start(self._send, data)
-        while chunk := self._channel.recv(_CHUNK_BYTES):
-            yield chunk
+
+    def _read(self, timeout_s: float | None) -> bytes | None:
+        """Read what is there next; nothing at the end, None if nothing came in time."""
+        # A time-out of the channel would hold for the threads beside this one, too.
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while until is not None and not self._channel.recv_ready() and not self._channel.eof_received:
+            if self._channel.closed or time.monotonic() > until:
+                return b"" if self._channel.closed else None
+            time.sleep(_NAP_S)
+        return self._channel.recv(_CHUNK_BYTES)
 
     def end(self) -> tuple[int, bytes]:
         self._err_reader.join()

@@ -20,6 +20,8 @@ from rlx.hosts.transport import shown
 _SSH_FAILED = 255
 # The shared connection was dying: it had not begun anything for this command.
 _SHARED_CONNECTION_GONE = re.compile(r"mux_client_(hello|request)\w*:|Control socket connect", re.IGNORECASE)
+# Before the two had said anything to each other: sshd has more connections than MaxStartups allows.
+_TURNED_AWAY = re.compile(r"(kex|ssh)_exchange_identification", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | No
         return None
     for wording in _WORDINGS:
         if wording.says.search(failure.said):
-            return _named(host, destination, failure, wording)
+            error = _named(host, destination, failure, wording)
+            error.was_turned_away = bool(_TURNED_AWAY.search(failure.said))
+            return error
     return _unknown(host, destination, failure)
 
 

@@ -17,13 +17,15 @@
 #
 # WANTED is a number of devices, or a list of certain ones: `=0,2,3`. RUN is a run directory.
 #
-# A process is known by pid, start tick and boot id, since pids are reused. What belongs to a run is found by RLX_RUN
+# A process is known by pid, start tick, boot id and the name of its node, since pids are reused and folders shared
+# between machines: a node knows nothing of the processes of another, not even that they are dead. What belongs to a run is found by RLX_RUN
 # in its environment, which also finds what left the process group. Waits go by /proc/uptime: clocks are set.
 # Functions that run often answer in a variable instead of on stdout: a $(…) would cost a process each time.
 set -u
 umask 077
 
 read -r BOOT </proc/sys/kernel/random/boot_id
+read -r NODE </proc/sys/kernel/hostname
 # How this user's docker finds its daemon.
 DOCKER_NAMES='DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_CERT_PATH DOCKER_TLS_VERIFY XDG_RUNTIME_DIR'
 CONFLICT=99      # what flock is told to exit with when somebody else has the device
@@ -65,16 +67,31 @@ start_tick() {
     case ${1:-Z} in Z | X) return 1 ;; *) TICK=${20} ;; esac
 }
 
-ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT"; }
+ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE"; }
 
-# alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody.
+# alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody. 2: it is
+# another node's, so that nobody can tell here.
 alive() {
-    { read -r PID tick boot _ <"$1"; } 2>/dev/null || return 1
+    { read -r PID tick boot node _ <"$1"; } 2>/dev/null || return 1
     case $PID in '' | *[!0-9]*) return 1 ;; esac
+    ! another "$node" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
 }
 
 gone() { ! alive "$1"; }
+
+# another NAME: a node that is not this one. Records of before rlx noted names have none, or a path. What runs inside a
+# container is asked by the host that knows its id.
+another() {
+    case $1 in '' | /* | "$NODE") return 1 ;; esac
+    [ -z "$WITHIN" ]
+}
+
+# elsewhere RUN: its holder is another node's, OTHER, and so is all else of it.
+elsewhere() {
+    { read -r _ _ _ OTHER _ <"$1/$HOLDER_FILE"; } 2>/dev/null && another "$OTHER" || return 1
+    case $OTHER in *[!A-Za-z0-9._-]*) OTHER='?' ;; esac
+}
 
 # within SECONDS CONDITION…: wait until the condition holds; fails if it does not in time.
 within() {

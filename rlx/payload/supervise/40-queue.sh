@@ -1,7 +1,7 @@
 # ---- the queue -----------------------------------------------------------------------------------------------------
 # $LEASES/tickets/<number>.<kind>     one file a waiting run: locked by its holder, says who and for which run
 # $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
-# $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process and run, so that a run which outlives its holder
+# $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process, node and run, so that a run which outlives its holder
 #                                     still counts. One file a user: nobody can write another's in a sticky folder.
 #
 # Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
@@ -62,7 +62,8 @@ busy() {
 # claim_alive: the process of $claim lives, or the run that it names, in CLAIMED.
 claim_alive() {
     CLAIMED=
-    [ -f "$claim" ] && { read -r _ _ _ CLAIMED <"$claim"; } 2>/dev/null || return 1
+    [ -f "$claim" ] && { read -r _ _ _ node CLAIMED <"$claim"; } 2>/dev/null || return 1
+    case $node in /*) CLAIMED="$node${CLAIMED:+ $CLAIMED}" ;; esac # of before rlx noted names
     alive "$claim" || { own "$CLAIMED" && run_alive "$CLAIMED"; }
 }
 

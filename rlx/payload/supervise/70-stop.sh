@@ -5,6 +5,7 @@ stop() {
     run=$EXPANDED
     grace=$2 was_alive=''
     [ -d "$run" ] || fail "there is no $run"
+    ! elsewhere "$run" || [ -n "$(members "${run##*/}")" ] || fail "not known here: it was started on $OTHER, and this is $NODE"
     find_attempt "$run"
     if contained "$run"; then stop_contained; else stop_here; fi
 }

@@ -70,6 +70,7 @@ report_containers() {
     CONTAINERS='' INNERS=''
     for id in $RUNS; do
         contained "$root/runs/$id" || continue
+        ! elsewhere "$root/runs/$id" || continue
         INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
         case " $CONTAINERS " in *" $CONTAINER "*) ;; *) CONTAINERS="$CONTAINERS $CONTAINER" ;; esac
     done
@@ -105,7 +106,9 @@ report_run() {
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0
     add_life holder "$1/$HOLDER_FILE"
-    if contained "$1"; then
+    if elsewhere "$1"; then
+        line="$line node=$OTHER supervisor=unknown leader=unknown"
+    elif contained "$1"; then
         line="$line container=$CONTAINER"
     else
         add_life supervisor "$STATE/$SUPERVISOR_FILE"
@@ -121,7 +124,8 @@ report_run() {
 add_life() {
     life=none
     [ ! -e "$2" ] || life=dead
-    if alive "$2"; then life=live; fi
+    alive "$2"
+    case $? in 0) life=live ;; 2) life=unknown ;; esac
     line="$line $1=$life"
 }
 
@@ -134,7 +138,7 @@ count_ahead() {
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         [ -f "$claim" ] || continue
-        { read -r _ _ _ claimed <"$claim"; } 2>/dev/null || continue
+        { read -r claimed <"$claim"; } 2>/dev/null || continue
         case $claimants in *" ${claimed##*/} "*) continue ;; esac
         claimants="$claimants${claimed##*/} "
         if claim_alive; then ahead=$((ahead + 1)); fi

@@ -28,7 +28,7 @@ accept_run() {
         fresh=1
     fi
     outcome=existing
-    if startable "$run" && ! alive "$run/$HOLDER_FILE"; then
+    if startable "$run" && ! alive "$run/$HOLDER_FILE" && ! elsewhere "$run"; then
         start_holder </dev/null
         outcome=started
     fi

@@ -29,7 +29,7 @@ regular() {
 
 tell_claim() {
     life=dead
-    if claim_alive; then life=live; elif ! own "$CLAIMED"; then life=unknown; fi
+    if claim_alive; then life=live; elif another "$node" || ! own "$CLAIMED"; then life=unknown; fi
     [ -n "$CLAIMED" ] && owner=$(owner_of "$claim" "$CLAIMED") || return 0
     printf 'claim %s %s %s\n' "${device##*/}" "$life" "$owner"
 }

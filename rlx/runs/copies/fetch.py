@@ -13,22 +13,26 @@ from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ConnectionLost, Garbled, reading_answer
 from rlx.plan import Cmd
+from rlx.runs.copies.pull_wire import SHA256
 from rlx.runs.run import RunRef
 
 _MOST_HEAD_BYTES = 100
 _PIECE_BYTES = 1 << 20
 
 # One line, `<gzip|plain> <sha256>`, and then the first $3 bytes of the file: it may grow. Nothing where it is not.
-_SEND = r"""
+_SEND = (
+    SHA256
+    + r"""
 run=$1
 case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
 cd "$run" || exit
 [ -f "$2" ] && [ -r "$2" ] || exit 0
 how=plain
 command -v gzip >/dev/null && how=gzip
-echo "$how $(head -c "$3" "$2" | sha256sum | cut -c 1-64)"
+echo "$how $(head -c "$3" "$2" | sha256 | cut -c 1-64)"
 if [ "$how" = gzip ]; then head -c "$3" "$2" | gzip -1; else head -c "$3" "$2"; fi
 """
+)
 
 
 def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:

@@ -22,6 +22,12 @@ _MOST_NAME_BYTES_A_CALL = 30_000
 _DIGEST_BYTES = 65
 _LISTED = re.compile(r"^(file|denied) (\d+) (.+)$", re.MULTILINE)
 
+SHA256 = """
+sha256() {
+    if sha256sum </dev/null >/dev/null 2>&1; then sha256sum; else shasum -a 256; fi
+}
+"""
+
 _ENTER = r"""
 run=$1
 shift
@@ -29,11 +35,16 @@ case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
 cd "$run" || exit
 """
 
-# What cannot be read is named; the state files say nothing outside of the run directory.
+# What cannot be read is named; the state files say nothing outside of the run directory. Not every stat knows -c.
 _LIST = f"""{_ENTER}
 for each; do [ -e "$each" ] && set -- "$@" "$each"; shift; done
 [ $# -gt 0 ] || exit 0
-find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
+if stat -c %s . >/dev/null 2>&1; then
+    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
+else
+    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec sh -c '
+        for each; do [ ! -r "$each" ] || printf "file %d %s\\n" "$(wc -c <"$each")" "$each"; done' sh {{}} + 2>/dev/null
+fi
 find "$@" -path '*/{STATE_DIR}/*' -prune -o -exec sh -c '
     for each; do [ -r "$each" ] || printf "denied 0 %s\\n" "$each"; done' sh {{}} + 2>/dev/null
 exit 0
@@ -41,10 +52,10 @@ exit 0
 
 # $from $to $path for each file. A file that became shorter is filled up with zeros, so that what follows stays in its
 # place; the digest tells.
-_DELIVER = f"""{_ENTER}
+_DELIVER = f"""{_ENTER}{SHA256}
 while [ $# -gt 0 ]; do
     [ "$1" -eq "$2" ] || {{ tail -c "+$(($1 + 1))" "$3"; cat /dev/zero; }} 2>/dev/null | head -c "$(($2 - $1))"
-    head -c "$2" "$3" 2>/dev/null | sha256sum | cut -c 1-64
+    head -c "$2" "$3" 2>/dev/null | sha256 | cut -c 1-64
     shift 3
 done
 """
@@ -75,7 +86,10 @@ def list_files(ref: RunRef, checkpoints: bool) -> list[Listed]:
     if done.code != 0:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"
         raise RlxError(f"{ref.host}: {ref.remote_dir} cannot be read: {complaint}", "rlx status shows the run")
-    return list(_parse_list(ref, done.out.decode(errors="surrogateescape"), parts))
+    listed = list(_parse_list(ref, done.out.decode(errors="surrogateescape"), parts))
+    if not listed:
+        raise RlxError(f"{ref.host}: nothing was found in {ref.remote_dir}", "does `find . -type f` there list files?")
+    return listed
 
 
 def _shell(script: str, ref: RunRef, arguments: Iterable[str]) -> Cmd:

@@ -13,9 +13,9 @@ from rlx.runs.run import RunRef
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
 
-# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there belongs to nobody. Who waits
-# for it ends with its connection. The rest is a session of its own, which a lost connection does not end half way:
-# tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
+# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there of this node belongs to
+# nobody. Who waits for it ends with its connection. The rest is a session of its own, which a lost connection does not
+# end half way: tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
 _TAKE_TURN = r"""
 umask 077
 for tool in flock setsid tar gzip mktemp; do
@@ -35,8 +35,10 @@ _UNPACK = (
     f"supervise={SUPERVISE_FILE}"
     + r"""
 root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
-for old in "$root"/runs/.incoming-*; do [ ! -e "$old" ] || rm -rf "$old"; done
-incoming=$(mktemp -d "$root/runs/.incoming-$launch-XXXXXX") || exit
+# Only this node's: another one that shares the folder may not share the lock.
+read -r node </proc/sys/kernel/hostname
+for old in "$root/runs/.incoming-$node@"*; do [ ! -e "$old" ] || rm -rf "$old"; done
+incoming=$(mktemp -d "$root/runs/.incoming-$node@$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
 # PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
 trap 'exit 143' HUP INT PIPE TERM

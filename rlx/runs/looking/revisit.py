@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rlx.errors import RlxError
-from rlx.plan import Place, RunState
+from rlx.plan import Place
 from rlx.runs.adopted.adopted_state import unasked_adopted
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.index.run_index import Index
@@ -38,7 +38,7 @@ class Revisit:
     def note(self, refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> None:
         """Take over what has just been seen of these runs, and leave the places alone that did not answer."""
         self.last |= {ref.run_id: seen[ref.run_id] for ref in refs}
-        silent = {ref.place for ref in refs if seen[ref.run_id].state is RunState.UNREACHABLE}
+        silent = {ref.place for ref in refs if seen[ref.run_id].unreachable_since is not None}
         for place in {ref.place for ref in refs}:
             self._set_pause(place, min(_LONGEST_PAUSE_S, 1.0 + 2 * self._pauses.get(place, 0.0)) * (place in silent))
 

@@ -45,7 +45,8 @@ class Facts:
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
     `gone`, `unknown`, or `restarted` if it started after the run did; empty for a run that has none. `foreign` names
-    the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`.
+    the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
+    names the machine that has the run where that is not the one that reports: both see the folder.
     """
 
     run_id: str
@@ -66,6 +67,12 @@ class Facts:
     container: str = ""
     foreign: str = ""
     metrics_time: float | None = None
+    node: str = ""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Tell whether the host that reports cannot know what became of it. One that sees processes was renamed."""
+        return bool(self.node) and not self.members
 
     @property
     def is_alive(self) -> bool:
@@ -193,6 +200,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         log_time=log.time if log else None,
         metrics_bytes=metrics.size if metrics else 0,
         metrics_time=metrics.time if metrics and metrics.size else None,
+        node=values.get("node", ""),
         exit=_parse_exit(values.get("exit", "")),
         container=values.get("container", ""),
         foreign=values.get("foreign", ""),
@@ -211,15 +219,18 @@ def _parse_exit(text: str) -> Exit | None:
 def derive_state(facts: Facts) -> RunState:
     """The one place that decides what has become of a run.
 
-    A recorded exit is the truth even if nothing is left to confirm it. What ended without a record is lost, but only
+    A recorded exit is the truth even if nothing is left to confirm it. A host that shares the folder with the one that
+    has the run, and is not it, knows no more than that. What ended without a record is lost, but only
     when no process of the run is alive any more.
     """
     if facts.exit is not None:
         return _state_after(facts.exit, facts.stop_asked)
+    if facts.stop_asked and facts.started is None:
+        return RunState.STOPPED
+    if facts.is_elsewhere:
+        return RunState.UNREACHABLE
     if facts.started is not None:
         return _state_while_started(facts, facts.started)
-    if facts.stop_asked:
-        return RunState.STOPPED
     if facts.holder is Life.LIVE:
         return RunState.QUEUED
     just_shipped = facts.holder is Life.NONE and facts.now - facts.created < START_GRACE_S
