@@ -53,7 +53,9 @@ def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> In
 
 def _ask(site: Site, look: InstallationQuestion, task: str) -> Completed:
     place = replace(site.place, inside=site.container) if site.container else site.place
-    return transport_for(place).run(Cmd("bash", "-s", "--", task), stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
+    return transport_for(place).run(
+        Cmd("bash", "-s", "--", task, "start"), stdin=look.script.encode(), timeout_s=_TIMEOUT_S
+    )
 
 
 def _missing_start(completed: Completed, look: InstallationQuestion) -> str:

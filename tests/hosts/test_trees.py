@@ -72,7 +72,7 @@ def in_fork(fork: Path, **backend: Any) -> dict[str, Any]:
 def counting_python(folder: Path, answer: str = "") -> tuple[Path, Path]:
     """An interpreter that notes each call, and that answers something else if told to."""
     calls, python = folder / "calls", folder / "counting-python"
-    python.write_text(f'#!/bin/sh\necho "$2" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
+    python.write_text(f'#!/bin/sh\necho "$4" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o700)
     return python, calls
 

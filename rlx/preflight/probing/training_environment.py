@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlx.hosts.sent_python import BARE_PATH
 from rlx.plan import Site
 from rlx.preflight.probing.probe import Probe, Question, json_objects, last_line, script
 
@@ -64,4 +65,4 @@ def python_question(
 ) -> Question:
     """Ask a program of scripts/ as the site's launch scripts would start it."""
     setting = (python, workdir or "", ":".join(site.path_prefix), "\n".join(site.setup))
-    return Question(probe, (script(program), *setting, *arguments))
+    return Question(probe, (BARE_PATH, script(program), *setting, *arguments))

@@ -1,7 +1,8 @@
-# PROGRAM PYTHON WORKDIR PATH_PREFIX SETUP ARGUMENT...: a Python program in the environment that a launch would have.
+# START PROGRAM PYTHON WORKDIR PATH_PREFIX SETUP ARGUMENT...: a Python program in the environment that a launch would
+# have; START runs it, with WORKDIR as its first argument.
 # `docker exec` skips profiles, so CANN's scripts are sourced here, as launch.sh does. SETUP holds one path a line.
-program=$1 python=$2 workdir=$3 prefix=$4 setup=$5
-shift 5
+start=$1 program=$2 python=$3 workdir=$4 prefix=$5 setup=$6
+shift 6
 # In a function of its own: the scripts look at their arguments, and would see ours.
 # shellcheck disable=SC1090  # it is the host's
 load() { if [ -r "$script" ]; then . "$script"; fi >/dev/null 2>&1; }
@@ -16,4 +17,10 @@ case $python in "~"/*) python=$HOME${python#"~"} ;; esac
 case $workdir in "~"/*) workdir=$HOME${workdir#"~"} ;; esac
 [ -z "$prefix" ] || PATH=$prefix:$PATH
 [ -z "$workdir" ] || cd "$workdir" || exit
-exec "$python" -c "$program" "$@"
+case $python in
+/*) ;;
+*/*) python=$PWD/$python ;;
+esac
+# An empty entry of PYTHONPATH, which CANN's scripts leave, is the folder that Python starts in.
+cd /
+exec "$python" -c "$start" "$program" "$workdir" "$@"
