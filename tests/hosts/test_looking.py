@@ -14,6 +14,7 @@ import yaml
 from rlx.plan import Site
 from rlx.preflight.probing.training_environment import PACKAGES, python_question
 from rlx.resources import recipes_folder
+from tests.backends.conftest import config_tree as released
 from tests.wheels import INSTALLED
 
 # Names that a Python which is started to look may import; the folder's own would come first.
@@ -110,3 +111,80 @@ def test_a_checkout_that_nobody_installed_is_still_found(tmp_path: Path) -> None
     found = PACKAGES.parse(done.stdout.decode())
     assert found["packages"]["verl"] == "0.7.1+own"
     assert found["locations"]["verl"] == str(tmp_path / "checkout/verl")
+
+
+def marking(path: Path, executed: Path, then: str = "") -> Path:
+    """A program that leaves a mark when it is started."""
+    path.write_text(f"#!/bin/sh\necho started >>'{executed}'\n{then}\n")
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.parametrize("look", ["plan", "launch", "doctor"])
+@pytest.mark.parametrize("case", ["bash-env", "python-warnings", "tool", "program"])
+def test_a_recipe_runs_nothing_by_being_looked_at(look: str, case: str, tmp_path: Path, executed: Path) -> None:
+    tool = marking(tmp_path / "tool.sh", executed)
+    env, backend = {
+        "bash-env": ({"BASH_ENV": f"$(touch {executed})"}, {"python": "/usr/bin/ldd"}),
+        "python-warnings": ({"PYTHONWARNINGS": "all:0:antigravity.x:0:0", "BROWSER": f"{tool} %s"}, {}),
+        "tool": ({}, {"python": "./tool.sh", "workdir": str(tmp_path)}),
+        "program": ({"PATH": str(tmp_path)}, {"python": "tool.sh"}),
+    }[case]
+    name = recipe(tmp_path, env=env, backend={"version": INSTALLED, **backend})
+    words = {"plan": (name, "--host", "local"), "launch": (name, "--dry-run"), "doctor": ("--recipe", name)}
+    rlx(tmp_path, look, *words[look])
+    assert not executed.exists()
+
+
+def test_what_an_interpreter_has_is_read_beside_it(tmp_path: Path, executed: Path) -> None:
+    """An environment as venv makes them, whose interpreter nobody has agreed to start."""
+    python = marking(installation(tmp_path / "env", "0.7.1") / "bin/python", executed)
+    found = planned(tmp_path, backend={"python": str(python), "version": "0.9.1"})
+    assert "local has verl 0.7.1" in found["RLX402"]
+    assert str(python) in found["RLX407"]
+    assert not executed.exists()
+
+
+def installation(folder: Path, version: str) -> Path:
+    package = folder / "lib/python3.11/site-packages/verl"
+    (package / "version").mkdir(parents=True)
+    (package / "version/version").write_text(f"{version}\n")
+    (package / "__init__.py").touch()
+    (package / "trainer/config").mkdir(parents=True)
+    (package / "trainer/main_ppo.py").touch()
+    for path in released(version).glob("*.yaml"):
+        (package / "trainer/config" / path.name).write_bytes(path.read_bytes())
+    (folder / "bin").mkdir()
+    return folder
+
+
+def test_a_consent_is_given_once(tmp_path: Path, executed: Path) -> None:
+    python = marking(tmp_path / "python", executed, f'exec "{sys.executable}" "$@"')
+    backend = {"python": str(python), "version": INSTALLED}
+    assert "RLX407" in planned(tmp_path, backend=backend)
+    assert not executed.exists()
+    assert "RLX407" not in planned(tmp_path, "--trust", backend=backend)
+    assert executed.exists()
+    assert "RLX407" not in planned(tmp_path, backend=backend)
+    other = marking(tmp_path / "python3", executed)
+    assert "RLX407" in planned(tmp_path, backend={**backend, "python": str(other)})
+
+
+def test_the_interpreter_of_the_hosts_entry_asks_nothing(tmp_path: Path, executed: Path) -> None:
+    python = marking(tmp_path / "python", executed, f'exec "{sys.executable}" "$@"')
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/hosts.yaml").write_text(f"hosts: {{local: {{python: {python}}}}}\n")
+    assert "RLX407" not in planned(tmp_path, backend={"python": str(python), "version": INSTALLED})
+    assert executed.exists()
+
+
+def test_data_check_calls_a_reward_only_when_told_to(tmp_path: Path, executed: Path) -> None:
+    row = {"prompt": [{"role": "user", "content": "1+1"}], "reward_model": {"ground_truth": "2"}, "data_source": "x"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "own.py").write_text(f"open({str(executed)!r}, 'w')\ndef score(**_): return 1.0\n")
+    data = {"train": str(tmp_path / "rows.jsonl"), "val": str(tmp_path / "rows.jsonl")}
+    name = recipe(tmp_path, data=data, reward={"path": "own.py", "function": "score"})
+    assert "--trust calls it" in rlx(tmp_path, "data", "check", name).stdout
+    assert not executed.exists()
+    assert "--trust calls it" not in rlx(tmp_path, "data", "check", name, "--trust").stdout
+    assert executed.exists()

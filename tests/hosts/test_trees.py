@@ -40,7 +40,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     recipe = folder / "recipe.yaml"
     document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
-    command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--json"]
+    command = [sys.executable, "-m", "rlx", "launch", str(recipe), "--dry-run", "--trust", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

@@ -1,8 +1,10 @@
-# START PROGRAM PYTHON WORKDIR PATH_PREFIX SETUP ARGUMENT...: a Python program in the environment that a launch would
+# START PROGRAM PYTHON WORKDIR PATH_PREFIX SETUP ENVIRONMENT ARGUMENT...: a Python program in the environment that a launch would
 # have; START runs it, with WORKDIR as its first argument.
-# `docker exec` skips profiles, so CANN's scripts are sourced here, as launch.sh does. SETUP holds one path a line.
+# `docker exec` skips profiles, so CANN's scripts are sourced here, as launch.sh does. SETUP holds one path a line,
+# ENVIRONMENT the commands that export the variables of the host's entry.
 start=$1 program=$2 python=$3 workdir=$4 prefix=$5 setup=$6
-shift 6
+environment=$7
+shift 7
 # In a function of its own: the scripts look at their arguments, and would see ours.
 # shellcheck disable=SC1090  # it is the host's
 load() { if [ -r "$script" ]; then . "$script"; fi >/dev/null 2>&1; }
@@ -15,6 +17,7 @@ $setup
 END_OF_SETUP
 case $python in "~"/*) python=$HOME${python#"~"} ;; esac
 case $workdir in "~"/*) workdir=$HOME${workdir#"~"} ;; esac
+eval "$environment"
 [ -z "$prefix" ] || PATH=$prefix:$PATH
 [ -z "$workdir" ] || cd "$workdir" || exit
 case $python in
