@@ -28,11 +28,14 @@ class Checkup:
         return exit_code(errors) if errors else None
 
 
-def examine_host(host: str, container: str | None = None, recipe: str | None = None) -> Checkup:
-    """Look at a host, and plan every arm of the recipe there as a launch would. Raises UsageError, HostError."""
+def examine_host(host: str, container: str | None = None, recipe: str | None = None, *, trust: bool = False) -> Checkup:
+    """Look at a host, and plan every arm of the recipe there as a launch would. Raises UsageError, HostError.
+
+    `trust` as for `plan`.
+    """
     from rlx.api.target import named_target
 
-    target = named_target(host, container)
+    target = named_target(host, container, consents=trust)
     return _with_recipe(target, recipe) if recipe else _without(target)
 
 

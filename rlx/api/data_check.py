@@ -26,8 +26,10 @@ class DataCheck:
         return not any(finding.severity in fatal for finding in self.findings)
 
 
-def check_data(recipe: Recipe, site: Site, arm: str | None = None, sets: Sequence[str] = ()) -> DataCheck:
-    """Look at the files of an arm, by default the control's, at that place.
+def check_data(
+    recipe: Recipe, site: Site, arm: str | None = None, sets: Sequence[str] = (), *, trust: bool = False
+) -> DataCheck:
+    """Look at the files of an arm, by default the control's, at that place; `trust` runs its reward function there.
 
     Raises UsageError for an invalid recipe, RlxError where the files cannot be looked at.
     """
@@ -36,5 +38,5 @@ def check_data(recipe: Recipe, site: Site, arm: str | None = None, sets: Sequenc
 
     file = recipe_file(recipe, sets)
     resolved = file.resolve(arm or file.control or file.arms[0])
-    facts = examine(resolved, site)
-    return DataCheck(data_findings(resolved.recipe, facts), facts["files"])
+    facts = examine(resolved, site, calls_reward=trust)
+    return DataCheck(data_findings(resolved.recipe, facts, called_reward=trust), facts["files"])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlx.plan import Installation, InstallationQuestion, Site
+    from rlx.api.target import Target
+    from rlx.plan import Installation, InstallationQuestion
     from rlx.recipe import ResolvedRecipe
 
 
 class BackendTrees:
-    """Remember what each recipe would import on `site`. The files of the answers are kept in rlx's home."""
+    """Remember what each recipe would import there. The files of the answers are kept in rlx's home."""
 
-    def __init__(self, site: Site, must_answer: bool) -> None:
-        self._site = site
+    def __init__(self, target: Target, must_answer: bool) -> None:
+        self._target = target
+        self._site = target.site
         self._must_answer = must_answer
         self._found: dict[InstallationQuestion, Installation] = {}
 
@@ -21,7 +24,8 @@ class BackendTrees:
         """Write the question; None for a back-end of which nothing needs to be known."""
         from rlx.backends.protocol import load_backend
 
-        return load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
+        look = load_backend(resolved.recipe.backend.kind).look(resolved, self._site)
+        return replace(look, may_start=self._target.may_start(look.python)) if look else None
 
     def find(self, look: InstallationQuestion | None) -> Installation | None:
         """Raises HostError for a host that must answer and does not; otherwise the answer says why there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import ExitCode, RlxError, UsageError
@@ -77,16 +77,18 @@ def plan(
     *,
     devices: str | None = None,
     must_answer: bool = False,
+    trust: bool = False,
 ) -> Plans:
     """Plan every arm of a recipe with every seed, and look at the host where one is named or is not this machine.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. With `must_answer` the host is always looked at,
-    and one that cannot be reached is an error. Raises UsageError for what cannot be planned, HostError.
+    and one that cannot be reached is an error. `trust` starts an interpreter that only the recipe names in order to
+    look, and remembers that. Raises UsageError for what cannot be planned, HostError.
     """
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
 
-    target = named_target(host, container, devices)
+    target = named_target(host, container, devices, consents=trust)
     is_named = must_answer or not (host is None and container is None and target.is_here)
     looks = HostLooks(target, must_answer=must_answer) if is_named else None
     return plan_at(recipe, arms, seeds, sets, target, looks)
@@ -155,8 +157,9 @@ def find_backends(
     from rlx.api.installed_backend import BackendTrees
     from rlx.preflight.wanted import wanted_by
 
-    looks.begin(wanted_by(resolved))
-    trees = BackendTrees(target.site, looks.must_answer)
+    wanted = wanted_by(resolved)
+    looks.begin(replace(wanted, may_start=target.may_start(wanted.python)))
+    trees = BackendTrees(target, looks.must_answer)
     # Ready before anything else takes the processor: what is asked now is answered while that is done.
     questions = [trees.look(one) for one in resolved]
 

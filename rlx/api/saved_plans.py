@@ -34,8 +34,8 @@ def read_plans(path: str) -> list[LaunchPlan]:
     return [_read(plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]
 
 
-def plan_again(plans: Sequence[LaunchPlan]) -> Plans:
-    """Hold the plans against the rules and their hosts as they are now.
+def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
+    """Hold the plans against the rules and their hosts as they are now. `trust` as for `plan`.
 
     Raises UsageError for a plan that cannot become a run, HostError, and RlxError (exit 5) if another container has
     the name now.
@@ -46,7 +46,7 @@ def plan_again(plans: Sequence[LaunchPlan]) -> Plans:
 
     for node in (node for plan in plans for node in plan.nodes):
         check_plan(node)
-    target = target_of(plans[0])
+    target = target_of(plans[0], consents=trust)
     with tempfile.TemporaryDirectory(prefix="rlx-plan-") as folder:
         recipes = [recipe_of(plan, Path(folder, str(i))) for i, plan in enumerate(plans)]
         looks = HostLooks(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A host, the place there that runs go to, and the devices that a person named; `workers` are the further nodes."""
+    """A host, the place there that runs go to, and the devices that a person named; `workers` are the further nodes.
+
+    `consents`: the person agreed that an interpreter which only the recipe names is started there to look.
+    """
 
     host: Host
     site: Site
     devices: str | None = None
     workers: tuple[Target, ...] = ()
+    consents: bool = False
 
     @property
     def nodes(self) -> tuple[Target, ...]:
@@ -30,6 +35,10 @@ class Target:
         """On this machine itself, and in no container."""
         return self.site.place.is_local and self.site.container is None
 
+    def may_start(self, python: str) -> bool:
+        """Tell whether an interpreter may be started to look at every node. A consent is remembered."""
+        return all([_may_start(node, python, self.consents) for node in self.nodes])
+
     def placed(self, plan: LaunchPlan) -> LaunchPlan:
         """The plan with these devices, and with findings where the host has not what it needs."""
         from rlx.hosts.inventory.host_devices import on_devices
@@ -37,7 +46,21 @@ class Target:
         return on_devices(plan, self.host, self.devices)
 
 
-def named_target(host: str | None, container: str | None = None, devices: str | None = None) -> Target:
+def _may_start(node: Target, python: str, consents: bool) -> bool:
+    """Tell whether an interpreter may be started there, and remember a new consent."""
+    from rlx.hosts.inventory.trusted import allow, is_allowed, is_plain_python
+
+    own = (node.host.python, sys.executable if node.is_here else None)
+    if is_plain_python(python) or python in own or is_allowed(node.site, python):
+        return True
+    if consents:
+        allow(node.site, python)
+    return consents
+
+
+def named_target(
+    host: str | None, container: str | None = None, devices: str | None = None, *, consents: bool = False
+) -> Target:
     """Read `HOST[,HOST]...`, a container and devices as a person writes them. Nobody is asked. Raises UsageError."""
     from rlx.hosts import known_host, site_of
 
@@ -48,13 +71,13 @@ def named_target(host: str | None, container: str | None = None, devices: str | 
     places = [node.site.place.destination or node.site.host for node in (head, *workers)]
     if len(set(places)) < len(places):
         raise UsageError(f"--host {host}: a host is named twice", "each node of a run is a host of its own")
-    return replace(head, workers=tuple(workers))
+    return replace(head, workers=tuple(workers), consents=consents)
 
 
-def target_of(plan: LaunchPlan) -> Target:
+def target_of(plan: LaunchPlan, *, consents: bool = False) -> Target:
     """Where a plan goes that was made before. Raises UsageError."""
     head, *workers = [_target(node) for node in plan.nodes]
-    return replace(head, workers=tuple(workers))
+    return replace(head, workers=tuple(workers), consents=consents)
 
 
 def _target(plan: LaunchPlan) -> Target:

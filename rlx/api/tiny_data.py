@@ -43,17 +43,15 @@ def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unh
 
 def _run(site: Site, arguments: list[str]) -> Completed:
     """The program rides in an argument, and what it is to run on stdin: nothing else is written."""
-    import sys
     from dataclasses import replace
 
     from rlx.hosts import transport_for
-    from rlx.hosts.sent_python import is_here
-    from rlx.plan import Cmd
+    from rlx.hosts.sent_python import python_here_or_there
     from rlx.resources import payload_folder
 
     program = (payload_folder() / "make_folder.py").read_text(encoding="utf-8")
     place = replace(site.place, inside=site.container) if site.container else site.place
-    command = Cmd(sys.executable if is_here(site) else "python3", "-c", program, *arguments)
+    command = python_here_or_there(site, program, *arguments)
     return transport_for(place).run(command, stdin=(payload_folder() / _MAKER).read_bytes(), timeout_s=_TIMEOUT_S)
 
 

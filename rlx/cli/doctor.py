@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.site_options import TrustOption
+
 if TYPE_CHECKING:
     from rlx.plan import Finding
     from rlx.preflight.probing.examined import Examined
@@ -18,6 +20,7 @@ def doctor(
     recipe: Annotated[
         str | None, typer.Option(help="Also look for what this recipe needs: back-end, devices, model, data.")
     ] = None,
+    trust: TrustOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Look at a host: what it has, and what would make a run fail.
@@ -31,7 +34,7 @@ def doctor(
 
     where = f"{host or 'local'}, container {container}" if container else host or "local"
     narrate(f"looking at {where} …")
-    checkup = examine_host(host or "local", container, recipe)
+    checkup = examine_host(host or "local", container, recipe, trust=trust)
     for note in checkup.notes:
         narrate(f"rlx: warning: {note}")
     if as_json:

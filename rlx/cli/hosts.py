@@ -83,6 +83,9 @@ def add(
     address: Annotated[
         str | None, typer.Option(help="What other hosts reach it by, for runs of several nodes.")
     ] = None,
+    python: Annotated[
+        str | None, typer.Option(help="Interpreter there that recipes may name; rlx starts it to look.")
+    ] = None,
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
@@ -101,6 +104,7 @@ def add(
         "proxies": _pairs("--proxy", proxy or (), lambda secret: {"secret": secret}),
         "leases": leases,
         "address": address,
+        "python": python,
     }
     path = _file(project)
     put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.api.launching import MANY_RUNS
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, TrustOption
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -35,9 +35,12 @@ def launch(
     ] = None,
     plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    trust: TrustOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}; implies --trust.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
     """Launch the arms of a recipe as detached runs.
@@ -45,10 +48,12 @@ def launch(
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
     again after an interruption completes it and starts nothing twice.
     """
+    # Whoever launches has what the recipe names started anyway.
+    consents = trust or yes or not dry_run
     if plan is None:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices))
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents)
     else:
-        plans = _read(plan, recipe, arm, seed, set_, host, container, devices)
+        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices)
     if dry_run:
         from rlx.cli.plan import print_plans
 
@@ -68,14 +73,14 @@ def launch(
 
 
 def _planned(
-    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where
+    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, consents: bool
 ) -> Plans:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
 
     if recipe is None:
         raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
-    target = named_target(*where)
+    target = named_target(*where, consents=consents)
     looks = HostLooks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
@@ -86,13 +91,13 @@ def _planned(
         return plan_at(recipe, arms, seeds, sets, target, looks)
 
 
-def _read(plan: str, *others: object) -> Plans:
+def _read(plan: str, consents: bool, *others: object) -> Plans:
     from rlx.api.saved_plans import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
-    return plan_again(read_plans(plan))
+    return plan_again(read_plans(plan), trust=consents)
 
 
 def _narrate_warnings(plans: Plans, strict: bool) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.hosts.transport import Completed
 from rlx.hosts.transports import transport_for
-from rlx.plan import NO_FOLDER, NO_PYTHON, Cmd, Installation, InstallationQuestion, Site
+from rlx.plan import NO_FOLDER, NO_PYTHON, NO_READER, Cmd, Installation, InstallationQuestion, Site
 
 _TIMEOUT_S = 60.0
 _MARK = b"rlx-tree\n"
@@ -37,13 +37,14 @@ def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> In
 
     Raises HostError if the host or container cannot be reached.
     """
-    found = Installation(f"container {site.container} of {site.host}" if site.container else site.host)
+    where = f"container {site.container} of {site.host}" if site.container else site.host
+    found = Installation(where, unasked="" if look.may_start else look.python)
     completed = _ask(site, look, "look")
     if missing := _missing_start(completed, look):
         return replace(found, missing=missing)
     try:
         answer = _parse(completed)
-        if not answer["entrypoint"]:
+        if not answer["entrypoint"] and look.may_start:
             return replace(found, missing=_missing_code(answer, look), version=str(answer["version"]))
         found = replace(found, version=str(answer["version"]), model=str(answer["model"]))
         return replace(found, folder=_folder(site, look, answer, cache))
@@ -53,7 +54,8 @@ def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> In
 
 def _ask(site: Site, look: InstallationQuestion, task: str) -> Completed:
     place = replace(site.place, inside=site.container) if site.container else site.place
-    return transport_for(place).run(Cmd("bash", "-s", "--", task), stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
+    command = Cmd("bash", "-s", "--", task, "start" if look.may_start else "read")
+    return transport_for(place).run(command, stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
 
 
 def _missing_start(completed: Completed, look: InstallationQuestion) -> str:
@@ -79,6 +81,10 @@ def _missing_code(answer: Mapping[str, Any], look: InstallationQuestion) -> str:
     return f"{look.package}{version} in {answer['package']} has no {look.entrypoint}"
 
 
+def _unread(look: InstallationQuestion) -> str:
+    return f"no folder of {look.package} lies beside {look.python}, which was not started"
+
+
 def _parse(completed: Completed) -> Mapping[str, Any]:
     try:
         answer = json.loads(_payload(completed))
@@ -89,6 +95,8 @@ def _parse(completed: Completed) -> Mapping[str, Any]:
 
 def _payload(completed: Completed) -> bytes:
     _, mark, payload = completed.out.partition(_MARK)
+    if completed.code == NO_READER:
+        raise _Unreadable("it has no python3 of its own to look with")
     if completed.code != 0 or not mark:
         complaint = _last_line(completed.err) or f"exit {completed.code}"
         raise _Unreadable(f"asking for its back-end failed: {complaint}")
@@ -97,7 +105,7 @@ def _payload(completed: Completed) -> bytes:
 
 def _folder(site: Site, look: InstallationQuestion, answer: Mapping[str, Any], cache: Path) -> Path:
     if answer["package"] is None:
-        raise _Unreadable(f"{look.python} finds no {look.package}")
+        raise _Unreadable(f"{look.python} finds no {look.package}" if look.may_start else _unread(look))
     digest = answer["digest"]
     if not answer["files"] or not isinstance(digest, str) or not _is_digest(digest):
         raise _Unreadable(f"{answer['files']} configuration files in {answer['package']} are no number that rlx reads")

@@ -16,6 +16,15 @@ from rlx.resources import payload_folder
 if TYPE_CHECKING:
     from rlx.plan import Site
 
+# Runs the program in the argument after it. Python puts the folder that it is started in on its path, where anybody's
+# json.py would come before its own; -I, which leaves that out, would leave out what CANN's scripts export, too.
+BARE_PATH = "import sys; sys.path[:] = filter(None, sys.path); exec(compile(sys.argv.pop(1), 'sent', 'exec'))"
+
+
+def python_here_or_there(site: Site, program: str, *arguments: str) -> Cmd:
+    """The command that runs a program by the Python of a place; nothing of the folder it starts in is imported."""
+    return Cmd(sys.executable if is_here(site) else "python3", "-c", BARE_PATH, program, *arguments)
+
 
 def is_here(site: Site) -> bool:
     return site.place.is_local and not site.container
@@ -36,7 +45,7 @@ def run_sent(site: Site, modules: Sequence[str | Path], order: Mapping[str, Any]
 
     sent = {"modules": [_module(module) for module in modules], "order": order}
     place = replace(site.place, inside=site.container) if site.container else site.place
-    command = Cmd(sys.executable if is_here(site) else "python3", "-c", _module("run_sent")[1])
+    command = python_here_or_there(site, _module("run_sent")[1])
     completed = transport_for(place).run(command, stdin=json.dumps(sent).encode(), timeout_s=timeout_s)
     try:
         answer: dict[str, Any] = json.loads(completed.out)

@@ -115,7 +115,7 @@ def prompt_length(model: str) -> tuple[Callable[[Any], int] | None, str]:
     try:
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(str(expanded(model)), local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(expanded(model)), local_files_only=True, trust_remote_code=False)
         if not tokenizer.chat_template:
             return None, f"the tokenizer of {model} has no chat template"
     except Exception as problem:  # noqa: BLE001 - whatever somebody's model folder and versions bring about

@@ -58,8 +58,9 @@ def make(folder: Path, program: bytes) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
         built = Path(beside, "new")
-        # A process of its own; what it tells goes to stderr, for stdout is the answer.
-        subprocess.run([sys.executable, "-", str(built)], input=program, stdout=2, check=True)
+        # A process of its own; what it tells goes to stderr, for stdout is the answer. It starts in an empty folder,
+        # for Python imports from where it is started.
+        subprocess.run([sys.executable, "-", str(built)], input=program, stdout=2, check=True, cwd=beside)
         (built / MARKER).write_text(json.dumps(digests(built, program), indent=1), encoding="utf-8")
         if folder.exists():
             folder.rename(Path(beside, "old"))

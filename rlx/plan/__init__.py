@@ -2,7 +2,7 @@
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
-from rlx.plan.installation import NO_FOLDER, NO_PYTHON, Installation, InstallationQuestion
+from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
     DEFAULT_LEASES,
@@ -26,6 +26,7 @@ __all__ = [
     "MASK",
     "NO_FOLDER",
     "NO_PYTHON",
+    "NO_READER",
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "Cluster",

@@ -78,11 +78,13 @@ def _named_reward(recipe: Recipe) -> NamedReward | None:
     return form_of(recipe).rewards.get(recipe.reward) if isinstance(recipe.reward, str) else None
 
 
-def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
-    """Look at the files. Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow."""
+def examine(resolved: ResolvedRecipe, site: Site, *, calls_reward: bool = False) -> Facts:
+    """Look at the files; with `calls_reward` the recipe's own function is run on some rows.
+
+    Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow."""
     from rlx.hosts.sent_python import place_text, run_sent
 
-    answer = run_sent(site, MODULES, _order(resolved.recipe), _TIMEOUT_S)
+    answer = run_sent(site, MODULES, _order(resolved.recipe, calls_reward), _TIMEOUT_S)
     if "problem" in answer:
         raise RlxError(
             f"{place_text(site)}: reading parquet files needs {answer['detail']}",
@@ -91,7 +93,7 @@ def examine(resolved: ResolvedRecipe, site: Site) -> Facts:
     return answer
 
 
-def _order(recipe: Recipe) -> dict[str, Any]:
+def _order(recipe: Recipe, calls_reward: bool) -> dict[str, Any]:
     named = _named_reward(recipe)
     return {
         "files": {"train": recipe.data.train, "val": recipe.data.val},
@@ -99,7 +101,7 @@ def _order(recipe: Recipe) -> dict[str, Any]:
         "model": recipe.model.path,
         "max_prompt_tokens": recipe.data.max_prompt_tokens,
         "truth": named.truth if named else "",
-        "reward": _reward_function(recipe),
+        "reward": _reward_function(recipe) if calls_reward else None,
     }
 
 
@@ -116,10 +118,15 @@ def _reward_function(recipe: Recipe) -> dict[str, Any] | None:
     return {"text": text, "path": reward.path, "function": reward.function, "kwargs": reward.kwargs}
 
 
-def data_findings(recipe: Recipe, facts: Facts) -> tuple[Finding, ...]:
+def data_findings(recipe: Recipe, facts: Facts, *, called_reward: bool = False) -> tuple[Finding, ...]:
     """Judge what the facts mean for the recipe, errors first."""
+    from rlx.recipe.schema import FunctionReward
+
     found = [finding for role in ("train", "val") for finding in _of_file(recipe, role, facts["files"][role])]
     found += _of_both(recipe, facts)
+    if isinstance(recipe.reward, FunctionReward) and not called_reward:
+        message = "the recipe's reward function was not called: looking runs nothing that a recipe brings"
+        found.append(Finding("RLX023", Severity.NOTE, message, "rlx data check --trust calls it on some rows"))
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 

@@ -84,10 +84,14 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     files = [text for file in wanted.files for text in (file.role, file.path)]
     # To load torch_npu takes seconds, and no other device cares.
     on_npus = wanted.device in (None, "npu")
-    inside = [
+    of_run = [
         python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments()),
         *([python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir)] if on_npus else []),
-        *([python_question(PATHS, "paths.py", site, wanted.python, wanted.workdir, *files)] if files else []),
+    ]
+    reader = wanted.python if wanted.may_start else Wanted().python
+    inside = [
+        *(of_run if wanted.may_start else []),
+        *([python_question(PATHS, "paths.py", site, reader, wanted.workdir, *files)] if files else []),
     ]
     if site.container is None:
         return inside

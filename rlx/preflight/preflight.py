@@ -7,7 +7,7 @@ was named do not fit, ends a command with exit code 2; with errors of the host, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,17 @@ def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: Ins
     from rlx.preflight.rules import check
 
     plan = with_promised_layers(plan, resolved, found)
-    return seal(replace(plan, findings=(*plan.findings, *check(resolved, found))))
+    return seal(replace(plan, findings=(*plan.findings, *check(resolved, found), *_unasked(found))))
+
+
+def _unasked(found: Installation | None) -> Iterator[Finding]:
+    if found and found.unasked:
+        message = (
+            f"{found.where}: {found.unasked} was not started, because only the recipe names it: its packages were read "
+            "as far as folders tell, and whether it reaches the devices is not known"
+        )
+        fix = "--trust starts it, now and later, as a launch does; or write python: into the host's entry"
+        yield Finding("RLX407", Severity.WARNING, message, fix, "backend.python")
 
 
 def preflight(plans: Iterable[LaunchPlan], looks: Iterable[HostLook] = ()) -> tuple[Finding, ...]:

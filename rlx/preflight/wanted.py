@@ -43,12 +43,13 @@ FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[Flaw]]
 class Wanted:
     """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong.
 
-    `cpus`: with fewer of them the run would wait for ever.
+    `cpus`: with fewer of them the run would wait for ever. Without `may_start`, `python` is not started to look.
     """
 
     backend: str | None = None
     version: str | None = None
     python: str = "python3"
+    may_start: bool = True
     workdir: str | None = None
     device: str | None = None
     devices: int = 0

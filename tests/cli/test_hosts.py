@@ -64,6 +64,7 @@ def test_a_host_comes_and_goes() -> None:
         "proxies": {"https_proxy": "CORP_PROXY"},
         "leases": "/var/tmp/rlx-leases",
         "address": "192.0.2.7",
+        "python": None,
     }
     text = rlx("hosts", "show", "a3").stdout
     assert "device     8 × npu\n" in text

@@ -40,7 +40,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     recipe = folder / "recipe.yaml"
     document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
-    done = rlx("launch", str(recipe), "--dry-run", "--json", code=code)
+    done = rlx("launch", str(recipe), "--dry-run", "--trust", "--json", code=code)
     plans = json.loads(done.stdout)["plans"] if done.stdout else [{"findings": []}]
     return {finding["id"]: finding for finding in plans[0]["findings"]}, done.stderr
 
@@ -69,7 +69,7 @@ def in_fork(fork: Path, **backend: Any) -> dict[str, Any]:
 def counting_python(folder: Path, answer: str = "") -> tuple[Path, Path]:
     """An interpreter that notes each call, and that answers something else if told to."""
     calls, python = folder / "calls", folder / "counting-python"
-    python.write_text(f'#!/bin/sh\necho "$2" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
+    python.write_text(f'#!/bin/sh\necho "$4" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o700)
     return python, calls
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.checks import rendering_of
@@ -16,9 +15,8 @@ from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
-from rlx.backends.shared.shell import Quoted
 from rlx.errors import UsageError
-from rlx.plan import START_VARIABLES, Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan import Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -64,23 +62,19 @@ def entrypoint_of(recipe: Recipe) -> str:
     )
 
 
-def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
-    """bash that runs a Python program as launch.sh would run the training: its place, environment and interpreter.
-
-    The script's own arguments come before `arguments`.
-    """
-    nothing = EffectiveSettings("", {}, {}, {})
-    script = replace(_script(resolved, site, nothing), arguments=arguments, look=Quoted(question))
-    return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
-
-
-def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -> Script:
-    recipe = resolved.recipe
+def checkout_of(recipe: Recipe) -> str:
+    """Raises UsageError for a recipe that names none."""
     if recipe.backend.workdir is None:
         raise UsageError(
             "backend.workdir: MindSpeed-RL starts from the root of its checkout",
             "write the folder on the host that holds cli/ and configs/",
         )
+    return recipe.backend.workdir
+
+
+def _script(resolved: ResolvedRecipe, site: Site, settings: EffectiveSettings) -> Script:
+    recipe = resolved.recipe
+    checkout_of(recipe)
     if recipe.layout.devices_per_node > _MOST_NPUS:
         raise UsageError(f"layout.devices_per_node: no machine has {recipe.layout.devices_per_node} NPUs")
     return Script.of(recipe, site, settings, resolved.arm, entrypoint_of(recipe), _ENVIRONMENT)

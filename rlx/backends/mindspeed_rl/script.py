@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.data import packed_files
 from rlx.backends.shared.ray_settings import RaySettings
-from rlx.backends.shared.shell import Quoted, render_template
+from rlx.backends.shared.shell import render_template
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
@@ -28,8 +28,7 @@ class Script:
     """Paths are paths on the host and may start with `~/`. `npus` is how many each of the `nodes` has, `ray`
     what its Ray must have.
 
-    `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables. With a `look`, a
-    Python script, the text goes where launch.sh would start and runs that instead of the training.
+    `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables.
     `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
@@ -48,7 +47,6 @@ class Script:
     nodes: int
     npus: int
     ray: RaySettings
-    look: Quoted | None = None
     post: bool = False
 
     @classmethod

@@ -1,13 +1,13 @@
-"""The question which verl a run would import on its host, asked from where launch.sh would start."""
+"""The question which verl a run would import on its host."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlx.plan import InstallationQuestion, Site
-from rlx.resources import payload_folder
+from rlx.backends.shared.installation_question import installation_question
 
 if TYPE_CHECKING:
+    from rlx.plan import InstallationQuestion, Site
     from rlx.recipe import ResolvedRecipe
 
 _PACKAGE = "verl"
@@ -15,19 +15,8 @@ _FOLDER = "trainer/config"
 
 
 def look(resolved: ResolvedRecipe, site: Site) -> InstallationQuestion:
-    """The same place, environment and interpreter as the run's. Asks for nothing that takes verl to be imported.
+    """Ask for the files of its configuration; nothing takes verl to be imported."""
+    from rlx.backends.verl.planner import ENTRYPOINT
 
-    On the same way it brings the model's config.json.
-    """
-    from rlx.backends.verl.planner import ENTRYPOINT, question_script
-
-    backend = resolved.recipe.backend
-    entrypoint = backend.entrypoint or ENTRYPOINT
-    ask = (payload_folder() / "config_tree.py").read_text(encoding="utf-8")
-    return InstallationQuestion(
-        script=question_script(resolved, site, ask, (_PACKAGE, _FOLDER, entrypoint, resolved.recipe.model.path)),
-        package=_PACKAGE,
-        entrypoint=entrypoint,
-        python=backend.python,
-        folder=backend.workdir,
-    )
+    entrypoint = resolved.recipe.backend.entrypoint or ENTRYPOINT
+    return installation_question(resolved.recipe, site, _PACKAGE, _FOLDER, entrypoint)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.assembly import Launch, launch_plan
-from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.shared.noise import NOISE, payload_settings, watch_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.ray_settings import RaySettings
-from rlx.backends.shared.shell import Quoted
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.merger import merge_arguments
@@ -21,7 +18,7 @@ from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
-from rlx.plan import START_VARIABLES, Expectations, Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -51,19 +48,6 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
     )
     return launch_plan(resolved, site, launch)
-
-
-def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
-    """bash that runs a Python program as launch.sh would run the training: its place, environment and interpreter.
-
-    The script's own arguments come before `arguments`.
-    """
-    # Neither the environment nor the place depends on the keys.
-    recipe = resolved.recipe
-    rendering = Rendering(resolved, recipe, KeyTable.of("", {}), recipe.backend.version)
-    launched = _script(rendering, site, (), hooked=_is_hooked(recipe))
-    script = replace(launched, title="nothing: it only looks", arguments=arguments, look=Quoted(question))
-    return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(script)
 
 
 def _is_hooked(recipe: Recipe, watched: bool = False) -> bool:

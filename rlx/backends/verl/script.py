@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.backends.shared.shell import Quoted, render_template
+from rlx.backends.shared.shell import render_template
 from rlx.errors import UsageError
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -16,7 +16,6 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 class Script:
     """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
 
-    With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
     `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
@@ -32,7 +31,6 @@ class Script:
     path_prefix: Sequence[str]
     setup: Sequence[str] = ()
     nodes: int = 1
-    look: Quoted | None = None
     post: bool = False
 
 

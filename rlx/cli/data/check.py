@@ -20,6 +20,9 @@ def check(
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as data.val=/tmp/v.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the recipe's own reward function, where the data lies, on some rows.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
@@ -37,7 +40,7 @@ def check(
 
     file = load_recipe(recipe, sets or ())
     site = chosen_target(host, container).site
-    checked = check_data(file, site, arm)
+    checked = check_data(file, site, arm, trust=trust)
     fits = checked.fits(strict)
     if as_json:
         print_json({"recipe": recipe, "fits": fits, "findings": checked.findings, "files": checked.files})

@@ -22,6 +22,9 @@ HostOption = Annotated[
 ContainerOption = Annotated[
     str | None, typer.Option("--container", help="Running container on that host; empty: the host itself.")
 ]
+TrustOption = Annotated[
+    bool, typer.Option("--trust", help="To look, start an interpreter that only the recipe names; remembered.")
+]
 DevicesOption = Annotated[
     str | None, typer.Option("--devices", metavar="N|LIST", help="As many devices, or these: 0,2-3.")
 ]

@@ -23,7 +23,7 @@ class Device:
 class Host:
     """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says.
 
-    `address` is what the other nodes of a run reach the host by.
+    `address` is what the other nodes of a run reach the host by, `python` an interpreter that may be started to look.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Host:
     proxies: Mapping[str, str] = field(default_factory=dict)
     leases: str = DEFAULT_LEASES
     address: str | None = None
+    python: str | None = None
     written: str = field(default="", compare=False)
 
 

@@ -130,6 +130,7 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "proxies": _proxies,
     "leases": _checked(absolute_problem),
     "address": _checked(address_problem),
+    "python": _path,
 }
 # What people write who have written ssh configs and inventories of other tools.
 _MEANT = {

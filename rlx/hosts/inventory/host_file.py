@@ -11,6 +11,7 @@
         env: {HCCL_CONNECT_TIMEOUT: 1800}
         proxies: {https_proxy: {secret: CORP_PROXY}}
         leases: /var/tmp/rlx-leases
+        python: /opt/conda/bin/python   # may be started to look, where a recipe names it, too
     defaults: {host: a3}
 
 `local` is this machine: it needs no entry, and one for it has no `ssh` and no `transport`.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlx.plan import Site
+from rlx.hosts.sent_python import BARE_PATH
+from rlx.plan import Cmd, Site
 from rlx.preflight.probing.probe import Probe, Question, json_objects, last_line, script
 
 
@@ -63,5 +64,6 @@ def python_question(
     probe: Probe, program: str, site: Site, python: str, workdir: str | None, *arguments: str
 ) -> Question:
     """Ask a program of scripts/ as the site's launch scripts would start it."""
-    setting = (python, workdir or "", ":".join(site.path_prefix), "\n".join(site.setup))
-    return Question(probe, (script(program), *setting, *arguments))
+    exports = "\n".join(Cmd("export", f"{name}={value}").raw() for name, value in site.env.items())
+    setting = (python, workdir or "", ":".join(site.path_prefix), "\n".join(site.setup), exports)
+    return Question(probe, (BARE_PATH, script(program), *setting, *arguments))

@@ -1,14 +1,17 @@
 """The versions of what a run is made of, without importing any of it: one JSON object.
 
-Arguments: the packages of back-ends, NAME or NAME=FILE where the version stands in a file of the package.
+Arguments: the folder that a run starts in, or nothing, and the packages of back-ends, NAME or NAME=FILE where the
+version stands in a file of the package. What lies in that folder is found, and never imported.
 """
 
 import json
 import sys
 from importlib import metadata, util
+from importlib.machinery import PathFinder
 from pathlib import Path
 
-BACKENDS = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+FIRST = [sys.argv[1]] if sys.argv[1] else []
+BACKENDS = dict(argument.partition("=")[::2] for argument in sys.argv[2:])
 PACKAGES = (
     *("torch", "torch_npu", "vllm", "vllm_ascend", *BACKENDS, "megatron_core", "ray"),
     *("transformers", "numpy", "triton", "triton_ascend", "pyarrow", "tensordict", "peft"),
@@ -17,18 +20,16 @@ MODULES = (*BACKENDS, "acl", "torch", "torch_npu", "vllm", "ray")
 
 
 def version(package):
-    try:
-        return metadata.version(package.replace("_", "-"))
-    except metadata.PackageNotFoundError:
-        return None
+    found = metadata.distributions(name=package.replace("_", "-"), path=[*FIRST, *sys.path])
+    return next((one.version for one in found), None)
 
 
 def location(module):
     try:
-        spec = util.find_spec(module)
+        found = (PathFinder.find_spec(module, FIRST), util.find_spec(module))
     except (ImportError, ValueError):
         return None
-    return str(Path(spec.origin).parent) if spec and spec.origin else None
+    return next((str(Path(spec.origin).parent) for spec in found if spec and spec.origin), None)
 
 
 def own_version(folder, file):

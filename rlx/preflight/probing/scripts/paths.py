@@ -1,6 +1,10 @@
-"""Model and data as the run would find them: one JSON object a path. Arguments: ROLE PATH, in pairs."""
+"""Model and data as the run would find them: one JSON object a path.
+
+Arguments: the folder that a run starts in, or nothing; ROLE PATH, in pairs.
+"""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -49,5 +53,7 @@ def look(role, text):
     return facts
 
 
-for role, text in zip(sys.argv[1::2], sys.argv[2::2]):  # noqa: B905 - Python 3.8 has no strict
+if sys.argv[1]:
+    os.chdir(sys.argv[1])
+for role, text in zip(sys.argv[2::2], sys.argv[3::2]):  # noqa: B905 - Python 3.8 has no strict
     print(json.dumps(look(role, text)), flush=True)

@@ -1,0 +1,65 @@
+"""Remember what this user has allowed: programs that only a recipe names, by host, container and path."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rlx.errors import RlxError
+from rlx.hosts.inventory.host_files import user_file
+from rlx.plan import Site
+
+_PLAIN_PYTHON = re.compile(r"python(3(\.\d{1,2})?)?")
+_PROGRAMS = "programs"
+_SIZE_LIMIT = 1_000_000
+
+
+def is_plain_python(program: str) -> bool:
+    """Tell whether a name means the Python on the PATH of host or container, which no recipe chooses."""
+    return _PLAIN_PYTHON.fullmatch(program) is not None
+
+
+def is_allowed(site: Site, program: str) -> bool:
+    """Tell whether this user has allowed to start the program in order to look."""
+    return _entry(site, program) in _read().get(_PROGRAMS, [])
+
+
+def allow(site: Site, program: str) -> None:
+    """Remember it. Raises RlxError where nothing can be written."""
+    known = _read()
+    _write({**known, _PROGRAMS: [*known.get(_PROGRAMS, []), _entry(site, program)]})
+
+
+def trust_file() -> Path:
+    """The file beside the user's own hosts.yaml."""
+    return user_file().with_name("trusted.json")
+
+
+def _entry(site: Site, program: str) -> list[str]:
+    return [site.place.destination or site.host, site.container or "", program]
+
+
+def _read() -> dict[str, list[Any]]:
+    """What is no such file says nothing: then everything is asked again."""
+    try:
+        with trust_file().open(encoding="utf-8") as file:
+            found = json.loads(file.read(_SIZE_LIMIT))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {key: value for key, value in found.items() if isinstance(value, list)} if isinstance(found, dict) else {}
+
+
+def _write(document: dict[str, list[Any]]) -> None:
+    path = trust_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise RlxError(f"{path} cannot be written: {error.strerror}") from None
