@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import ExitCode, RlxError, UsageError
@@ -77,11 +77,13 @@ def plan(
     *,
     devices: str | None = None,
     must_answer: bool = False,
+    send: Sequence[str] = (),
 ) -> Plans:
     """Plan every arm of a recipe with every seed, and look at the host where one is named or is not this machine.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. With `must_answer` the host is always looked at,
-    and one that cannot be reached is an error. Raises UsageError for what cannot be planned, HostError.
+    and one that cannot be reached is an error. `send` names private files that may travel with the run. Raises
+    UsageError for what cannot be planned, HostError.
     """
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
@@ -89,7 +91,7 @@ def plan(
     target = named_target(host, container, devices)
     is_named = must_answer or not (host is None and container is None and target.is_here)
     looks = HostLooks(target, must_answer=must_answer) if is_named else None
-    return plan_at(recipe, arms, seeds, sets, target, looks)
+    return plan_at(recipe, arms, seeds, sets, target, looks, send=send)
 
 
 def plan_at(
@@ -99,6 +101,8 @@ def plan_at(
     sets: Sequence[str],
     target: Target,
     looks: HostLooks | None = None,
+    *,
+    send: Sequence[str] = (),
 ) -> Plans:
     """`plan` for a target whose hosts are being looked at, or nobody looks at.
 
@@ -110,7 +114,8 @@ def plan_at(
 
     file = _file(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
-    resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
+    chosen = (file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,)))
+    resolved = [replace(one, sendable=tuple(send)) for one in chosen]
     if looks is None:
         return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
     found = find_backends(looks, resolved, target)

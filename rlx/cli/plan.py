@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
@@ -20,6 +20,7 @@ def plan(
     host: HostOption = None,
     container: ContainerOption = None,
     devices: DevicesOption = None,
+    send: SendOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
@@ -32,7 +33,8 @@ def plan(
     from rlx.api import planning
     from rlx.cli.frame.output import narrate
 
-    plans = planning.plan(recipe, arm or (), seed or (), host, container, set_ or (), devices=devices)
+    sets, sendable = set_ or (), send or ()
+    plans = planning.plan(recipe, arm or (), seed or (), host, container, sets, devices=devices, send=sendable)
     narrate_notes(plans)
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):
