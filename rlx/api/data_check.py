@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.plan import Severity
@@ -11,6 +11,7 @@ from rlx.plan import Severity
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.plan import Finding, Site
+    from rlx.recipe import ResolvedRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,33 @@ class DataCheck:
 
 
 def check_data(
-    recipe: Recipe, site: Site, arm: str | None = None, sets: Sequence[str] = (), *, trust: bool = False
+    recipe: Recipe,
+    site: Site,
+    arm: str | None = None,
+    sets: Sequence[str] = (),
+    *,
+    trust: bool = False,
+    send: Sequence[str] = (),
 ) -> DataCheck:
     """Look at the files of an arm, by default the control's, at that place; `trust` runs its reward function there.
 
-    Raises UsageError for an invalid recipe, RlxError where the files cannot be looked at.
+    Raises UsageError for an invalid recipe, and for a private reward file that `send` does not name; RlxError where the
+    files cannot be looked at.
     """
     from rlx.api.recipes import recipe_file
     from rlx.preflight.data_files import data_findings, examine
 
     file = recipe_file(recipe, sets)
-    resolved = file.resolve(arm or file.control or file.arms[0])
+    resolved = replace(file.resolve(arm or file.control or file.arms[0]), sendable=tuple(send))
+    _refuse_private(resolved)
     facts = examine(resolved, site, calls_reward=trust)
     return DataCheck(data_findings(resolved.recipe, facts, called_reward=trust), facts["files"])
+
+
+def _refuse_private(resolved: ResolvedRecipe) -> None:
+    from rlx.errors import UsageError
+    from rlx.preflight.rules import check
+
+    for finding in check(resolved):
+        if finding.id == "RLX026" and finding.severity is Severity.ERROR:
+            raise UsageError(finding.message, finding.fix)

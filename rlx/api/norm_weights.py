@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from math import frexp
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rlx.errors import RlxError
+from rlx.local_files import open_regular, parse_json
 
 if TYPE_CHECKING:
     from rlx.plan.rounding import Weights
 
 # Eight bytes of length, the header as JSON, then the tensors: https://huggingface.co/docs/safetensors.
-_LENGTH_BYTES, _LONGEST_HEADER = 8, 100_000_000
+_LENGTH_BYTES, _LONGEST_HEADER, _LONGEST_NORM = 8, 32 << 20, 4 << 20
 
 
 def norm_weights(folder: str | Path) -> Weights:
@@ -28,7 +28,7 @@ def norm_weights(folder: str | Path) -> Weights:
     counts: Counter[float] = Counter()
     for path in sorted(folder.glob("*.safetensors")):
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 for values in _norms(stream):
                     for value, count in Counter(values).items():
                         counts[_binade(value)] += count
@@ -48,12 +48,14 @@ def _binade(weight: float) -> float:
 def _norms(stream: BinaryIO) -> Iterator[list[float]]:
     """The values of each norm weight: vectors that are called so."""
     length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-    header = json.loads(stream.read(length)) if length <= _LONGEST_HEADER else None
+    header = parse_json(stream.read(length)) if length <= _LONGEST_HEADER else None
     if not isinstance(header, dict):
         raise ValueError("this is no safetensors file")
     for name, tensor in header.items():
         if "norm" in name and name.endswith(".weight") and len(tensor["shape"]) == 1:
             first, last = tensor["data_offsets"]
+            if not 0 <= first <= last <= first + _LONGEST_NORM:
+                raise ValueError(f"{name[:100]} is no vector of norm weights")
             stream.seek(_LENGTH_BYTES + length + first)
             yield _values(stream.read(last - first), tensor["dtype"])
 

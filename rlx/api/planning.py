@@ -78,12 +78,14 @@ def plan(
     devices: str | None = None,
     must_answer: bool = False,
     trust: bool = False,
+    send: Sequence[str] = (),
 ) -> Plans:
     """Plan every arm of a recipe with every seed, and look at the host where one is named or is not this machine.
 
     No arm, or `all`, means every arm; no seed means the recipe's own. With `must_answer` the host is always looked at,
     and one that cannot be reached is an error. `trust` starts an interpreter that only the recipe names in order to
-    look, and remembers that. Raises UsageError for what cannot be planned, HostError.
+    look, and remembers that; `send` names private files that may travel with the run. Raises UsageError for what cannot
+    be planned, HostError.
     """
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
@@ -91,7 +93,7 @@ def plan(
     target = named_target(host, container, devices, consents=trust)
     is_named = must_answer or not (host is None and container is None and target.is_here)
     looks = HostLooks(target, must_answer=must_answer) if is_named else None
-    return plan_at(recipe, arms, seeds, sets, target, looks)
+    return plan_at(recipe, arms, seeds, sets, target, looks, send=send)
 
 
 def plan_at(
@@ -101,6 +103,8 @@ def plan_at(
     sets: Sequence[str],
     target: Target,
     looks: HostLooks | None = None,
+    *,
+    send: Sequence[str] = (),
 ) -> Plans:
     """`plan` for a target whose hosts are being looked at, or nobody looks at.
 
@@ -112,7 +116,8 @@ def plan_at(
 
     file = _file(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
-    resolved = [file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,))]
+    chosen = (file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,)))
+    resolved = [replace(one, sendable=tuple(send)) for one in chosen]
     if looks is None:
         return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
     found = find_backends(looks, resolved, target)

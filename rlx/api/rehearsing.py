@@ -85,6 +85,10 @@ def rehearse(
 
 def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
+    from rlx.preflight.rules.travelling import reward_files
+
+    # Nothing leaves this machine.
+    resolved = replace(resolved, sendable=tuple(map(str, reward_files(resolved.recipe).values())))
     _refuse_invalid(resolved)
     _require_packages(resolved.recipe.backend.kind)
     folder = _new_folder()

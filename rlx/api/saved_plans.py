@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.planning import Draft, Plans, find_backends
 from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.local_files import parse_json, read_bytes, read_stdin
 from rlx.plan import LaunchPlan, from_jsonable
 from rlx.plan.run_dir import PAYLOAD_DIR
 
@@ -21,16 +20,18 @@ if TYPE_CHECKING:
     from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
 
+# A plan is about 200 kB, most of it the payload.
+_MOST_BYTES = 64 << 20
 _PLAN_AGAIN = "make the plan again: rlx plan RECIPE --json"
 
 
 def read_plans(path: str) -> list[LaunchPlan]:
     """Read what `rlx plan --json` wrote; `-` is standard input. Raises UsageError."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        document = json.loads(text)
-    except (OSError, ValueError, RecursionError) as problem:
-        raise UsageError(f"{path}: no plan can be read ({problem})", "write one with rlx plan RECIPE --json") from None
+        document = parse_json(read_stdin(_MOST_BYTES) if path == "-" else read_bytes(Path(path), _MOST_BYTES))
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise UsageError(f"{path}: no plan can be read ({reason})", "write one with rlx plan RECIPE --json") from None
     return [_read(plan, f"{path}: plans[{i}]") for i, plan in enumerate(_plans(document, path))]
 
 
@@ -75,7 +76,7 @@ def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | 
         recipe = Recipe.model_validate(document)
     except ValidationError as problem:
         raise UsageError(f"{plan.run_name}: the recipe in the plan is none: {problem}", _PLAN_AGAIN) from None
-    return ResolvedRecipe(recipe, plan.arm, plan.control, plan.treatment, {}, Path(), document)
+    return ResolvedRecipe(recipe, plan.arm, plan.control, plan.treatment, {}, folder or Path(), document)
 
 
 def _read(document: Any, where: str) -> LaunchPlan:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.api.launching import MANY_RUNS
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, TrustOption
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def launch(
     secret_file: Annotated[
         str | None, typer.Option(help="NAME=VALUE lines; they go before the caller's environment.")
     ] = None,
+    send: SendOption = None,
     plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     trust: TrustOption = False,
@@ -51,9 +52,9 @@ def launch(
     # Whoever launches has what the recipe names started anyway.
     consents = trust or yes or not dry_run
     if plan is None:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents)
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents, send or ())
     else:
-        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices)
+        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send)
     if dry_run:
         from rlx.cli.plan import print_plans
 
@@ -73,7 +74,13 @@ def launch(
 
 
 def _planned(
-    recipe: str | None, arms: Sequence[str], seeds: Sequence[int], sets: Sequence[str], where: _Where, consents: bool
+    recipe: str | None,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    sets: Sequence[str],
+    where: _Where,
+    consents: bool,
+    send: Sequence[str],
 ) -> Plans:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
@@ -88,14 +95,14 @@ def _planned(
     from rlx.cli.frame.output import patience
 
     with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
-        return plan_at(recipe, arms, seeds, sets, target, looks)
+        return plan_at(recipe, arms, seeds, sets, target, looks, send=send)
 
 
 def _read(plan: str, consents: bool, *others: object) -> Plans:
     from rlx.api.saved_plans import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
-        options = "--arm, --seed, --set, --host, --container and --devices"
+        options = "--arm, --seed, --set, --send, --host, --container and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
     return plan_again(read_plans(plan), trust=consents)
 

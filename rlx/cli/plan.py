@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, TrustOption
+from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
@@ -21,6 +21,7 @@ def plan(
     container: ContainerOption = None,
     devices: DevicesOption = None,
     trust: TrustOption = False,
+    send: SendOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
@@ -33,7 +34,10 @@ def plan(
     from rlx.api import planning
     from rlx.cli.frame.output import narrate
 
-    plans = planning.plan(recipe, arm or (), seed or (), host, container, set_ or (), devices=devices, trust=trust)
+    sets, sendable = set_ or (), send or ()
+    plans = planning.plan(
+        recipe, arm or (), seed or (), host, container, sets, devices=devices, trust=trust, send=sendable
+    )
     narrate_notes(plans)
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):

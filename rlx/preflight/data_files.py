@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.registry import optional_part
 from rlx.errors import RlxError
+from rlx.local_files import MOST_SOURCE, read_text
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ def _reward_function(recipe: Recipe) -> dict[str, Any] | None:
     if not isinstance(reward, FunctionReward):
         return None
     try:
-        text = Path(reward.path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as problem:
-        raise RlxError(f"{reward.path}: cannot be read: {problem}", "check reward.path") from None
+        text = read_text(Path(reward.path), MOST_SOURCE)
+    except OSError as problem:
+        raise RlxError(f"{reward.path}: cannot be read: {problem.strerror}", "check reward.path") from None
     return {"text": text, "path": reward.path, "function": reward.function, "kwargs": reward.kwargs}
 
 

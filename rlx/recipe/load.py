@@ -33,7 +33,8 @@ class ResolvedRecipe:
     `treatment`: the dotted leaf keys by which the arm differs from the recipe without it. `origins`: dotted leaf key ->
     `recipe.yaml:12`, `arm aqn, recipe.yaml:40`, `--set`, `--seed` or `default`. `document`: the recipe as JSON-able
     data, itself a valid recipe. `folder`: where the recipe file lies. `watched`: of an arm without noise, the noise
-    that rlx brings to another arm of the file, the first that has some: its layers are watched here.
+    that rlx brings to another arm of the file, the first that has some: its layers are watched here. `sendable`:
+    private files that the person named, because a recipe may come from others and does not decide that they travel.
     """
 
     recipe: Recipe
@@ -44,6 +45,7 @@ class ResolvedRecipe:
     folder: Path
     document: Mapping[str, Any]
     watched: Aqn | None = None
+    sendable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

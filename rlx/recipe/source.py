@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import stat
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import UsageError
+from rlx.local_files import read_bytes, read_stdin
 from rlx.recipe.problems import SourceLocation, refusal
 
 SIZE_LIMIT = 1_000_000
@@ -28,13 +28,9 @@ class Source:
 def read_source(path: Path | str) -> Source:
     """Read a file, or standard input for `-`. Raises UsageError for anything that is no UTF-8 text of up to 1 MB."""
     if str(path) == STDIN:
-        return Source("stdin", Path.cwd(), _decode(_read_stdin(), "stdin"))
+        return Source("stdin", Path.cwd(), _decode(_taken(lambda: read_stdin(SIZE_LIMIT), "stdin"), "stdin"))
     path = Path(path)
-    try:
-        data = _read_file(path)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path}: cannot be read: {reason}", "check the path of the recipe") from None
+    data = _taken(lambda: read_bytes(path, SIZE_LIMIT), str(path))
     return Source(str(path), path.parent, _decode(data, str(path)))
 
 
@@ -46,34 +42,12 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def _read_file(path: Path) -> bytes:
-    # Looked at before it is opened: a pipe without a writer would block, /dev/zero would never end.
-    status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise UsageError(f"{path}: is a folder, not a recipe", "name a recipe file in it")
-    if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{path}: is no regular file", "pass a recipe from a pipe as `-`")
-    if status.st_size > SIZE_LIMIT:
-        raise _too_large(str(path))
-    with path.open("rb") as file:
-        return _limited(file.read(SIZE_LIMIT + 1), str(path))
-
-
-def _read_stdin() -> bytes:
-    if sys.stdin is None:
-        raise UsageError("stdin: is closed", "name a recipe file instead of `-`")
-    return _limited(sys.stdin.buffer.read(SIZE_LIMIT + 1), "stdin")
-
-
-def _limited(data: bytes, name: str) -> bytes:
-    # A file may have grown since, and files under /proc say that they are empty.
-    if len(data) > SIZE_LIMIT:
-        raise _too_large(name)
-    return data
-
-
-def _too_large(name: str) -> UsageError:
-    return UsageError(f"{name}: is larger than {SIZE_LIMIT // 10**6} MB, so it is no recipe", "check the path")
+def _taken(read: Callable[[], bytes], name: str) -> bytes:
+    try:
+        return read()
+    except OSError as error:
+        hint = "name a recipe file; from a pipe it comes as `-`"
+        raise UsageError(f"{name}: cannot be read: {error.strerror}", hint) from None
 
 
 def _decode(data: bytes, name: str) -> str:

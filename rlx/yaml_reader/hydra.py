@@ -53,4 +53,4 @@ def _loader() -> tuple[Any, Any]:
     return yaml.SafeLoader(""), yaml.ScalarNode
 
 
-_FORM = YamlForm(what="configuration", file="configuration file", most_nodes=200_000, most_levels=64, scalar=_scalar)
+_FORM = YamlForm(what="configuration", file="configuration file", most_nodes=20_000, most_levels=64, scalar=_scalar)

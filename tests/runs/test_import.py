@@ -220,7 +220,7 @@ def test_what_is_no_log(data: bytes | None, reason: str, code: int, tmp_path: Pa
     ("arguments", "code", "reason"),
     [
         (["/tmp", "--name", "a"], 1, "is a directory"),
-        (["/dev/null", "--name", "a"], 1, "is no file"),
+        (["/dev/null", "--name", "a"], 1, "no regular file"),
         ([str(CASES / "logs/tiny-baseline/log"), "--name", "../a"], 2, "--name"),
         ([str(CASES / "logs/tiny-baseline/log"), "--name", "a", "--recipe", RECIPE], 2, "several arms"),
         ([str(CASES / "logs/tiny-baseline/log"), "--name", "a", "--val-size", "0"], 2, "--val-size"),

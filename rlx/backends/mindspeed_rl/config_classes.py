@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.errors import UsageError
+from rlx.local_files import MOST_SOURCE, parse_python, read_text
 
 CLASSES = ("MegatronConfig", "RLConfig", "GenerateConfig", "ProfilerConfig", "MsprobeConfig")
 _HINT = "the folder is mindspeed_rl/config_cls of a checkout of MindSpeed-RL"
@@ -33,11 +34,11 @@ def read_config_classes(folder: Path) -> Classes:
 
 def _parsed(path: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_text(encoding="utf-8"))
+        return parse_python(read_text(path, MOST_SOURCE))
     except OSError as problem:
         raise UsageError(f"{path}: {problem.strerror}", _HINT) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
-        raise UsageError(f"{path} is no Python that can be read: {problem}", _HINT) from None
+    except ValueError as problem:
+        raise UsageError(f"{path}: {problem}", _HINT) from None
 
 
 def _attributes(cls: ast.ClassDef) -> Iterator[tuple[str, Any]]:

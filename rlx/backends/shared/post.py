@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.payload_files import program
 from rlx.errors import UsageError
+from rlx.local_files import MOST_SOURCE, read_text
 from rlx.plan import Expectations, PlannedFile
 from rlx.plan.post_metric import post_metric
 from rlx.plan.run_dir import PAYLOAD_DIR
@@ -80,11 +81,9 @@ def _functions(recipe: Recipe) -> Iterator[tuple[str, FunctionReward]]:
 def _read(path: Path, key: str) -> str:
     hint = f"{key} is relative to the recipe file in which it stands"
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, MOST_SOURCE)
     except OSError as problem:
         raise UsageError(f"{key}: {path}: {problem.strerror}", hint) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{key}: {path} is no Python file: not UTF-8 text", hint) from None
 
 
 def _order(recipe: Recipe, merge: Sequence[str]) -> dict[str, Any]:

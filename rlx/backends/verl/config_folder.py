@@ -15,8 +15,11 @@ from typing import Any
 
 from rlx.backends.verl.yaml_keys import HINT, flat, read_key_file, read_yaml
 from rlx.errors import UsageError
+from rlx.local_files import read_bytes
+from rlx.yaml_reader.hydra import MOST_BYTES
 
 _MOST_INCLUDES = 2_000
+_MOST_TOGETHER = 16 << 20
 _HEADER = re.compile(r"\s*#\s*@")
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
 _CHOICE_OF_GROUP = re.compile(r"\$\{([\w/]+)\}")
@@ -67,6 +70,7 @@ class _Composition:
     groups: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
     includes: int = 0
+    size: int = 0
     chain: list[PurePosixPath] = field(default_factory=list)
 
     def include(self, config: PurePosixPath, parent: Package, package: str | None = None) -> None:
@@ -77,6 +81,9 @@ class _Composition:
             raise UsageError(f"{path}: the configuration files include each other without end")
         if ".." in config.parts or not _is_file(path):
             return
+        self.size += path.stat().st_size
+        if self.size > _MOST_TOGETHER:
+            raise UsageError(f"{path}: these configuration files have over {_MOST_TOGETHER >> 20} MiB together", HINT)
         document = read_yaml(path)
         here = _package(parent, package if package is not None else _header(path))
         self.chain.append(config)
@@ -151,7 +158,7 @@ def _defaults(document: Mapping[str, Any]) -> list[Any]:
 def _header(path: Path) -> str | None:
     """Read the line `# @package`; Hydra reads such lines at the very top only."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bytes(path, MOST_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return None
     top = takewhile(_HEADER.match, filter(str.strip, lines))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.errors import UsageError
+from rlx.local_files import read_text
 from rlx.yaml_reader.hydra import MOST_BYTES, read_hydra
 from rlx.yaml_reader.yaml_nodes import YamlError
 
@@ -22,13 +23,9 @@ def read_key_file(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        document = read_hydra(data.decode("utf-8"))
+        document = read_hydra(read_text(path, MOST_BYTES))
     except OSError as problem:
         raise UsageError(f"{path}: {problem.strerror}", HINT) from None
-    except UnicodeDecodeError as problem:
-        raise UsageError(f"{path} is not YAML: {problem}") from None
     except YamlError as error:
         raise UsageError(f"{path}:{error.problems[0]}", HINT) from None
     if not isinstance(document, dict):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.site_options import ContainerOption, HostOption
+from rlx.cli.frame.site_options import ContainerOption, HostOption, SendOption
 
 if TYPE_CHECKING:
     from rlx.plan import Finding
@@ -23,6 +23,7 @@ def check(
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the recipe's own reward function, where the data lies, on some rows.")
     ] = False,
+    send: SendOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
@@ -40,7 +41,7 @@ def check(
 
     file = load_recipe(recipe, sets or ())
     site = chosen_target(host, container).site
-    checked = check_data(file, site, arm, trust=trust)
+    checked = check_data(file, site, arm, trust=trust, send=send or ())
     fits = checked.fits(strict)
     if as_json:
         print_json({"recipe": recipe, "fits": fits, "findings": checked.findings, "files": checked.files})

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rlx.errors import UsageError
+from rlx.local_files import read_bytes
+
+_MOST_BYTES = 1_000_000
 
 
 def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mapping[str, str]:
@@ -15,9 +18,14 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
     Without a terminal it stays missing. Raises UsageError for a file that cannot be read.
     """
-    given = {**os.environ, **(_read(Path(secret_file).expanduser()) if secret_file else {})}
+    given = {**os.environ, **(_read(_home_expanded(secret_file)) if secret_file else {})}
     missing = [name for name in dict.fromkeys(wanted) if not given.get(name)]
     return given | (_asked(missing) if sys.stdin.isatty() else {})
+
+
+def _home_expanded(name: str) -> Path:
+    # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
+    return Path(os.path.expanduser(name))  # noqa: PTH111
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
@@ -32,7 +40,7 @@ def _asked(names: Iterable[str]) -> dict[str, str]:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        text = os.fsdecode(path.read_bytes())
+        text = os.fsdecode(read_bytes(path, _MOST_BYTES))
     except OSError as error:
         raise UsageError(f"--secret-file {path}: {error.strerror}") from None
     values = {}

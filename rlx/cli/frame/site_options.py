@@ -29,6 +29,11 @@ DevicesOption = Annotated[
     str | None, typer.Option("--devices", metavar="N|LIST", help="As many devices, or these: 0,2-3.")
 ]
 
+SendOption = Annotated[
+    list[str] | None,
+    typer.Option("--send", metavar="FILE", help="Let this private file travel, which the recipe names (RLX026)."),
+]
+
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
     """Find the site that the options mean, looking at a container on its host. Raises UsageError or HostError."""

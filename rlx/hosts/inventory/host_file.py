@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rlx.hosts.inventory.host import Defaults, Host, HostFile
 from rlx.hosts.inventory.host_entry import read_container, read_host
 from rlx.hosts.inventory.host_values import name_problem
 from rlx.hosts.inventory.host_yaml import Reader, read_nodes
+from rlx.local_files import read_bytes
 from rlx.plan import LOCAL
 
 _SIZE_LIMIT = 1_000_000
@@ -40,12 +42,10 @@ def read_host_file(path: Path) -> HostFile:
 
 def read_text(path: Path) -> str:
     """The text of a file of hosts, empty if there is none. Raises UsageError for what is no text of up to 1 MB."""
+    if str(path) == os.devnull:
+        return ""
     try:
-        with path.open("rb") as file:
-            data = file.read(_SIZE_LIMIT + 1)
-        if len(data) > _SIZE_LIMIT:
-            raise UsageError(f"{path}: is larger than {_SIZE_LIMIT // 10**6} MB, so it is no file of hosts")
-        return data.decode("utf-8-sig")
+        return read_bytes(path, _SIZE_LIMIT).decode("utf-8-sig")
     except FileNotFoundError:
         return ""
     except OSError as error:

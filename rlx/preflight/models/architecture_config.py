@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
+from rlx.local_files import read_text
 from rlx.preflight.models.architectures import Architecture, Experts, Latent, architecture_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _MIXED = {"qwen2_moe", "qwen3_moe"}
 _LATENT = {"deepseek_v2", "deepseek_v3"}
 # Beyond any position, width or vocabulary; layers are counted one by one.
 _LARGEST = 10_000_000
+_MOST_BYTES = 4 << 20
 SUPPORTED = tuple(sorted(_DENSE | _MIXED | _LATENT))
 
 
@@ -30,12 +33,18 @@ def known_architecture(recipe: Recipe) -> Architecture | None:
 
     Raises UsageError for a config.json here that does not describe a supported model.
     """
-    path = Path(recipe.model.path).expanduser() / "config.json"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        path = config_file(recipe)
+        text = read_text(path, _MOST_BYTES)
+    except OSError:
         return architecture_of(recipe)
     return architecture_from_text(text, str(path))
+
+
+def config_file(recipe: Recipe) -> Path:
+    """Where the model's config.json would be on this machine."""
+    # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
+    return Path(os.path.expanduser(recipe.model.path), "config.json")  # noqa: PTH111
 
 
 def architecture_from_text(text: str, where: str) -> Architecture:

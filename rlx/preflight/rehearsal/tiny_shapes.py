@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.local_files import parse_json, read_bytes
+from rlx.preflight.models.architecture_config import config_file
 from rlx.preflight.models.architectures import Architecture, Experts, Latent
 from rlx.preflight.rules.facts import facts_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 _LAYERS = 2
+_MOST_BYTES = 4 << 20
 _KV_HEADS = 2
 _HEAD_DIM = 8
 _LEAST_WIDTH = 64
@@ -48,9 +49,8 @@ class TinyModel:
 def tiny_model_of(resolved: ResolvedRecipe) -> TinyModel:
     """The recipe's model in small. Raises UsageError where the back-end's settings are not known."""
     facts = facts_of(resolved)
-    path = Path(facts.recipe.model.path).expanduser() / "config.json"
     try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+        kind = parse_json(read_bytes(config_file(facts.recipe), _MOST_BYTES)).get("model_type")
     except (OSError, ValueError, AttributeError):
         kind = None
     return tiny_model(facts.architecture, kind) if facts.architecture else stand_in()

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
+from rlx.local_files import open_regular
 from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE, METRICS_FILE
 from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
@@ -57,10 +58,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         inside = f"{ATTEMPTS_DIR}/*/{LOG_FILE}" if (path / ATTEMPTS_DIR).is_dir() else "*.log"
         raise RlxError(f"{path} is a directory", f"name the logs in it, as in {path}/{inside}")
-    if path.exists() and not path.is_file():
-        raise RlxError(f"{path} is no file", "name a console log")
     try:
-        with path.open("rb") as raw:
+        raw = open_regular(path)
+    except OSError as problem:
+        raise RlxError(f"{path}: {problem.strerror}", "name a console log that you can read") from None
+    try:
+        with raw:
             packed = raw.read(2) == _GZIP
             raw.seek(0)
             if packed:
@@ -72,8 +75,6 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise RlxError(
             f"{path} is damaged: {problem}", f"unpack what is left of it, and import that: zcat {path} >part.log"
         ) from None
-    except (FileNotFoundError, PermissionError) as problem:
-        raise RlxError(f"{path}: {problem.strerror}", "name a console log that you can read") from None
 
 
 def _refuse_utf16(path: Path, head: bytes) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.data import TABLES
 from rlx.errors import RlxError, UsageError
+from rlx.local_files import MOST_SOURCE, read_text
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.preflight.rehearsal.twin import Change, Untold
 from rlx.resources import payload_folder
@@ -56,9 +57,9 @@ def _of_function(reward: FunctionReward) -> Reward:
     if path.name == _RECORDER:
         raise UsageError(f"reward.path: {path.name} is the name of one of rlx's own files", "rename it")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as problem:
-        raise RlxError(f"{path}: cannot be read: {problem}", "check reward.path") from None
+        text = read_text(path, MOST_SOURCE)
+    except OSError as problem:
+        raise RlxError(f"{path}: cannot be read: {problem.strerror}", "check reward.path") from None
     name = f"{reward.function} of {path.name}"
     change = Change("reward", name, f"{name}, recorded", "the same function; what it is asked and answers is kept")
     files = {f"{PAYLOAD_DIR}/{path.name}": text, **_order(file=path.name, function=reward.function)}

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
+from rlx.local_files import MOST_SOURCE, parse_python, read_text
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -130,7 +131,7 @@ def _tree(facts: VerlFacts) -> ast.Module | None:
 def _stamp(path: Path) -> int | None:
     try:
         return path.stat().st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 
@@ -138,14 +139,11 @@ def _stamp(path: Path) -> int | None:
 def _parsed(path: Path, stamp: int | None) -> ast.Module | str:
     """The file's tree, or what is wrong with it. Read once for all rules and arms."""
     try:
-        return ast.parse(path.read_text(encoding="utf-8"))
+        return parse_python(read_text(path, MOST_SOURCE))
     except OSError as problem:
         return problem.strerror or "cannot be read"
-    except UnicodeDecodeError:
-        return "not UTF-8 text"
-    except (SyntaxError, ValueError, RecursionError) as problem:
-        line = f"line {problem.lineno}: " if isinstance(problem, SyntaxError) else ""
-        return f"{line}no Python ({problem.msg if isinstance(problem, SyntaxError) else problem})"
+    except ValueError as problem:
+        return str(problem)
 
 
 def _function(tree: ast.Module, name: str) -> Function | None:
