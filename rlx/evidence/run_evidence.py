@@ -110,7 +110,8 @@ class ProbePair:
 
     `phase` and `step` as in NoiseEvent. `delta`: mean of |difference| of the log probabilities over `tokens` tokens.
     `floor`: the same between two looks at the same clean weights, the device's own; None where it was not asked.
-    `missing`: why there is no score, in words; "" if there is one. `seconds` that all looks took.
+    `missing`: why there is no score, in words; "" if there is one. `seconds` that all looks took. `cached`: tokens of a
+    row that an ordinary request got from the engine's prefix cache, which must be empty then.
     """
 
     phase: str
@@ -120,6 +121,7 @@ class ProbePair:
     delta: float | None
     floor: float | None
     tokens: int = 0
+    cached: int = 0
     seconds: float = 0.0
     missing: str = ""
     source: str = ""

@@ -28,6 +28,8 @@ _MOST_MISSES = 3
 Row = Sequence[int]
 Score = Callable[[Row], Awaitable[tuple[Row, Sequence[float]]]]
 """The tokens that the engine says it scored, and of each but the first its log-probability after those before it."""
+Cached = Callable[[Row], Awaitable[int]]
+"""How many tokens of a row the engine takes from its prefix cache when it is asked as a prompt is."""
 Record = Callable[[str, Mapping[str, object]], None]
 Forget = Callable[[], Awaitable[object]]
 
@@ -46,15 +48,24 @@ def fixed_rows(vocabulary: int, longest: int, banned: Collection[int] = ()) -> l
 class Probe:
     """Scores the rows on clean and on noisy weights, and records how far the pairs are apart.
 
-    `forget` empties the engine's prefix cache, which scoring fills; None where there is none. Clean weights are scored
-    twice after the first sync: what differs there is the device's own floor.
+    `forget` empties the engine's prefix cache, which scoring fills, and `cached` asks what is in it; None where there
+    is none. Clean weights are scored twice after the first sync: what differs there is the device's own floor.
     """
 
-    def __init__(self, rows: Sequence[Row], score: Score, record: Record, forget: Forget | None = None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        score: Score,
+        record: Record,
+        forget: Forget | None = None,
+        cached: Cached | None = None,
+    ) -> None:
         self._rows = rows
         self._score = score
         self._record = record
         self._forget = forget
+        self._cached = cached
+        self._kept = 0
         self._clean: Sequence[float] | None = None
         self._floor: float | None = None
         self._missing = "" if rows else "no token of this model can be scored"
@@ -78,10 +89,11 @@ class Probe:
             "delta": delta,
             "floor": self._floor,
             "tokens": 0 if found is None else len(found),
+            "cached": self._kept,
             "seconds": round(self._seconds, 4),
             "missing": "" if delta is not None else self._missing or "no weight sync came before",
         }
-        self._seconds = 0.0
+        self._seconds, self._kept = 0.0, 0
         self._record("probe", content)
 
     async def _look(self) -> list[float] | None:
@@ -90,6 +102,7 @@ class Probe:
             return None
         begin = time.monotonic()
         try:
+            await self._ask_cache(begin + LIMIT_S)
             found = [each for row in self._rows for each in await self._of(row, begin + LIMIT_S)]
             if self._forget is not None:
                 await asyncio.wait_for(self._forget(), LIMIT_S)
@@ -100,6 +113,12 @@ class Probe:
         finally:
             self._seconds += time.monotonic() - begin
         return found
+
+    async def _ask_cache(self, until: float) -> None:
+        """What the look before this one left there was computed with other weights, or should have been forgotten."""
+        if self._cached is not None:
+            kept = await asyncio.wait_for(self._cached(self._rows[0]), max(0.0, until - time.monotonic()))
+            self._kept = max(self._kept, kept)
 
     async def _of(self, row: Row, until: float) -> list[float]:
         tokens, scores = await asyncio.wait_for(self._score(row), max(0.0, until - time.monotonic()))

@@ -144,6 +144,16 @@ def late_look(run: Recorded) -> None:
         line.update(delta=None, tokens=0, seconds=5.0, missing="no answer within 5 s")
 
 
+def prompts_left_in_the_cache(run: Recorded) -> None:
+    for line in _lines(run, "probe"):
+        line["cached"] = 0 if line["step"] < 3 else 32
+
+
+def nothing_left_in_the_cache(run: Recorded) -> None:
+    for line in _lines(run, "probe"):
+        line["cached"] = 0
+
+
 def probe_given_up(run: Recorded) -> None:
     for line in _lines(run, "probe"):
         line.update(delta=None, floor=None, tokens=0, missing="RuntimeError: this engine scores no prompts")

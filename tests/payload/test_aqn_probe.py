@@ -23,7 +23,8 @@ class Engine:
         self.level = 0.0
         self.fault: Any = None
         self.asked: list[Sequence[int]] = []
-        self.forgotten = 0
+        self.forgotten = self.kept = 0
+        self.forgets_nothing = False
 
     async def score(self, row: Sequence[int]) -> tuple[Sequence[int], list[float]]:
         self.asked.append(row)
@@ -33,6 +34,11 @@ class Engine:
 
     async def forget(self) -> None:
         self.forgotten += 1
+        self.kept = self.kept if self.forgets_nothing else 0
+
+    async def cached(self, row: Sequence[int]) -> int:
+        found, self.kept = self.kept, len(row)
+        return found
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ def engine() -> Engine:
 def probed(engine: Engine, *life: Any) -> list[dict[str, Any]]:
     """The records of a life: a number is the level of a sync, a triple what is served then and its level."""
     lines: list[dict[str, Any]] = []
-    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)), engine.forget)
+    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)), engine.forget, engine.cached)
 
     async def live() -> None:
         for each in life:
@@ -77,6 +83,13 @@ def test_pairs_are_of_one_sync(engine: Engine) -> None:
     assert all((line["floor"], line["tokens"], line["missing"]) == (0.0, 4, "") for line in lines)
     assert engine.asked[:2] == ROWS, "one row at a time"
     assert engine.forgotten == len(engine.asked) / 2 == 7, "each look leaves an empty cache; the first sync has two"
+
+
+def test_what_stays_in_the_cache_is_counted_by_pair(engine: Engine) -> None:
+    life = (-1.0, ("rollout", 1, -1.0), -1.0, ("rollout", 2, -1.0))
+    assert [line["cached"] for line in probed(engine, *life)] == [0, 0]
+    engine.kept, engine.forgets_nothing = 0, True
+    assert [line["cached"] for line in probed(engine, *life)] == [len(ROWS[0])] * 2
 
 
 def test_a_device_that_does_not_repeat_itself_says_by_how_much(engine: Engine) -> None:

@@ -4,24 +4,57 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlx.resources import payload_folder
 from tests.conftest import REPOSITORY
 from tests.training.conftest import Laptop
-from tests.training.test_tiny_cpu import noise_events, probability_gaps, records, validations
+from tests.training.test_tiny_cpu import noise_events, probability_gaps, records
 
 PYTHON = REPOSITORY / ".venv-vllm/bin/python"
-PATIENCE_S = 2400
+PATIENCE_S = 1800
 
 pytestmark = [
     pytest.mark.training,
     pytest.mark.timeout(2 * PATIENCE_S),
     pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with vLLM: make vllm"),
 ]
+
+STEPS = range(1, 11)
+# Ten steps in three stages: 4 clean and 6 noisy ones are the fewest of which both witnesses are sure (1 %).
+NOISY = set(range(5, 11))
+VALIDATIONS = {0, 5, 10}
+SETTINGS = {
+    "rollout.engine": "vllm",
+    "backend.python": str(PYTHON),
+    "train.steps": "10",
+    "eval.every": "5",
+    "arms.aqn.aqn.stages": "3",
+    "train.batch_size": "8",
+    "train.mini_batch_size": "8",
+    "train.micro_batch_size": "32",
+    "rollout.log_prob_micro_batch_size": "32",
+}
+TWO_RANKS = {"layout.devices_per_node": "2", "rollout.tp": "2"}
+_ROLLOUT = "actor_rollout_ref.rollout"
+# Blocks of 32 tokens, of which the rows of the probe fill one: vLLM's own 128 would leave the cache empty.
+CACHED = {
+    f"overrides.+{_ROLLOUT}.engine_kwargs.vllm.block_size": "32",
+    f"overrides.{_ROLLOUT}.enable_prefix_caching": "true",
+    f"overrides.{_ROLLOUT}.enable_chunked_prefill": "true",
+    f"overrides.{_ROLLOUT}.max_model_len": "64",
+    f"overrides.{_ROLLOUT}.max_num_batched_tokens": "64",
+    f"overrides.{_ROLLOUT}.max_num_seqs": "32",
+}
+PLUGGED = {
+    "env.PYTHONPATH": str(Path(__file__).with_name("sabotage")),
+    "overrides.actor_rollout_ref.model.external_lib": "prefix_cache_that_stays",
+    f"overrides.+{_ROLLOUT}.engine_kwargs.vllm.worker_cls": "vllm_worker_with_faults.Worker",
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +68,104 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run_dirs(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Path]:
-    """Both arms, trained to the end and judged valid without a finding."""
-    laptop = new_laptop()
-    engine = ("rollout.engine=vllm", f"backend.python={PYTHON}", f"model.path={model}")
-    laptop.launch("--arm", "all", *(word for setting in engine for word in ("--set", setting)))
-    laptop.rlx("wait", "baseline", "aqn", timeout_s=PATIENCE_S)
-    rows = {row["arm"]: row for row in laptop.status()}
-    for row in rows.values():
+def one_engine(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Path]:
+    """Both arms with full weights on one device."""
+    return honest(new_laptop(), "all", model, {})
+
+
+@pytest.fixture(scope="module")
+def two_replicas(new_laptop: Callable[[], Laptop], model: Path) -> Path:
+    return honest(new_laptop(), "aqn", model, {"layout.devices_per_node": "2", **CACHED})["aqn"]
+
+
+@pytest.fixture(scope="module")
+def two_ranks_with_lora(new_laptop: Callable[[], Laptop], model: Path) -> Path:
+    return honest(new_laptop(), "aqn", model, {**TWO_RANKS, "model.lora": "{rank: 4, alpha: 8}"})["aqn"]
+
+
+@pytest.fixture(scope="module")
+def faults(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Any]:
+    """A run on two ranks whose workers and server are broken by plugins."""
+    short = {"train.steps": "6", "eval.every": "3"}
+    (row,) = trained(new_laptop(), "aqn", model, {**TWO_RANKS, **CACHED, **short, **PLUGGED})
+    assert row["state"] == "finished", row
+    return row
+
+
+def honest(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> dict[str, Path]:
+    """The directories of the runs by arm, trained to the end and judged valid without a finding."""
+    rows = trained(laptop, arm, model, settings)
+    for row in rows:
         assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
-    return {arm: Path(row["run_dir"]) for arm, row in rows.items()}
+    return {row["arm"]: Path(row["run_dir"]) for row in rows}
 
 
-def test_the_engine_felt_the_noise_and_nothing_else(run_dirs: dict[str, Path]) -> None:
-    for arm, noisy in (("baseline", set()), ("aqn", set(range(5, 21)))):
-        looks = records(run_dirs[arm], "probe")
-        assert {look["step"] for look in looks if look["phase"] == "rollout"} == set(range(1, 22))
-        assert {look["step"] for look in looks if look["phase"] == "validation"} == {0, 5, 10, 15, 20}
-        assert all((look["floor"], look["missing"]) == (0.0, "") for look in looks)
-        felt = {look["step"] for look in looks if look["phase"] == "rollout" and look["delta"] > 0}
-        assert felt == noisy
-        assert all(look["delta"] == 0 for look in looks if look["phase"] == "validation")
+def trained(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What `rlx status` says of each run, once all have come to their end."""
+    every = {**SETTINGS, "model.path": str(model), **settings}
+    sets = [word for key, value in every.items() for word in ("--set", f"{key}={value}")]
+    runs = laptop.launch("--arm", arm, *sets)
+    laptop.rlx("wait", *runs, code=None, timeout_s=PATIENCE_S)
+    return laptop.status(*runs)
 
 
-def test_the_gap_follows_the_noise(run_dirs: dict[str, Path]) -> None:
-    gaps = {arm: probability_gaps(run_dir) for arm, run_dir in run_dirs.items()}
-    noisy = {event["step"] for event in noise_events(run_dirs["aqn"]) if event["sigma"] > 0 and event["step"] <= 20}
-    clean = [gaps["aqn"][step] for step in set(range(1, 21)) - noisy] + list(gaps["baseline"].values())
+def felt(run_dir: Path, phase: str) -> set[int]:
+    """The steps at which the engine that serves scores otherwise than on clean weights; no look is missing."""
+    looks = [look for look in records(run_dir, "probe") if look["phase"] == phase]
+    assert {look["step"] for look in looks} == ({*STEPS, 11} if phase == "rollout" else VALIDATIONS)
+    assert all((look["floor"], look["missing"]) == (0.0, "") for look in looks), looks
+    return {look["step"] for look in looks if look["delta"] > 0}
+
+
+def test_the_engine_felt_the_noise_and_nothing_else(one_engine: dict[str, Path]) -> None:
+    for arm, noisy in (("baseline", set()), ("aqn", NOISY)):
+        assert felt(one_engine[arm], "rollout") == noisy
+        assert felt(one_engine[arm], "validation") == set()
+
+
+def test_the_gap_follows_the_noise(one_engine: dict[str, Path]) -> None:
+    gaps = {arm: probability_gaps(run_dir) for arm, run_dir in one_engine.items()}
+    noisy = {event["step"] for event in noise_events(one_engine["aqn"]) if event["sigma"] > 0 and event["step"] <= 10}
+    assert noisy == NOISY
+    clean = [gaps["aqn"][step] for step in set(STEPS) - noisy] + list(gaps["baseline"].values())
     assert min(gaps["aqn"][step] for step in noisy) > 20 * max(clean)
 
 
-def test_both_arms_learn(run_dirs: dict[str, Path]) -> None:
-    for run_dir in run_dirs.values():
-        values = validations(run_dir)
-        assert values[20] > values[0], values
+def test_two_replicas_with_a_prefix_cache_and_a_chunked_prefill(two_replicas: Path) -> None:
+    """Each replica signs and is probed; both hold the same clean weights and have noise of their own."""
+    assert felt(two_replicas, "rollout") == NOISY and felt(two_replicas, "validation") == set()
+    assert places(records(two_replicas, "probe")) == places(noise_events(two_replicas)) == {(0, 0), (1, 0)}
+    assert all(look["cached"] == 0 for look in records(two_replicas, "probe"))
+    noisy = [event for event in noise_events(two_replicas) if event["sigma"] > 0]
+    assert len({event["fingerprint"] for event in noisy}) == 2 * len(NOISY)
+    alike: dict[tuple[str, int], set[str]] = {}
+    for event in noise_events(two_replicas):
+        alike.setdefault((event["phase"], event["step"]), set()).add(event["digest_clean"])
+    assert all(len(digests) == 1 for digests in alike.values())
+
+
+def test_two_ranks_hold_equal_noise_below_adapters(two_ranks_with_lora: Path) -> None:
+    """The base stays as it is at each sync, so that the clean weights are the same all along."""
+    assert felt(two_ranks_with_lora, "rollout") == NOISY and felt(two_ranks_with_lora, "validation") == set()
+    events = noise_events(two_ranks_with_lora)
+    assert places(events) == {(0, 0), (0, 1)}
+    assert len({event["digest_clean"] for event in events}) == 1
+    noisy = [event for event in events if event["sigma"] > 0]
+    assert {event["step"] for event in noisy} == NOISY
+    assert len({event["fingerprint"] for event in noisy}) == len(NOISY), "equal on both ranks, another at each step"
+    gaps = probability_gaps(two_ranks_with_lora)
+    assert min(gaps[step] for step in NOISY) > 20 * max(gaps[step] for step in STEPS if step not in NOISY)
+
+
+def places(lines: list[dict[str, Any]]) -> set[tuple[int, int]]:
+    """Replica and tensor rank of the processes that wrote them."""
+    return {(line["process"]["replica"], line["process"]["rank"]) for line in lines}
+
+
+def test_each_fault_in_the_real_engine_has_its_id(faults: dict[str, Any]) -> None:
+    findings = {finding["id"]: finding["message"] for finding in faults["verdict"]["findings"]}
+    assert findings.keys() == {"RLX672", "RLX688", "RLX690"}, findings
+    assert "1 of 2 processes" in findings["RLX672"] and "rank 1" in findings["RLX672"]
+    assert "at the validation of step 3 otherwise than on clean weights" in findings["RLX688"]
+    assert "32 tokens of a prompt" in findings["RLX690"]
+    assert faults["verdict"]["status"] != "valid"

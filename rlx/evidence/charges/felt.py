@@ -78,6 +78,7 @@ def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Ite
     yield from _unfelt([*rollouts, *looks(evidence, VALIDATION)], evidence.probes)
     yield from _felt_without_noise(rollouts, evidence.probes)
     yield from _other_after_validation(evidence.probes)
+    yield from from_cache(evidence.probes)
     yield from missing(evidence.probes)
 
 
@@ -182,6 +183,19 @@ def _differ(one: ProbePair, other: ProbePair) -> bool:
     if one.delta is None or other.delta is None or one.floor is None or other.floor is None:
         return False
     return abs(one.delta - other.delta) > _WIDE * max(one.floor, other.floor)
+
+
+def from_cache(pairs: Sequence[ProbePair]) -> Iterator[Charge]:
+    """Charge what the engine's prefix cache kept from weights that it no longer serves."""
+    kept = [pair for pair in pairs if pair.cached]
+    if kept:
+        yield dissent(
+            "RLX690",
+            f"the engine that serves still had up to {counted(max(pair.cached for pair in kept), 'token')} of a prompt "
+            f"in its cache at {places(kept, pairs)}, computed with other weights",
+            "is the prefix cache emptied after each change of the weights, with no request in flight?",
+            min(pair.step for pair in kept),
+        )
 
 
 def missing(pairs: Sequence[ProbePair]) -> Iterator[Charge]:

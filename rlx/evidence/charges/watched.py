@@ -31,6 +31,7 @@ def charges(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
     yield from lifted.not_shown(evidence, promise)
     yield from asked.untold(evidence, events, "weights were watched")
     yield from _other_layers(evidence, promise)
+    yield from felt.from_cache(evidence.probes)
     yield from felt.missing(evidence.probes)
     yield from reached.lines(evidence)
 

@@ -179,6 +179,7 @@ def _probe(document: Document, source: str, attempt: int) -> ProbePair | None:
         delta=None if nothing else _number(delta),
         floor=None if nothing else _number(floor),
         tokens=tokens,
+        cached=_count(document.get("cached")) or 0,
         seconds=_number(document.get("seconds")) or 0.0,
         missing=nothing or _text(document.get("missing")),
         source=source,

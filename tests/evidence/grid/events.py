@@ -227,6 +227,18 @@ def probe_that_feels_noise_at_a_clean_step(pair: RunPair) -> None:
         line["delta"] = 0.004
 
 
+@caught(EVENTS, Link.FELT, "unverified", "RLX690", twin="probe-that-finds-the-cache-empty")
+def probe_that_finds_prompts_in_the_cache(pair: RunPair) -> None:
+    for line in pair.aqn.lines("probe"):
+        line["cached"] = 32
+
+
+@honest(EVENTS, Link.FELT)
+def probe_that_finds_the_cache_empty(pair: RunPair) -> None:
+    for line in pair.aqn.lines("probe"):
+        line["cached"] = 0
+
+
 @honest(EVENTS, Link.FELT)
 def probe_on_a_device_that_does_not_repeat_itself(pair: RunPair) -> None:
     for number, line in enumerate(pair.aqn.lines("probe")):

@@ -42,6 +42,8 @@ _VLLM_ENVIRONMENT = {
     "VERL_USE_EXTERNAL_MODULES": f"{PLUGIN},{VLLM_PLUGIN}",
     # The first generation would compile C++ for 42 s.
     "TORCHDYNAMO_DISABLE": "1",
+    # Else vLLM wants a NUMA node for each rank of a replica, and binds the ranks of all replicas to the same cores.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_NO_USAGE_STATS": "1",
 }
 

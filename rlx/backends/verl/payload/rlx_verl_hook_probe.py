@@ -56,7 +56,7 @@ def _probe(replica: Any) -> Probe:
         rows = _rows(replica)
     except Exception:  # noqa: BLE001 - a model that cannot be asked is recorded as a look that is missing
         rows = []
-    return Probe(rows, _score(server), record, forget)
+    return Probe(rows, _score(server), record, forget, _cached(server))
 
 
 def _rows(replica: Any) -> list[list[int]]:
@@ -68,12 +68,19 @@ def _rows(replica: Any) -> list[list[int]]:
     return fixed_rows(len(model.tokenizer), longest, set(model.tokenizer.all_special_ids))
 
 
+def _cached(server: Any) -> Callable[[Sequence[int]], Awaitable[int]]:
+    """Ask as generation does: a request for scores reads nothing from the cache."""
+
+    async def cached(row: Sequence[int]) -> int:
+        answer = await _answer(server, row, {})
+        return int(answer.extra_fields.get("num_cached_tokens") or 0)
+
+    return cached
+
+
 def _score(server: Any) -> Callable[[Sequence[int]], Awaitable[tuple[list[int], list[float]]]]:
     async def score(row: Sequence[int]) -> tuple[list[int], list[float]]:
-        asked = {"prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0}
-        name = f"rlx-probe-{uuid.uuid4().hex}"
-        answer = await server.generate.remote(prompt_ids=list(row), sampling_params=asked, request_id=name)
-        fields = answer.extra_fields
+        fields = (await _answer(server, row, {"prompt_logprobs": 0})).extra_fields
         if cached := fields.get("num_cached_tokens"):
             raise ValueError(f"the engine read {cached} tokens from its cache")
         # The last one of each list stands for the token that was generated.
@@ -81,3 +88,10 @@ def _score(server: Any) -> Callable[[Sequence[int]], Awaitable[tuple[list[int], 
         return [row[0], *tokens], [logprobs[0] for logprobs in fields["prompt_logprobs"][:-1]]
 
     return score
+
+
+async def _answer(server: Any, row: Sequence[int], asked: Mapping[str, object]) -> Any:
+    """One token, drawn without a random number."""
+    sampling = {**asked, "max_tokens": 1, "temperature": 0.0}
+    name = f"rlx-probe-{uuid.uuid4().hex}"
+    return await server.generate.remote(prompt_ids=list(row), sampling_params=sampling, request_id=name)
