@@ -1,7 +1,8 @@
-"""rlx aqn: the noise of a recipe, before anything runs."""
+"""rlx aqn: the noise of a recipe before anything runs, and what the noise code of a checkout does."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +11,11 @@ import typer
 
 if TYPE_CHECKING:
     from rlx.api.noise import NoisyArm
+    from rlx.audit import NoiseHook
 
-aqn = typer.Typer(name="aqn", help="Look at the noise of a recipe: its schedule.", rich_markup_mode=None)
-
-
-@aqn.callback()
-def _alone() -> None:
-    """A group, so that `rlx aqn` names its commands."""
+aqn = typer.Typer(
+    name="aqn", help="Look at noise: the schedule of a recipe, the code of a checkout.", rich_markup_mode=None
+)
 
 
 @aqn.command("schedule")
@@ -65,3 +64,66 @@ def _draw(plot: str, arms: Sequence[NoisyArm]) -> None:
     from rlx.report import schedule_scene
 
     write_scene(plot, schedule_scene({arm.name: arm.noise.sigmas for arm in arms}))
+
+
+@aqn.command("audit")
+def audit(
+    checkout: Annotated[Path, typer.Argument(help="Folder of a checkout that has noise code.")],
+    python: Annotated[
+        str, typer.Option(metavar="PROGRAM", help="Python that has transformers, and vLLM if its model is to be tried.")
+    ] = sys.executable,
+    sources: Annotated[
+        list[Path] | None,
+        typer.Option("--sources", metavar="DIR", help="Read class names here, too: an unpacked wheel. Again for more."),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The module, where a checkout has more than one.")
+    ] = None,
+    read: Annotated[bool, typer.Option("--read", help="Only read: execute nothing of the checkout.")] = False,
+    sigma_start: Annotated[float, typer.Option(help="First sigma above 0.")] = 1e-2,
+    sigma_end: Annotated[float, typer.Option(help="Last sigma.")] = 1e-4,
+    stages: Annotated[int, typer.Option(help="Stages, of which the first has no noise.")] = 10,
+    steps: Annotated[int, typer.Option(help="Training steps.")] = 100,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For each model.")] = 300,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before code of the checkout is executed.")
+    ] = False,
+) -> None:
+    """Say what the noise code of a checkout does to a real model: read its source, then execute it.
+
+    The code runs in a process of its own with a tiny Qwen2 of transformers, and of vLLM where --python has that. It
+    gets no variable of this shell and a scratch folder as home, but it can read your files: it is no sandbox.
+    """
+    from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
+    from rlx.cli.frame.output import patience, print_json
+    from rlx.cli.text.audit_text import answer, print_reading, print_runs
+
+    reading = read_noise_code(checkout, file=file, python=python, sources=sources or ())
+    if not as_json:
+        print_reading(reading)
+    if not read and not yes:
+        _ask_before_executing(reading.hook, python)
+    runs = None
+    if not read:
+        schedule = Schedule(sigma_start, sigma_end, stages, steps)
+        with patience("making tiny models and calling the noise code on them, up to a minute …"):
+            runs = run_noise_code(reading.hook, python=python, schedule=schedule, time_limit=time_limit)
+    if as_json:
+        print_json(answer(reading, runs))
+    elif runs:
+        print_runs(runs)
+
+
+def _ask_before_executing(hook: NoiseHook, python: str) -> None:
+    """Raises UsageError where nobody can answer, RlxError where the answer is no."""
+    from rlx.cli.text.audit_text import question
+    from rlx.errors import RlxError, UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{hook.checkout}: the audit executes {hook.file}, and there is no terminal to ask at",
+            "-y executes it without asking; --read only reads it",
+        )
+    if not typer.confirm(question(hook, python), err=True):
+        raise RlxError("nothing was executed", "--read only reads it")

@@ -49,19 +49,20 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
 
 @rule(
     "RLX621",
-    title="five times the sigma of the published scripts",
+    title="five times the sigma of QeRL's scripts",
     why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy. What they publish is no "
-    "proof of either: at these flags the released trainer matches no layer of vLLM's model, and adds no noise",
+    "proof of either: at these flags the released trainer (e8c6e797) matches no layer of vLLM's model",
     fix="`aqn.sigma_start: 0.01` for the sigma of those scripts",
-    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed; run with vLLM 0.27.1: "
-    "0 of 5 norms matched, log probabilities equal bit by bit",
+    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed; "
+    "docs/implementations.md: read in vLLM 0.10.1, run with 0.27.1, 0 of 5 norms matched, "
+    "log probabilities equal bit by bit",
 )
 def strength(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn and aqn.sigma_start >= FACTOR * PUBLISHED:
         message = f"aqn.sigma_start {aqn.sigma_start:g} is {aqn.sigma_start / PUBLISHED:g} times that of QeRL's scripts"
         say = warning if aqn.sigma_start > FACTOR * PUBLISHED else note
-        yield say(message, f"aqn.sigma_start {PUBLISHED:g} is the sigma of the published scripts", "aqn.sigma_start")
+        yield say(message, f"aqn.sigma_start {PUBLISHED:g} is the sigma of those scripts", "aqn.sigma_start")
 
 
 @rule(
