@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 hosts = typer.Typer(
     name="hosts",
-    help="Name the hosts that runs can go to: list, show, add, remove.",
+    help="Name the hosts that runs can go to: list, show, add, remove, trust.",
     rich_markup_mode=None,
 )
 
@@ -40,6 +41,7 @@ def list_(as_json: _Json = False) -> None:
     if as_json:
         print_json({"default_host": default.host, "hosts": [_document(host) for host in known.values()]})
         return
+    _warn_of_untrusted()
     from rich.table import Table
     from rich.text import Text
 
@@ -50,6 +52,14 @@ def list_(as_json: _Json = False) -> None:
         # Text: what stands in a file is no markup.
         table.add_row(*map(Text, (name, *cells)))
     console().print(table)
+
+
+def _warn_of_untrusted() -> None:
+    from rlx.cli.frame.output import narrate
+    from rlx.hosts.inventory.project import TRUST_FIX, read_project
+
+    if (project := read_project()) and not project.is_trusted:
+        narrate(f"rlx: warning: {project.path} does not count: you have not trusted its content; {TRUST_FIX}")
 
 
 @hosts.command()
@@ -107,7 +117,8 @@ def add(
         "python": python,
     }
     path = _file(project)
-    put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
+    with _kept_trust(project):
+        put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
     narrate(f"rlx: {name} is in {path}; launch: rlx launch RECIPE --host {name}")
     _warn_if_hidden(name, path)
 
@@ -120,10 +131,38 @@ def remove(name: _Name, project: _Project = False) -> None:
     from rlx.hosts.inventory.host_edit import remove_host
 
     path = _file(project)
-    remove_host(path, name)
+    with _kept_trust(project):
+        remove_host(path, name)
     narrate(f"rlx: {name} is removed from {path}; rlx status still knows its runs")
     if name not in known_hosts() and (default := default_host()).host == name:
         narrate(f"rlx: warning: {default.written} still names it as the default")
+
+
+@hosts.command()
+def trust(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Show what the project's rlx.yaml would change, and let its content count from now on."""
+    import sys
+
+    from rlx.cli.frame.output import narrate, print_text
+    from rlx.cli.text.project_text import project_text
+    from rlx.hosts import user_file
+    from rlx.hosts.inventory.host_file import read_host_file
+    from rlx.hosts.inventory.project import own_names, read_project
+
+    project = read_project()
+    if project is None:
+        raise UsageError("there is no rlx.yaml here", "it is looked for from the working directory up to your home")
+    user, content = read_host_file(user_file()), project.content()
+    replaces = own_names(content, user)
+    print_text(project_text(project, content, user, replaces))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"nobody can be asked whether to trust {project.path}", "rlx hosts trust -y trusts it")
+        typer.confirm("Trust this content?", abort=True, err=True)
+    project.trust(replaces)
+    narrate(f"rlx: {project.path} counts as it is now")
 
 
 def _file(project: bool) -> Path:
@@ -133,13 +172,28 @@ def _file(project: bool) -> Path:
     return (project_file() or Path.cwd() / PROJECT_FILE) if project else user_file()
 
 
+@contextmanager
+def _kept_trust(project: bool) -> Iterator[None]:
+    """Trust what rlx itself writes into a project's file that was trusted, or that was not there."""
+    from rlx.hosts.inventory.project import read_project
+
+    before = read_project() if project else None
+    yield
+    after = read_project() if project and (before is None or before.is_trusted) else None
+    if after:
+        after.trust((before and before.allowed()) or frozenset())
+
+
 def _warn_if_hidden(name: str, path: Path) -> None:
     from rlx.cli.frame.output import narrate
     from rlx.hosts import known_hosts
+    from rlx.hosts.inventory.project import TRUST_FIX
 
-    counts = known_hosts()[name].written
-    if counts.rpartition(":")[0] != str(path):
-        narrate(f"rlx: warning: {counts} has a host of that name, too, and goes before")
+    host = known_hosts().get(name)
+    if host is None:
+        narrate(f"rlx: warning: {path} is not trusted, so this does not count; {TRUST_FIX}")
+    elif host.written.rpartition(":")[0] != str(path):
+        narrate(f"rlx: warning: {host.written} has a host of that name, too, and goes before")
 
 
 def _device_entry(text: str) -> dict[str, str | int]:

@@ -23,3 +23,13 @@ def tiny_cpu_files(home: Path) -> None:
     (folder / "model/config.json").write_text('{"model_type": "of a test"}')
     for name in ("model/model.safetensors", "train.parquet", "val.parquet"):
         (folder / name).write_text("nothing that anybody reads")
+
+
+def trust_project() -> None:
+    """Let the project's file count as it is, as `rlx hosts trust -y` does."""
+    from typer.testing import CliRunner
+
+    from rlx.cli.hosts import hosts
+
+    done = CliRunner().invoke(hosts, ["trust", "-y"])
+    assert done.exit_code == 0, done.output

@@ -174,9 +174,14 @@ def test_hosts_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     rlx("hosts", "add", "a3", "user@npu-host-1", "--project")
     assert "a3:" in (tmp_path / "rlx.yaml").read_text()
-    done = rlx("hosts", "add", "a3", "me@npu-host-2")
-    assert "rlx.yaml:2 has a host of that name, too, and goes before" in done.stderr
+    # What rlx wrote itself counts, until the user has an own entry: that is replaced by no file in silence.
     assert "user@npu-host-1" in rlx("hosts", "show", "a3").stdout
+    rlx("hosts", "add", "a3", "me@npu-host-2")
+    assert "me@npu-host-2" in rlx("hosts", "show", "a3").stdout
+    assert "REPLACES yours (me@npu-host-2" in rlx("hosts", "trust", "-y").stdout
+    assert "user@npu-host-1" in rlx("hosts", "show", "a3").stdout
+    done = rlx("hosts", "add", "a3", "me@npu-host-2", "--replace")
+    assert "rlx.yaml:2 has a host of that name, too, and goes before" in done.stderr
     rlx("hosts", "remove", "a3", "--project")
     assert "me@npu-host-2" in rlx("hosts", "show", "a3").stdout
 

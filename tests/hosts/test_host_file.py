@@ -16,6 +16,7 @@ import pytest
 from rlx.errors import UsageError
 from rlx.hosts import default_host, known_host, known_hosts, site_of, user_file
 from rlx.plan import Place, to_jsonable
+from tests.cli.support import trust_project
 from tests.conftest import CASES
 
 FOLDERS = sorted(path for path in (CASES / "hosts").iterdir() if path.is_dir())
@@ -168,6 +169,7 @@ def test_the_project_goes_before_the_user(project: Path) -> None:
     write_user("hosts: {a3: {ssh: u@a, container: verl}, b1: {ssh: u@b}}\ndefaults: {host: b1, container: c}")
     assert (site_of().host, site_of().container) == ("b1", "c")
     project.write_text("hosts: {a3: {ssh: p@a}}\ndefaults: {host: a3}\n")
+    trust_project()
     assert known_host("a3").ssh == "p@a"
     # As a whole: nothing of the user's entry or defaults shines through.
     assert (site_of().host, site_of().container) == ("a3", None)
@@ -179,8 +181,10 @@ def test_the_search_for_the_project_ends_at_home(project: Path) -> None:
     above.write_text("defaults: {host: above@a}")
     assert site_of().host == "local"
     (project.parent.parent / "rlx.yaml").write_text("defaults: {host: home@a}")
+    trust_project()
     assert site_of().host == "home@a"
     project.write_text("defaults: {host: project@a}")
+    trust_project()
     assert site_of().host == "project@a"
 
 
@@ -191,11 +195,13 @@ def test_the_project_file_of_somebody_else_is_refused(project: Path, monkeypatch
     with pytest.raises(UsageError, match="belongs to another user"):
         site_of()
     monkeypatch.setenv("RLX_PROJECT", str(project))
+    trust_project()
     assert site_of().host == "evil@192.0.2.66"
 
 
 def test_a_default_that_nobody_knows_names_its_place(project: Path) -> None:
     project.write_text("\ndefaults: {host: a33}\n")
+    trust_project()
     with pytest.raises(UsageError, match=r"rlx\.yaml:2: defaults\.host: unknown host 'a33'"):
         site_of()
     # Who names a host himself does not care about the default.

@@ -21,6 +21,7 @@ from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview
+from tests.cli.support import trust_project
 from tests.rig import Host, Rig
 from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
 
@@ -211,6 +212,7 @@ def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeyp
         "  h2: {ssh: root@192.0.2.2, device: {kind: npu, count: 8}}\n"
     )
     monkeypatch.setenv("RLX_PROJECT", str(hosts))
+    trust_project()
     recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"
     words = ["plan", recipe, "--set", "layout.nodes=2", "--set", "layout.devices_per_node=8", "--host"]
     done = CliRunner().invoke(command_line(words), [*words, "h1,h2"])

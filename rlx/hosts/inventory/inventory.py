@@ -1,6 +1,7 @@
 """The hosts that rlx knows, and where runs live on them.
 
-An entry of the project's file replaces the user's entry of the same name as a whole, and so do its defaults.
+What counts of the project's file is in project.py. An entry of it replaces the user's entry of the same name as a
+whole, and so do its defaults.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host import Defaults, Host, HostFile
-from rlx.hosts.inventory.host_files import project_file, user_file
+from rlx.hosts.inventory.host_files import user_file
 from rlx.plan import LOCAL, Place, Site
 
 _BARE_DESTINATION = frozenset("@.:/")
@@ -36,6 +37,10 @@ def known_host(name: str | None = None) -> Host:
     """The entry of a name, of a bare ssh destination, or of the default host. Raises UsageError."""
     if name is not None:
         return _find(name)
+    from rlx.hosts.inventory.project import read_project
+
+    if (project := read_project()) and not project.is_trusted and project.content().defaults:
+        project.refuse_if_untrusted("where this goes is said by")
     default = default_host()
     try:
         return _find(default.host)
@@ -69,18 +74,20 @@ def tmux_socket() -> str:
 def _files() -> tuple[HostFile, HostFile]:
     # Imported late, like all that only some commands need: `rlx status` must answer at once.
     from rlx.hosts.inventory.host_file import read_host_file
+    from rlx.hosts.inventory.project import read_project
 
-    project = project_file()
-    if project and not project.exists():
-        raise UsageError(f"RLX_PROJECT names {project}, which does not exist", "unset it, or correct it")
-    return read_host_file(user_file()), read_host_file(project) if project else HostFile()
+    user, project = read_host_file(user_file()), read_project()
+    return user, project.counted(user) if project else HostFile()
 
 
 def _find(name: str) -> Host:
     from rlx.hosts.inventory.host_values import destination_problem
+    from rlx.hosts.inventory.project import read_project
 
     if (host := known_hosts().get(name)) is not None:
         return host
+    if (project := read_project()) and not project.is_trusted and name in project.content().hosts:
+        project.refuse_if_untrusted(f"host {name} is named only by")
     if problem := destination_problem(name):
         raise UsageError(f"host: {problem}", "rlx hosts lists the known ones")
     if not set(name) & _BARE_DESTINATION and not _is_ssh_name(name):

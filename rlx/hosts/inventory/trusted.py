@@ -1,4 +1,7 @@
-"""Remember what this user has allowed: programs that only a recipe names, by host, container and path."""
+"""Remember what this user has allowed.
+
+Programs that only a recipe names, by host, container and path; files of projects, by path and content.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from rlx.plan import Site
 
 _PLAIN_PYTHON = re.compile(r"python(3(\.\d{1,2})?)?")
 _PROGRAMS = "programs"
+_PROJECTS = "projects"
 _SIZE_LIMIT = 1_000_000
 
 
@@ -32,6 +36,23 @@ def allow(site: Site, program: str) -> None:
     """Remember it. Raises RlxError where nothing can be written."""
     known = _read()
     _write({**known, _PROGRAMS: [*known.get(_PROGRAMS, []), _entry(site, program)]})
+
+
+def allowed_project(path: str, digest: str) -> frozenset[str] | None:
+    """Find the names that a content may replace; None if this content was not trusted at this place."""
+    found = [names for known, content, names in _project_entries() if (known, content) == (path, digest)]
+    return frozenset(map(str, found[-1])) if found else None
+
+
+def allow_project(path: str, digest: str, replaces: frozenset[str]) -> None:
+    """Remember a content in place of what was trusted there before. Raises RlxError where nothing can be written."""
+    others = [entry for entry in _project_entries() if entry[0] != path]
+    _write({**_read(), _PROJECTS: [*others, [path, digest, sorted(replaces)]]})
+
+
+def _project_entries() -> list[list[Any]]:
+    entries = _read().get(_PROJECTS, [])
+    return [entry for entry in entries if isinstance(entry, list) and len(entry) == 3 and isinstance(entry[2], list)]
 
 
 def trust_file() -> Path:
