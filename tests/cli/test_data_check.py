@@ -29,7 +29,7 @@ layout: {device: npu}
 
 
 def check(*arguments: str) -> Result:
-    result = CliRunner().invoke(data, ["check", *arguments, "--host", "local"])
+    result = CliRunner().invoke(data, ["check", *arguments, "--host", "local", "--trust"])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
