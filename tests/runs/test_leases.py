@@ -207,6 +207,32 @@ def test_two_containers_never_get_the_same_npu(engine: Engine, programs: Path, t
     assert devices_of(second) == "0,1"
 
 
+# What flock of util-linux says where a file system has no locks: ENOLCK is 71, any other errno 65. None is here: a
+# program plays it.
+_NO_LOCKS = """
+target=$(readlink "/proc/self/fd/${word}" 2>/dev/null || printf %s "$word")
+case $target in FOLDER*) echo "flock: $word: No locks available" >&2; exit 71 ;; esac
+"""
+
+
+def without_locks(programs: Path, folder: Path) -> None:
+    script = f'for word; do {_NO_LOCKS.replace("FOLDER", str(folder))} done\nexec {shutil.which("flock")} "$@"'
+    put_program(programs, "flock", script)
+
+
+def test_a_lease_folder_without_locks_is_refused(programs: Path) -> None:
+    without_locks(programs, Path(os.environ["RLX_LEASES"]))
+    with pytest.raises(RlxError, match=r"lease folder .* cannot be locked: its file system \(\S+\) knows no flock"):
+        begin(npu_plan("true\n"))
+    assert not list((Path(os.environ["RLX_ROOT"]) / "runs").iterdir())
+
+
+def test_a_root_without_locks_is_refused(programs: Path) -> None:
+    without_locks(programs, Path(os.environ["RLX_ROOT"]))
+    with pytest.raises(RlxError, match=r"root cannot be locked: its file system \(\S+\) knows no flock"):
+        begin(npu_plan("true\n"))
+
+
 # ---- what others may put into the folder of leases -------------------------------------------------------------------
 
 

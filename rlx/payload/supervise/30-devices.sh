@@ -86,6 +86,7 @@ prepare_leases() {
     find_own_numbers "$1"
     check_wanted "$1"
     open_folder "$leases"
+    check_locks
     open_folder "$leases/tickets"
     open_folder "$leases/devices"
     for number in $NUMBERS; do open_folder "$leases/devices/$kind.$number"; done
@@ -95,4 +96,23 @@ open_folder() {
     # shellcheck disable=SC2174 # the folders above it exist, or belong to this user alone
     [ -d "$1" ] || mkdir -p -m 1777 "$1" || [ -d "$1" ] || fail "cannot create the lease folder $1"
     [ -w "$1" ] || fail "the lease folder $1 is not writable"
+    # Whose link it is could lead everybody else elsewhere.
+    [ "$1" = "$leases" ] || [ ! -L "$1" ] || fail "$1 in the lease folder is a link, made by $(stat -c %U "$1"): remove it"
+    is_sticky "$1" || fail "the lease folder $1 lets anybody remove the claims of others: $(stat -c %U "$1") may chmod 1777 it"
+}
+
+# is_sticky FOLDER: only whoever made a file there, or owns the folder, can remove it.
+is_sticky() {
+    # shellcheck disable=SC3065 # dash and busybox have it
+    [ -k "$1" ] && return
+    case $(stat -c %A "$1") in ?????w???? | ????????w?) return 1 ;; esac
+}
+
+# check_locks: flock works there. Without, each look would say that somebody has the lock.
+check_locks() {
+    flock -n -E "$CONFLICT" "$leases" true 2>/dev/null
+    case $? in
+        0 | "$CONFLICT") ;;
+        *) fail "the lease folder $leases cannot be locked: its file system ($(stat -f -c %T "$leases")) knows no flock; name another one (leases: in hosts.yaml)" ;;
+    esac
 }

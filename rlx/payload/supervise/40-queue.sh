@@ -7,19 +7,52 @@
 # Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
 # what is no plain file is not opened (a pipe would block), and no path that another user names is looked into.
 
+TICKETS_S=15 # how long the folder of tickets may be locked: it takes a moment to draw one
+FIRST=1000000000
+MOST=1999999999
+
+# held_by FILE: in CULPRIT, who has the lock of it. The kernel knows who took it: that process may have ended, and have
+# left its open file to another.
+held_by() {
+    CULPRIT="somebody whom root can find: fuser -v $1" CULPRIT_PID=
+    inode=$(stat -c %i "$1")
+    while read -r _ kind _ _ pid file _; do
+        case "$kind $file" in "FLOCK "*":$inode") ;; *) continue ;; esac
+        [ -e "/proc/$pid" ] || continue
+        CULPRIT_PID=$pid
+        CULPRIT="process $pid of $(stat -c %U "/proc/$pid"), $(cat "/proc/$pid/comm" 2>/dev/null)"
+        break
+    done </proc/locks
+} 2>/dev/null
+
+# same_owner FILE PID: whoever wrote the file speaks of a process of their own. What runs in a container may have another
+# user there: such a process counts, too.
+same_owner() {
+    # shellcheck disable=SC2046 # two numbers
+    set -- "$2" $(stat -c %u "$1" "/proc/$2" 2>/dev/null)
+    [ $# -eq 3 ] && { [ "$2" = "$3" ] || grep -qE '^NSpid:([[:space:]]+[0-9]+){2}' "/proc/$1/status"; } 2>/dev/null
+}
+
+# waits TICKET: it is that of a live process of its owner. Where the kernel hides processes (hidepid), the lock decides.
+waits() {
+    [ -r /proc/1/stat ] || return 0
+    alive "$1" && same_owner "$1" "$PID"
+}
+
 locked() { ! flock -n 6 6<"$1" 2>/dev/null; }
 
 # Numbers only grow while anybody waits. The folder's lock makes sure that a ticket is locked before a later one exists.
 take_ticket() {
     exec 6<"$leases/tickets"
-    flock 6
-    last=1000000000
-    for other in "$leases/tickets/"*; do
-        number=${other##*/}
-        number=${number%%.*}
-        case $number in *[!0-9]*) ;; [1-9]?????????) last=$number ;; esac
-    done
-    ticket=$leases/tickets/$((last + 1)).$kind
+    if ! flock -w "$TICKETS_S" 6; then
+        held_by "$leases/tickets"
+        fail "$leases/tickets has been locked for $TICKETS_S s by $CULPRIT"
+    fi
+    find_last_ticket
+    next=$((last + 1))
+    # What lies there and is nobody's is passed over.
+    while [ -e "$leases/tickets/$next.$kind" ] || [ -L "$leases/tickets/$next.$kind" ]; do next=$((next + 1)); done
+    ticket=$leases/tickets/$next.$kind
     umask 022
     set -C
     exec 8>"$ticket"
@@ -31,13 +64,31 @@ take_ticket() {
     put "$run/$TICKET_FILE" "$ticket"
 }
 
+# find_last_ticket: in last, the highest number of those that wait. What nobody waits with does not count, and may be a
+# number that leaves no higher one.
+find_last_ticket() {
+    last=$FIRST
+    for other in "$leases/tickets/"*; do
+        number=${other##*/}
+        number=${number%%.*}
+        case $number in *[!0-9]*) continue ;; esac
+        if is_ticket && locked "$other" && waits "$other"; then last=$number highest=$other; fi
+    done
+    [ "$last" -lt "$MOST" ] || fail "$(stat -c %U "$highest") waits with the last number there is: $highest"
+}
+
+# is_ticket: $other has the name of one and is no link.
+is_ticket() {
+    case ${other##*/} in 1?????????.*) [ -f "$other" ] && [ ! -L "$other" ] ;; *) return 1 ;; esac
+}
+
 # The nearest earlier ticket that somebody holds, in EARLIER. An unlocked ticket has its devices, or a dead holder.
 find_earlier() {
     EARLIER=
     for other in "$leases/tickets/"*".$kind"; do
         [ "$other" != "$ticket" ] || break
-        [ -f "$other" ] || continue
-        if locked "$other"; then EARLIER=$other; else rm -f "$other" 2>/dev/null; fi
+        is_ticket || continue
+        if ! locked "$other"; then rm -f "$other" 2>/dev/null; elif waits "$other"; then EARLIER=$other; fi
     done
     [ -n "$EARLIER" ]
 }
@@ -45,7 +96,7 @@ find_earlier() {
 wait_for_turn() {
     while find_earlier; do
         # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
-        flock 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
+        flock -w 60 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
     done 2>/dev/null
 }
 
@@ -62,9 +113,9 @@ busy() {
 # claim_alive: the process of $claim lives, or the run that it names, in CLAIMED.
 claim_alive() {
     CLAIMED=
-    [ -f "$claim" ] && { read -r _ _ _ node CLAIMED <"$claim"; } 2>/dev/null || return 1
+    [ -f "$claim" ] && [ ! -L "$claim" ] && { read -r _ _ _ node CLAIMED <"$claim"; } 2>/dev/null || return 1
     case $node in /*) CLAIMED="$node${CLAIMED:+ $CLAIMED}" ;; esac # of before rlx noted names
-    alive "$claim" || { own "$CLAIMED" && run_alive "$CLAIMED"; }
+    { alive "$claim" && same_owner "$claim" "$PID"; } || { own "$CLAIMED" && run_alive "$CLAIMED"; }
 }
 
 # Looking at a run may mean to run its supervise.sh in its container.
@@ -125,11 +176,18 @@ choose_first() {
 claim() {
     who=$(ident "$1") || return 0
     for number in $devices; do
-        (umask 022 && put "$leases/devices/$kind.$number/$(id -u)" "$who $run") || return 1
+        claim_file "$number"
+        (umask 022 && put "$CLAIM" "$who $run") || return 1
     done
 }
 
 # Only what is over for good lets go: a claim that stays makes others look whether the run lives on.
 unclaim() {
-    for number in $devices; do rm -f "$leases/devices/$kind.$number/$(id -u)"; done
+    for number in $devices; do claim_file "$number" && rm -f "$CLAIM"; done
+}
+
+# claim_file NUMBER: in CLAIM, this user's file on the device; another name where somebody else has taken it.
+claim_file() {
+    CLAIM=$leases/devices/$kind.$1/$(id -u)
+    [ ! -e "$CLAIM" ] || own "$CLAIM" || CLAIM=$CLAIM-${run##*/}
 }

@@ -12,7 +12,12 @@ hold() {
     cd /
     if [ -n "$CONTAINER" ]; then keep_to_oneself; else exec 2>>"$run/$HOLDER_LOG_FILE"; fi
     exec 7<"$run"
-    flock -n 7 || fail "another holder has this run"
+    flock -n -E "$CONFLICT" 7
+    case $? in
+        0) ;;
+        "$CONFLICT") fail "another holder has this run" ;;
+        *) fail "$run cannot be locked" ;;
+    esac
     startable "$run" || fail "this run was started or stopped before"
     take_ticket
     put "$run/$HOLDER_FILE" "$(ident $$)" || fail "cannot write to $run"

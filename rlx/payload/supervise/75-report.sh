@@ -134,7 +134,7 @@ count_ahead() {
     kind=${1##*.} claimants=' '
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
-        if [ -f "$other" ] && alive "$other"; then ahead=$((ahead + 1)); fi
+        if is_ticket && alive "$other"; then ahead=$((ahead + 1)); fi
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         [ -f "$claim" ] || continue

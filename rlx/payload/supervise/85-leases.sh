@@ -10,7 +10,13 @@ leases() {
         state=free
         if locked "$device"; then state=locked; fi
         printf 'device %s %s\n' "${device##*/}" "$state"
+        is_claimed=
         for claim in "$device"/*; do [ ! -f "$claim" ] || tell_claim; done
+        # Whoever locks it and says nothing knows nothing of runs.
+        if [ "$state" = locked ] && [ -z "$is_claimed" ]; then
+            held_by "$device"
+            [ -z "$CULPRIT_PID" ] || printf 'foreign %s %s\n' "${device##*/}" "$CULPRIT_PID"
+        fi
     done
     for other in "$1/tickets/"*; do
         name=${other##*/}
@@ -31,12 +37,13 @@ tell_claim() {
     life=dead
     if claim_alive; then life=live; elif another "$node" || ! own "$CLAIMED"; then life=unknown; fi
     [ -n "$CLAIMED" ] && owner=$(owner_of "$claim" "$CLAIMED") || return 0
+    [ "$life" = dead ] || is_claimed=1
     printf 'claim %s %s %s\n' "${device##*/}" "$life" "$owner"
 }
 
 # A ticket has two lines: the holder's process, and its run.
 tell_ticket() {
-    { read -r _ && read -r claimed; } 2>/dev/null <"$other" || return 0
+    { read -r _ && read -r claimed; } 2>/dev/null <"$other" || claimed='?'
     owner=$(owner_of "$other" "$claimed") || return 0
     printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$owner"
 }

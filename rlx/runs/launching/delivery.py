@@ -25,7 +25,15 @@ unpack=$1 root=$2
 case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
 mkdir -p "$root/runs" || exit
 exec 5<"$root/runs"
-flock -w 100 5 || { echo "another launch to $root is under way" >&2; exit 1; }
+flock -w 100 -E 99 5
+case $? in
+    0) ;;
+    99) echo "another launch to $root is under way" >&2; exit 1 ;;
+    *)
+        echo "$root cannot be locked: its file system ($(stat -f -c %T "$root")) knows no flock: choose another" >&2
+        exit 1
+        ;;
+esac
 shift 2
 setsid sh -c "$unpack" rlx-launch "$root" "$@"
 # Not last: in place of this shell, setsid would not wait.
