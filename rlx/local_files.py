@@ -89,6 +89,14 @@ def parse_json(data: bytes) -> Any:
         raise ValueError("is nested too deeply") from None
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether there is such a folder; Path.is_dir raises for names that are too long."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def is_private(path: Path, folder: Path) -> bool:
     """Tell whether a file, named from `folder`, is one that its owner keeps from others.
 

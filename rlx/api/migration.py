@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.registry import kinds, optional_part
 from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import RlxError, UsageError
+from rlx.local_files import is_folder
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
             "name the fork's for Megatron, and its keys: --set backend.config_name=… --set backend.key_source=…",
         )
     keys = backend["key_source"]
-    is_file = keys is not None and not Path(keys).is_dir()
+    is_file = keys is not None and not is_folder(Path(keys))
     if is_file and backend["engine"] != "megatron" and ("backend", "key_source") not in values:
         raise UsageError(
             f"backend.key_source {keys}: are the keys of a start for {backend['engine']}",

@@ -69,5 +69,8 @@ def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError
             f"{where}: {answer['folder']} holds something that rlx did not make",
             "name an empty or new folder with --to",
         )
-    said = completed.err.decode(errors="replace").strip()
-    return RlxError(f"{where}: {answer['detail']}", said[-2000:] or "nothing more was said")
+    said = completed.err.decode(errors="replace").strip().splitlines()
+    return RlxError(
+        f"{where}: {answer['folder']} could not be made: {said[-1][:500] if said else answer['detail']}",
+        "is there room in it, and may you write there? df -h, ls -ld",
+    )

@@ -127,6 +127,8 @@ def _nothing(hint: Any) -> Any:
 
 
 def _expect(kind: type, data: Any, where: str) -> Any:
+    if type(data) is int and kind in (int, float) and abs(data) >= 1 << 63:
+        raise UsageError(f"{where}: the number is larger than any that rlx writes")
     if kind is float and type(data) is int:
         return float(data)
     if type(data) is not kind:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from yaml import YAMLError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Python holds so the bytes of an argument that are no UTF-8.
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def _in_words_of_libyaml(error: Any, _text: str) -> tuple[int, str]:
@@ -55,6 +57,8 @@ def compose(text: str, form: YamlForm) -> tuple[YamlNode | None, list[YamlProble
     """
     import yaml
 
+    if _SURROGATE.search(text):
+        raise YamlError([YamlProblem(1, "", "contains bytes that are no UTF-8")])
     composer = _Composer(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), form)
     try:
         return composer.document(), composer.problems

@@ -25,6 +25,7 @@ PATH={folder}/there:$PATH exec {sh} -c "$3"
 # The shells of the transport are real; what rlx asks on stdin, one script or several, is answered from a file.
 _THERE = """#!{sh}
 answer() {{ LC_ALL=C sed "s|@MARK@|$1|g" {folder}/answer; }}
+case "$3" in rlx-logs | rlx-pull) answer; exit 0 ;; esac
 case "$1 $2" in
     "-s --")
         cat >/dev/null
@@ -180,3 +181,49 @@ def test_what_a_manifest_says_of_people_is_text(answers: Callable[[bytes], None]
     for arguments in (("status", "-v"), ("status", "--json"), ("status", "--host", "me@evil", "-v")):
         done = rlx(*arguments)
         assert is_plain(done.stdout + done.stderr)
+
+
+_FRAMES = (
+    b"data\n",
+    b"data x 5\nhello",
+    b"data 5 " + b"9" * 5000 + b"\n",
+    b"log 1\n",
+    b"log 1 2 3 4 5\n",
+    b"log \xff\xfe 1 0 0\n",
+    b"log 1 1 0 0\ndata 5 5\nhellodata five 5\n",
+    b"x" * 200_000,
+)
+
+
+@pytest.mark.parametrize("frames", _FRAMES)
+def test_a_follow_of_frames_that_make_no_sense_ends(frames: bytes, answers: Callable[[bytes], None]) -> None:
+    answers(frames)
+    Index(home()).add(ref_there(), 0)
+    done = rlx("logs", "-f", "main-1", code=4)
+    assert is_plain(done.stdout + done.stderr)
+    assert "makes no sense" in done.stderr
+
+
+_LISTS = (
+    b"file " + b"9" * 5000 + b" attempts/1/log\n",
+    b"file 5 attempts/1/a\0b\n",
+    b"file 5 attempts/1/" + b"a" * 5000 + b"\n",
+    b"file -5 attempts/1/log\n",
+    b"file 5 attempts\nfile 5 attempts/1/log\n",
+    b"denied 0 attempts\n" + b"\xff" * 100,
+)
+
+
+@pytest.mark.parametrize("listed", _LISTS)
+def test_a_pull_of_files_that_cannot_be_is_words(
+    listed: bytes, answers: Callable[[bytes], None], tmp_path: Path
+) -> None:
+    answers(listed)
+    Index(home()).add(ref_there(), 0)
+    for code in (0, 1, 4):
+        try:
+            done = rlx("pull", "main-1", "--to", str(tmp_path / "to"), code=code)
+            break
+        except AssertionError:
+            assert code != 4
+    assert is_plain(done.stdout + done.stderr)

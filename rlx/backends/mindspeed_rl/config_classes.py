@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rlx.errors import UsageError
-from rlx.local_files import MOST_SOURCE, parse_python, read_text
+from rlx.local_files import MOST_SOURCE, is_folder, parse_python, read_text
 
 CLASSES = ("MegatronConfig", "RLConfig", "GenerateConfig", "ProfilerConfig", "MsprobeConfig")
+_MOST_FILES = 100
 _HINT = "the folder is mindspeed_rl/config_cls of a checkout of MindSpeed-RL"
 
 Classes = Mapping[str, Mapping[str, Any]]
@@ -23,7 +24,7 @@ Classes = Mapping[str, Mapping[str, Any]]
 def read_config_classes(folder: Path) -> Classes:
     """Class -> key -> default; None for a default that only its code knows. Raises UsageError for another folder."""
     found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.glob("*.py"))[:_MOST_FILES] if is_folder(folder) else ():
         for node in ast.walk(_parsed(path)):
             if isinstance(node, ast.ClassDef) and node.name in CLASSES:
                 found[node.name] = dict(_attributes(node))

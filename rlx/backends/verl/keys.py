@@ -15,6 +15,7 @@ from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.verl.config_folder import read_config_folder
 from rlx.backends.verl.yaml_keys import read_key_file
 from rlx.errors import UsageError
+from rlx.local_files import is_folder
 
 KEYS_FOLDER = Path(__file__).parent / "keys"
 TRAINERS = ("ppo_trainer", "ppo_megatron_trainer")
@@ -44,7 +45,7 @@ def read_key_source(source: Path, trainer: str, config_name: str | None = None, 
 
     `version` is what to call it, the path unless given. Raises UsageError if there is neither.
     """
-    keys = read_config_folder(source, trainer, config_name) if source.is_dir() else read_key_file(source)
+    keys = read_config_folder(source, trainer, config_name) if is_folder(source) else read_key_file(source)
     return KeyTable.of(version or str(source), keys)
 
 

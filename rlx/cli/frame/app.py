@@ -13,7 +13,7 @@ import typer
 from rlx import __version__
 from rlx.cli.frame.number_options import Command
 from rlx.cli.frame.output import be_quiet
-from rlx.cli.frame.streams import end, is_full, mute, not_written
+from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
 
 EXIT_CODES = (
@@ -75,6 +75,7 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
 
 def run() -> None:
     """Run the command line and exit; the only place where an exception becomes an exit code."""
+    write_anything()
     end(_exit_code())
 
 
@@ -118,7 +119,7 @@ def _report_bug(error: Exception) -> ExitCode:
     path = rlx_home() / "bug.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with path.open("a", encoding="utf-8") as log:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"rlx {__version__} {sys.version}\n{' '.join(sys.argv)}\n")
             traceback.print_exception(error, file=log)
         kept = f"the details are in {path}"

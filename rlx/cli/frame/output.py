@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.frame.streams import writes_utf8
 from rlx.plan.jsonable import to_jsonable
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def print_text(text: str) -> None:
 def print_json(answer: Mapping[str, Any]) -> None:
     """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, indent=2, ensure_ascii=not writes_utf8(), allow_nan=False)
     # JSON allows these characters, but a terminal obeys the first ones and no stream takes the others.
     sys.stdout.write(re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 

@@ -23,6 +23,19 @@ def open_missing_streams() -> None:
         sys.stderr = open(2, "w", encoding="utf-8")  # noqa: SIM115
 
 
+def write_anything() -> None:
+    """Let stdout take every character: one that its encoding lacks is written as its number.
+
+    Names of files may hold any bytes, and logs any letters.
+    """
+    if sys.stdout.errors == "strict" or not writes_utf8():
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def writes_utf8() -> bool:
+    return sys.stdout.encoding.lower().replace("-", "") == "utf8"
+
+
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
     """End with this code, once all is written, at last `last_words`.
 

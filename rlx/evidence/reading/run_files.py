@@ -17,6 +17,7 @@ from rlx.evidence.cache.sections import Store
 from rlx.evidence.reading.scan import CHUNK_BYTES, LineScanner
 from rlx.evidence.reading.timeline import Timeline
 
+_LARGEST = 1e100
 NEEDLES = (b'"step"',)
 RULES = "metrics.jsonl 1"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
@@ -104,5 +105,5 @@ def is_count(value: Any) -> TypeGuard[int]:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    # An integer beyond the range of a float cannot be a metric.
-    return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)
+    # No metric is larger, and what is computed of it would not fit into a float. Infinity and NaN are said as they are.
+    return type(value) in (int, float) and (abs(value) <= _LARGEST or value != value or value in (math.inf, -math.inf))

@@ -20,7 +20,8 @@ _MOST_FILES_A_CALL = 200
 _MOST_NAME_BYTES_A_CALL = 30_000
 """A command travels as one argument of the host's shell, which has to be shorter than 128 kB."""
 _DIGEST_BYTES = 65
-_LISTED = re.compile(r"^(file|denied) (\d+) (.+)$", re.MULTILINE)
+# A file of 18 digits would hold an exabyte.
+_LISTED = re.compile(r"^(file|denied) ([0-9]{1,18}) ([^\0\n]+)$", re.MULTILINE)
 
 SHA256 = """
 sha256() {

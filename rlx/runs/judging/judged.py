@@ -43,15 +43,44 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     for sight in sights.values():
         _refuse_unknown(sight)
     judged, parsed = judge_sights(index, sights), ParsedFiles(index.home)
-    return [_with_config(judged[ref.run_id], sights[ref.run_id].copy, parsed) for ref in refs]
+    return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id].copy, parsed) for ref in refs]
 
 
-def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedRun]:
-    """The runs by id as they were found; without those that have no manifest that can be read."""
+def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedRun | RlxError]:
+    """The runs by id as they were found; without those that have no manifest that can be read.
+
+    A run whose records make the judgement fail is its error, because they come from others and cost the other runs
+    nothing.
+    """
     parsed = ParsedFiles(index.home)
     return {
-        run_id: _judge(sight, sight.manifest, parsed) for run_id, sight in sights.items() if sight.manifest is not None
+        run_id: _judged_alone(sight, sight.manifest, parsed)
+        for run_id, sight in sights.items()
+        if sight.manifest is not None
     }
+
+
+def _judged_alone(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun | RlxError:
+    try:
+        return _judge(sight, manifest, parsed)
+    except (RlxError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a run's records do, it is this run's trouble
+        return unjudged(sight.ref, error)
+
+
+def unjudged(ref: RunRef, error: Exception) -> RlxError:
+    """Word an unexpected error over the records of one run."""
+    reason = f"{type(error).__name__}: {str(error)[:100]}"
+    return RlxError(
+        f"{ref.run_id}: its records cannot be judged ({reason})", "rlx diagnose RUN shows what its log says"
+    )
+
+
+def _sound(judged: JudgedRun | RlxError) -> JudgedRun:
+    if isinstance(judged, RlxError):
+        raise judged
+    return judged
 
 
 def _refuse_unknown(sight: Sight) -> None:

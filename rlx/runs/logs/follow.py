@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
-from rlx.hosts.host_errors import ConnectionLost, TimedOut, Unreachable
+from rlx.hosts.host_errors import ConnectionLost, TimedOut, Unreachable, reading_answer
 from rlx.plan import Cmd
 from rlx.runs.logs.line_stream import Lines
 from rlx.runs.logs.log_lines import LogQuery, log_command, number
@@ -22,6 +22,7 @@ _PASSING = (ConnectionLost, TimedOut, Unreachable)
 """What may be over in a while. A changed key or a refused login is not."""
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
+_LONGEST_HEADER = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class _Follower:
     def connection(self) -> Iterator[bytes]:
         """The lines that come over one connection; waits before it returns from one that broke."""
         try:
-            with transport_for(self._ref.place).stream(self._command()) as chunks:
+            asked = transport_for(self._ref.place).stream(self._command())
+            with asked as chunks, reading_answer(self._ref.host, "logs.sh"):
                 yield from self._records(_Pieces(chunks))
             reason = "the connection ended"
         except _PASSING as error:
@@ -78,7 +80,8 @@ class _Follower:
             if kind == b"data":
                 yield from self._block(pieces, int(values[0]), int(values[1]))
             elif kind == b"log":
-                yield from self._open(*values)
+                attempt, inode, at, taken = values
+                yield from self._open(attempt.decode(), inode.decode(), int(at), int(taken))
             elif kind == b"end":
                 self.is_over = True
                 yield from self._lines.rest()
@@ -96,8 +99,8 @@ class _Follower:
             yield from self._lines.feed(piece)
         self._cursor = replace(self._cursor, at=end, taken=0)
 
-    def _open(self, attempt: bytes, inode: bytes, at: bytes, taken: bytes) -> Iterator[bytes]:
-        before, self._cursor = self._cursor, _Cursor(attempt.decode(), inode.decode(), int(at), int(taken))
+    def _open(self, attempt: str, inode: str, at: int, taken: int) -> Iterator[bytes]:
+        before, self._cursor = self._cursor, _Cursor(attempt, inode, at, taken)
         if (before.attempt, before.inode) not in (("", ""), (self._cursor.attempt, self._cursor.inode)):
             yield from self._lines.rest()
             self._notice(f"{self._ref.run_id}: attempt {self._cursor.attempt} begins a new log")
@@ -124,12 +127,14 @@ class _Pieces:
         self._buffer = b""
 
     def line(self) -> bytes:
-        """The next line without its end; nothing if the stream ends before."""
+        """The next line without its end; nothing if the stream ends before. Raises ValueError for one without end."""
         while b"\n" not in self._buffer:
             chunk = next(self._chunks, b"")
             if not chunk:
                 return b""
             self._buffer += chunk
+            if len(self._buffer) > _LONGEST_HEADER and b"\n" not in self._buffer[:_LONGEST_HEADER]:
+                raise ValueError("a frame begins with a line without end")
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of
 from rlx.plan import RunState
-from rlx.runs.judging.judged import judge_sights
+from rlx.runs.judging.judged import judge_sights, unjudged
 from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # The last steps tell the pace of now; early ones include warm-up.
 _PACE_STEPS = 5
+_LONGEST_S = 1e10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,25 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     """
     sights = look(index, refs, Files.NEW, visits)
     judged = judge_sights(index, sights)
-    return [
-        _row(sight, judged[run_id]) if run_id in judged and not sight.ref.node else _row_without_verdict(sight)
-        for run_id, sight in sights.items()
-    ]
+    return [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
 
 
-def _row_without_verdict(sight: Sight) -> Overview:
-    ref, why = sight.ref, sight.observation.detail or sight.copy.lacks or _WITHOUT_MANIFEST
+def _row_alone(sight: Sight, judged: JudgedRun | RlxError | None) -> Overview:
+    """One bad run costs its own row, and no other."""
+    if judged is None or sight.ref.node:
+        return _row_without_verdict(sight)
+    if isinstance(judged, RlxError):
+        return _row_without_verdict(sight, judged.message)
+    try:
+        return _row(sight, judged)
+    except (RlxError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - evidence is read where it is asked for, and comes from others
+        return _row_without_verdict(sight, unjudged(sight.ref, error).message)
+
+
+def _row_without_verdict(sight: Sight, problem: str = "") -> Overview:
+    ref, why = sight.ref, problem or sight.observation.detail or sight.copy.lacks or _WITHOUT_MANIFEST
     if ref.node:
         why = f"node {ref.node} of {ref.head_id}, whose verdict is about all of it"
     verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
@@ -86,7 +99,7 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
     pace = _pace(evidence)
     metric = core_metric(evidence, judged.plan.expectations)
     values = series(evidence, metric) if metric else {}
-    running = pace is not None and total is not None and not sight.state.is_terminal
+    left = (total - done) * pace if pace is not None and total is not None and not sight.state.is_terminal else None
     return Overview(
         ref=sight.ref,
         observation=sight.observation,
@@ -95,7 +108,7 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         steps_done=done,
         steps_total=total,
         step_seconds=pace,
-        seconds_left=(total - done) * pace if running and total is not None and pace is not None else None,
+        seconds_left=left if left is not None and left < _LONGEST_S else None,
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
         container=judged.plan.site.container,
@@ -107,4 +120,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
 
 def _pace(evidence: Evidence) -> float | None:
     times = series(evidence, metric_of(evidence, Role.STEP_SECONDS))
-    return median(times[step] for step in sorted(times)[-_PACE_STEPS:]) if times else None
+    latest = [seconds for step in sorted(times)[-_PACE_STEPS:] if 0 <= (seconds := times[step]) < _LONGEST_S]
+    return median(latest) if latest else None
