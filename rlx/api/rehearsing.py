@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.api.telling import Tell
     from rlx.evidence.rehearsed import Rehearsed
-    from rlx.preflight.rehearsal import Rehearsal
+    from rlx.preflight.rehearsal import Engine, Rehearsal
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
@@ -49,6 +49,7 @@ class Done:
             "passed": self.result.passed,
             "seconds": round(self.seconds, 1),
             "factor": made.factor,
+            "engine": made.engine.name,
             "model": {"type": made.model.model_type, "config": made.model.config},
             "changes": made.changes,
             "checks": self.result.checks,
@@ -63,13 +64,15 @@ def rehearse(
     arm: str | None = None,
     *,
     sets: Sequence[str] = (),
+    engine: str | None = None,
     limit_s: float = 900.0,
     keep: bool = False,
     tell: Tell = unheard,
 ) -> Done:
     """Train two steps of one arm in small on this machine's CPU, on the real back-end, and judge them.
 
-    `arm` is the control by default; it is given up after `limit_s` seconds. `.result` has the checks and `passed`;
+    `arm` is the control by default; it is given up after `limit_s` seconds. `engine`: what generates; by default the
+    recipe's own if it is there, else rlx's. `.result` has the checks and `passed`;
     `.folder` is where the run lies if it did not pass, or `keep` says so. Raises UsageError for an invalid recipe,
     RlxError where a rehearsal cannot start. A KeyboardInterrupt comes through once nothing of the run is left.
     """
@@ -80,20 +83,22 @@ def rehearse(
     resolved = file.resolve(chosen)
     if others := [name for name in file.arms if name != chosen]:
         tell(f"arm {chosen}; by themselves: --arm {', --arm '.join(others)}")
-    return rehearsed_run(resolved, limit_s, keep, tell)
+    return rehearsed_run(resolved, limit_s, keep, tell, engine)
 
 
-def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell) -> Done:
+def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell, engine: str | None = None) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
+    from rlx.preflight.rehearsal import rehearser_of
     from rlx.preflight.rules.travelling import reward_files
 
     # Nothing leaves this machine.
     resolved = replace(resolved, sendable=tuple(map(str, reward_files(resolved.recipe).values())))
     _refuse_invalid(resolved)
     _require_packages(resolved.recipe.backend.kind)
+    generates = rehearser_of(resolved.recipe.backend.kind).engine_for(resolved, engine)
     folder = _new_folder()
     try:
-        done = _run(resolved, folder, limit_s, tell)
+        done = _run(resolved, generates, folder, limit_s, tell)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -140,10 +145,10 @@ def _new_folder() -> Path:
     return folder
 
 
-def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float, tell: Tell) -> Done:
+def _run(resolved: ResolvedRecipe, engine: Engine, folder: Path, limit_s: float, tell: Tell) -> Done:
     from rlx.runs import Index, launch
 
-    rehearsal = _prepared(resolved, folder, tell)
+    rehearsal = _prepared(resolved, engine, folder, tell)
     plan = _plan(rehearsal, folder)
     secrets = {name: os.environ[name] for name in plan.secret_names}
     begin = time.monotonic()
@@ -155,15 +160,15 @@ def _run(resolved: ResolvedRecipe, folder: Path, limit_s: float, tell: Tell) -> 
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
-def _prepared(resolved: ResolvedRecipe, folder: Path, tell: Tell) -> Rehearsal:
+def _prepared(resolved: ResolvedRecipe, engine: Engine, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
     from rlx.preflight.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
 
     rehearser = rehearser_of(resolved.recipe.backend.kind)
-    order = tiny_models.order(tiny_model_of(resolved))
+    order = tiny_models.order(tiny_model_of(resolved, engine.head_dim))
     places = Places(str(tiny_models.folder_of(order, rehearser.NEEDED[1])), str(folder / "data"))
     secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
-    rehearsal = rehearsal_of(resolved, places, secrets)
+    rehearsal = rehearsal_of(resolved, places, secrets, engine)
     (folder / "data").mkdir()
     write(rehearsal.rows["train"], Path(places.train))
     write(rehearsal.rows["val"], Path(places.val))

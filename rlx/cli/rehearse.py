@@ -13,6 +13,9 @@ def rehearse(
     recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
     arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="What generates: vllm (its CPU build), or cpu (rlx's own). Default: as there is.")
+    ] = None,
     timeout: Annotated[str, typer.Option(help="Give up after this long (90s, 10m).")] = "15m",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the run's folder even if everything passed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
@@ -28,7 +31,7 @@ def rehearse(
     from rlx.cli.text.rehearse_text import text_lines
 
     limit_s = parse_age(timeout)
-    done = rehearse_recipe(recipe, arm, sets=sets or (), limit_s=limit_s, keep=keep, tell=narrate)
+    done = rehearse_recipe(recipe, arm, sets=sets or (), engine=engine, limit_s=limit_s, keep=keep, tell=narrate)
     if as_json:
         print_json(done.answer())
     else:

@@ -69,6 +69,9 @@ def test_gradients_of_zero_are_explained() -> None:
     found = replace(found, metrics={**found.metrics, 1: step(1, actor__grad_norm=0.0)})
     (check,) = [check for check in judged(found).checks if check.name == "actor update"]
     assert check.passed and "scored alike" in check.detail
+    untrained = Finding("RLX655", Severity.ERROR, "nothing was trained", "")
+    verdict = Verdict(VerdictStatus.INVALID, (untrained,), "invalid", "none")
+    assert rehearsed(found, EXPECTED, verdict, RunState.FINISHED, CALLS, None).passed, "two steps need not learn"
 
 
 def test_a_validation_that_is_missing_or_not_a_number_fails() -> None:

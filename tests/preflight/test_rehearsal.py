@@ -18,7 +18,7 @@ from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.rules.batch import BATCH, MINI
 from rlx.errors import RlxError, UsageError
 from rlx.plan import Severity
-from rlx.preflight.rehearsal import Places, Rehearsal, rehearsal_of
+from rlx.preflight.rehearsal import Engine, Places, Rehearsal, rehearsal_of
 from rlx.preflight.rules import check
 from rlx.preflight.rules.facts import facts_of
 from rlx.recipe import ResolvedRecipe, load_recipe
@@ -195,3 +195,37 @@ def test_data_that_cannot_be_read_ends_it(tmp_path: Path, sets: tuple[str, ...])
         path.write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(RlxError, match="has no column question" if sets else "no parquet file"):
         rows_with(path, *sets)
+
+
+VLLM = Engine("vllm", "/there/.venv-vllm/bin/python", 32, "the real vLLM, its CPU build")
+
+
+def test_the_real_engine_gets_the_arguments_that_a_cpu_build_knows() -> None:
+    rollout = "overrides.actor_rollout_ref.rollout"
+    sets = (
+        f"{rollout}.max_model_len=64",
+        f"{rollout}.enable_prefix_caching=false",
+        f"overrides.+{rollout.removeprefix('overrides.')}.engine_kwargs.vllm.block_size=32",
+        f"overrides.+{rollout.removeprefix('overrides.')}.engine_kwargs.vllm.additional_config.torchair=true",
+        "rollout.tp=4",
+        "rollout.enforce_eager=true",
+        "layout.devices_per_node=8",
+        "model.lora={rank: 4, alpha: 8}",
+    )
+    made = rehearsal_of(resolved(BASE, *sets), PLACES, engine=VLLM)
+    recipe = made.resolved.recipe
+    assert not errors(made.resolved)
+    assert (recipe.rollout.engine, recipe.rollout.tp, recipe.rollout.enforce_eager) == ("vllm", 2, True)
+    assert (recipe.backend.python, recipe.model.lora is not None) == (VLLM.python, True)
+    room = recipe.data.max_prompt_tokens + recipe.data.max_response_tokens
+    key = "actor_rollout_ref.rollout"
+    assert recipe.overrides == {
+        f"{key}.max_model_len": room,
+        f"{key}.enable_prefix_caching": False,
+        f"+{key}.engine_kwargs.vllm.block_size": 32,
+    }
+    assert made.model.config["hidden_size"] == 32 * made.model.config["num_attention_heads"]
+    told = {one.what: one.why for one in made.untold}
+    assert "vllm" not in told and "adapters sent by themselves" not in told
+    assert "its CPU build was rehearsed" in told["vllm on accelerators"]
+    assert any("additional_config" in what for what in told)

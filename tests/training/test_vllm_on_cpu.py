@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -68,45 +69,45 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def one_engine(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Path]:
-    """Both arms with full weights on one device."""
-    return honest(new_laptop(), "all", model, {})
+def control(new_laptop: Callable[[], Laptop], model: Path) -> Path:
+    """Full weights on one device."""
+    return honest(new_laptop(), "baseline", model, {})
 
 
 @pytest.fixture(scope="module")
 def two_replicas(new_laptop: Callable[[], Laptop], model: Path) -> Path:
-    return honest(new_laptop(), "aqn", model, {"layout.devices_per_node": "2", **CACHED})["aqn"]
+    return honest(new_laptop(), "aqn", model, {"layout.devices_per_node": "2", **CACHED})
 
 
 @pytest.fixture(scope="module")
 def two_ranks_with_lora(new_laptop: Callable[[], Laptop], model: Path) -> Path:
-    return honest(new_laptop(), "aqn", model, {**TWO_RANKS, "model.lora": "{rank: 4, alpha: 8}"})["aqn"]
+    return honest(new_laptop(), "aqn", model, {**TWO_RANKS, "model.lora": "{rank: 4, alpha: 8}"})
 
 
 @pytest.fixture(scope="module")
 def faults(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Any]:
     """A run on two ranks whose workers and server are broken by plugins."""
     short = {"train.steps": "6", "eval.every": "3"}
-    (row,) = trained(new_laptop(), "aqn", model, {**TWO_RANKS, **CACHED, **short, **PLUGGED})
+    row = trained(new_laptop(), "aqn", model, {**TWO_RANKS, **CACHED, **short, **PLUGGED})
     assert row["state"] == "finished", row
     return row
 
 
-def honest(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> dict[str, Path]:
-    """The directories of the runs by arm, trained to the end and judged valid without a finding."""
-    rows = trained(laptop, arm, model, settings)
-    for row in rows:
-        assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
-    return {row["arm"]: Path(row["run_dir"]) for row in rows}
+def honest(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> Path:
+    """The directory of a run that was trained to its end and judged valid without a finding."""
+    row = trained(laptop, arm, model, settings)
+    assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
+    return Path(row["run_dir"])
 
 
-def trained(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What `rlx status` says of each run, once all have come to their end."""
+def trained(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+    """What `rlx status` says of the run, once it has come to its end."""
     every = {**SETTINGS, "model.path": str(model), **settings}
     sets = [word for key, value in every.items() for word in ("--set", f"{key}={value}")]
-    runs = laptop.launch("--arm", arm, *sets)
-    laptop.rlx("wait", *runs, code=None, timeout_s=PATIENCE_S)
-    return laptop.status(*runs)
+    (run,) = laptop.launch("--arm", arm, *sets)
+    laptop.rlx("wait", run, code=None, timeout_s=PATIENCE_S)
+    (row,) = laptop.status(run)
+    return row
 
 
 def felt(run_dir: Path, phase: str) -> set[int]:
@@ -117,18 +118,15 @@ def felt(run_dir: Path, phase: str) -> set[int]:
     return {look["step"] for look in looks if look["delta"] > 0}
 
 
-def test_the_engine_felt_the_noise_and_nothing_else(one_engine: dict[str, Path]) -> None:
-    for arm, noisy in (("baseline", set()), ("aqn", NOISY)):
-        assert felt(one_engine[arm], "rollout") == noisy
-        assert felt(one_engine[arm], "validation") == set()
+def test_the_control_looked_at_each_step_and_saw_nothing(control: Path) -> None:
+    assert felt(control, "rollout") == felt(control, "validation") == set()
+    assert all((event["sigma"], event["changed"]) == (0.0, 0) for event in noise_events(control))
 
 
-def test_the_gap_follows_the_noise(one_engine: dict[str, Path]) -> None:
-    gaps = {arm: probability_gaps(run_dir) for arm, run_dir in one_engine.items()}
-    noisy = {event["step"] for event in noise_events(one_engine["aqn"]) if event["sigma"] > 0 and event["step"] <= 10}
-    assert noisy == NOISY
-    clean = [gaps["aqn"][step] for step in set(STEPS) - noisy] + list(gaps["baseline"].values())
-    assert min(gaps["aqn"][step] for step in noisy) > 20 * max(clean)
+def test_the_gap_follows_the_noise(control: Path, two_replicas: Path) -> None:
+    gaps = probability_gaps(two_replicas)
+    clean = [gaps[step] for step in STEPS if step not in NOISY] + list(probability_gaps(control).values())
+    assert min(gaps[step] for step in NOISY) > 20 * max(clean)
 
 
 def test_two_replicas_with_a_prefix_cache_and_a_chunked_prefill(two_replicas: Path) -> None:
@@ -169,3 +167,15 @@ def test_each_fault_in_the_real_engine_has_its_id(faults: dict[str, Any]) -> Non
     assert "at the validation of step 3 otherwise than on clean weights" in findings["RLX688"]
     assert "32 tokens of a prompt" in findings["RLX690"]
     assert faults["verdict"]["status"] != "valid"
+
+
+def test_a_rehearsal_gives_the_recipe_s_arguments_to_the_real_engine(new_laptop: Callable[[], Laptop]) -> None:
+    noise = "aqn={sigma_start: 0.01, sigma_end: 0.001, stages: 4}"
+    sets = ("rollout.tp=2", "model.lora={rank: 4, alpha: 8}", f"overrides.{_ROLLOUT}.max_model_len=2560", noise)
+    words = [word for setting in sets for word in ("--set", setting)]
+    recipe = str(REPOSITORY / "recipes/qwen2.5-1.5b-gsm8k-npu.yaml")
+    done = new_laptop().rlx("rehearse", recipe, "--json", *words, timeout_s=PATIENCE_S)
+    answer = json.loads(done.stdout)
+    assert answer["passed"] and answer["engine"] == "vllm"
+    assert all(check["passed"] for check in answer["checks"]), answer["checks"]
+    assert "vllm" not in {one["what"] for one in answer["not_rehearsed"]}

@@ -17,7 +17,7 @@ def text_lines(done: Done) -> Iterator[str]:
     recipe = made.resolved.recipe
     outcome = "passed" if result.passed else "FAILED"
     yield f"{recipe.name}, arm {made.resolved.arm}: the rehearsal {outcome} in {done.seconds:.0f} s"
-    yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}"
+    yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}; answers by {made.engine.shown}"
     yield "what it showed"
     yield from _table([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
     for finding in result.findings:

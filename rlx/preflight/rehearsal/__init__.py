@@ -9,7 +9,7 @@ from rlx.backends.registry import kinds, optional_part
 from rlx.errors import UsageError
 from rlx.preflight.rehearsal.rows import write
 from rlx.preflight.rehearsal.tiny_shapes import tiny_model_of
-from rlx.preflight.rehearsal.twin import Change, Places, Rehearsal, Untold
+from rlx.preflight.rehearsal.twin import Change, Engine, Places, Rehearsal, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -24,13 +24,27 @@ def rehearser_of(kind: str) -> ModuleType:
     return found
 
 
-def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...] = ()) -> Rehearsal:
-    """The recipe in small. `secrets`: those of its secrets that are set here.
+def rehearsal_of(
+    resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...] = (), engine: Engine | None = None
+) -> Rehearsal:
+    """The recipe in small. `secrets`: those of its secrets that are set here. `engine`: rlx's own rollout by default.
 
     Raises UsageError for what its back-end cannot rehearse; RlxError for data that is here and cannot be read.
     """
-    made: Rehearsal = rehearser_of(resolved.recipe.backend.kind).rehearsal_of(resolved, places, secrets)
+    made: Rehearsal = rehearser_of(resolved.recipe.backend.kind).rehearsal_of(
+        resolved, places, secrets, engine or Engine()
+    )
     return made
 
 
-__all__ = ["Change", "Places", "Rehearsal", "Untold", "rehearsal_of", "rehearser_of", "tiny_model_of", "write"]
+__all__ = [
+    "Change",
+    "Engine",
+    "Places",
+    "Rehearsal",
+    "Untold",
+    "rehearsal_of",
+    "rehearser_of",
+    "tiny_model_of",
+    "write",
+]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _LAYERS = 2
 _MOST_BYTES = 4 << 20
 _KV_HEADS = 2
-_HEAD_DIM = 8
 _LEAST_WIDTH = 64
 _EXPERTS = 8
 # A byte is a token, so prompts are longer than those of the real tokenizer.
@@ -46,22 +45,24 @@ class TinyModel:
         return f"random {self.model_type}: {config['num_hidden_layers']} layers, {heads}{mixed}"
 
 
-def tiny_model_of(resolved: ResolvedRecipe) -> TinyModel:
-    """The recipe's model in small. Raises UsageError where the back-end's settings are not known."""
+def tiny_model_of(resolved: ResolvedRecipe, head_dim: int) -> TinyModel:
+    """The recipe's model in small, with heads of at least that width.
+
+    Raises UsageError where the back-end's settings are not known.
+    """
     facts = facts_of(resolved)
     try:
         kind = parse_json(read_bytes(config_file(facts.recipe), _MOST_BYTES)).get("model_type")
     except (OSError, ValueError, AttributeError):
         kind = None
-    return tiny_model(facts.architecture, kind) if facts.architecture else stand_in()
+    return tiny_model(facts.architecture, kind, head_dim) if facts.architecture else stand_in(head_dim)
 
 
-def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:
+def tiny_model(shape: Architecture, model_type: str | None = None, head_dim: int = 8) -> TinyModel:
     """The same model in small. `model_type` as the model's config.json has it; None: told by the shapes."""
     kind = model_type or _kind(shape)
     kv_heads = min(shape.kv_heads, _KV_HEADS)
     heads = kv_heads * (shape.heads // shape.kv_heads)
-    head_dim = _HEAD_DIM
     while heads * head_dim < _LEAST_WIDTH:
         head_dim *= 2
     hidden = heads * head_dim
@@ -84,9 +85,10 @@ def tiny_model(shape: Architecture, model_type: str | None = None) -> TinyModel:
     return TinyModel(kind, _CHATS.get(kind, "chatml"), config)
 
 
-def stand_in() -> TinyModel:
+def stand_in(head_dim: int = 8) -> TinyModel:
     """Stand in for a model of which nothing is known: Qwen2, with grouped heads."""
-    return tiny_model(Architecture("qwen2", 64, 2, 4, 2, 16, 128, 512, True, "", True, qkv_bias=True))
+    shape = Architecture("qwen2", 64, 2, 4, 2, 16, 128, 512, True, "", True, qkv_bias=True)
+    return tiny_model(shape, head_dim=head_dim)
 
 
 def _kind(shape: Architecture) -> str:

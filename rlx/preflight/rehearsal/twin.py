@@ -48,6 +48,19 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    """What generates: `name` as in `rollout.engine`, and the interpreter that has it.
+
+    `head_dim`: the least width of a head for which it has a kernel.
+    """
+
+    name: str = "cpu"
+    python: str = "python3"
+    head_dim: int = 8
+    shown: str = "rlx's own rollout on torch"
+
+
+@dataclass(frozen=True, slots=True)
 class Rehearsal:
     """`resolved` is a recipe for stock verl on this CPU. `factor`: what all batch sizes in prompts were divided by.
 
@@ -61,3 +74,4 @@ class Rehearsal:
     untold: tuple[Untold, ...]
     files: Mapping[str, str]
     rows: Mapping[str, Rows]
+    engine: Engine

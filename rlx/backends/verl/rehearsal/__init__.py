@@ -1,6 +1,7 @@
 """Rehearse a recipe for verl: the same one in small, for stock verl on this CPU."""
 
 from rlx.backends.verl.rehearsal.derive import rehearsal_of
+from rlx.backends.verl.rehearsal.engines import engine_for
 from rlx.backends.verl.rehearsal.keys import VERSION
 
 PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
@@ -9,4 +10,4 @@ NEEDED = ("verl", VERSION)
 """The package that rehearses, and its version."""
 FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
 
-__all__ = ["FIX", "NEEDED", "PACKAGES", "rehearsal_of"]
+__all__ = ["FIX", "NEEDED", "PACKAGES", "engine_for", "rehearsal_of"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.backends.verl.rehearsal.keys import VERSION
 from rlx.backends.verl.rehearsal.scale import Batch
-from rlx.preflight.rehearsal.twin import Change, Places, Untold
+from rlx.preflight.rehearsal.twin import Change, Engine, Places, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -16,16 +17,24 @@ STEPS = 2
 VAL_ROWS = 4
 _ANSWER_TOKENS = 16
 # Of the environment: what only accelerators read may stay; what names devices or starts Ray must not.
-_DEVICE_VARIABLES = ("_VISIBLE_DEVICES", "RAY_", "VERL_PLATFORM", "VERL_USE_EXTERNAL_MODULES", "VERL_ENGINE_DEVICE")
+_DEVICE_VARIABLES = (
+    "_VISIBLE_DEVICES",
+    "RAY_",
+    "VERL_PLATFORM",
+    "VERL_USE_EXTERNAL_MODULES",
+    "VERL_ENGINE_DEVICE",
+    "VLLM_PLUGINS",
+    "VLLM_ATTENTION_BACKEND",
+)
 
 
-def backend(recipe: Recipe) -> Iterator[Change]:
+def backend(recipe: Recipe, engine: Engine) -> Iterator[Change]:
     was = recipe.backend
     yield Change("backend.version", was.version, VERSION, "the verl that runs here")
     yield Change("backend.engine", was.engine, "fsdp2", "the engine that runs on a CPU")
     for key in ("workdir", "entrypoint", "config_name", "key_source"):
         yield Change(f"backend.{key}", getattr(was, key), None, "stock verl, as it is installed here")
-    yield Change("backend.python", was.python, "python3", "the interpreter that runs rlx")
+    yield Change("backend.python", was.python, engine.python, "the interpreter that has the rest")
 
 
 def model(recipe: Recipe, places: Places, shown: str) -> Iterator[Change]:
@@ -62,10 +71,11 @@ def batches(recipe: Recipe, whole: Batch, batch: Batch, factor: int) -> Iterator
     yield Change("eval.post", _rows(recipe), None, "the validation at the end is rehearsed")
 
 
-def rollout(recipe: Recipe) -> Iterator[Change]:
+def rollout(recipe: Recipe, engine: Engine, devices: int) -> Iterator[Change]:
     was = recipe.rollout
-    yield Change("rollout.engine", was.engine, "cpu", "rlx's own rollout on torch")
-    yield Change("rollout.tp", was.tp, 1, "the CPU rollout splits nothing")
+    yield Change("rollout.engine", was.engine, engine.name, engine.shown)
+    tp, why = (math.gcd(was.tp, devices), "as many ranks as there are") if engine.name == "vllm" else (1, "")
+    yield Change("rollout.tp", was.tp, tp, why or "the CPU rollout splits nothing")
     yield Change("rollout.ep", was.ep, 1, "the CPU rollout splits nothing")
 
 
@@ -92,7 +102,7 @@ def _rows(recipe: Recipe) -> str | None:
     return recipe.eval.post.rows if recipe.eval.post else None
 
 
-def untold(recipe: Recipe) -> Iterator[Untold]:
+def untold(recipe: Recipe, engine: Engine) -> Iterator[Untold]:
     """Name what no CPU can rehearse."""
     layout, kind = recipe.layout, recipe.backend.engine
     if kind == "megatron":
@@ -100,8 +110,6 @@ def untold(recipe: Recipe) -> Iterator[Untold]:
         yield Untold(f"Megatron ({sizes})", "its kernels and its splits need accelerators; FSDP2 was rehearsed")
     elif layout.cp > 1:
         yield Untold(f"layout.cp {layout.cp}", "Ulysses needs attention without padding, which no CPU has")
-    if recipe.rollout.engine != "cpu":
-        yield Untold(recipe.rollout.engine, "its engine, settings and weight loading; rlx's CPU rollout stood in")
     if layout.device == "npu":
         yield Untold("CANN and HCCL", "collectives went over gloo")
     elif layout.device == "cuda":
@@ -113,5 +121,14 @@ def untold(recipe: Recipe) -> Iterator[Untold]:
         yield Untold("aqn", "the fork's own noise; rlx's payload was not put in its place")
     if recipe.eval.post is not None:
         yield Untold("eval.post", "the checkpoint's conversion, and who answers and grades after the training")
-    if recipe.model.lora is not None:
+    yield from _untold_of_rollout(recipe, engine)
+
+
+def _untold_of_rollout(recipe: Recipe, engine: Engine) -> Iterator[Untold]:
+    name = recipe.rollout.engine
+    if name == "vllm" == engine.name:
+        yield Untold("vllm on accelerators", "graphs, kernels, sleep mode, memory; its CPU build was rehearsed")
+    elif name != "cpu":
+        yield Untold(name, f"its engine, settings and weight loading; {engine.shown} stood in")
+    if recipe.model.lora is not None and engine.name == "cpu":
         yield Untold("adapters sent by themselves", "the CPU rollout gets the merged weights")

@@ -17,7 +17,7 @@ from rlx.errors import UsageError
 from rlx.plan import Severity
 from rlx.preflight.rehearsal.rows import Rows, rows_of
 from rlx.preflight.rehearsal.tiny_shapes import TinyModel, tiny_model_of
-from rlx.preflight.rehearsal.twin import Change, Places, Rehearsal, Untold
+from rlx.preflight.rehearsal.twin import Change, Engine, Places, Rehearsal, Untold
 from rlx.preflight.rules import check
 from rlx.preflight.rules.facts import facts_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 
-def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...] = ()) -> Rehearsal:
+def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...], engine: Engine) -> Rehearsal:
     """The recipe in small. `secrets`: those of its secrets that are set here.
 
     Raises UsageError for a critic, or a batch that cannot be scaled; RlxError for data that
@@ -37,7 +37,8 @@ def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, .
         raise UsageError(message, "rehearse the rest of the recipe: --set algorithm.kind=grpo")
     facts = facts_of(resolved)
     assert isinstance(facts, VerlFacts)
-    return _Maker(resolved, places, tiny_model_of(resolved), batch_of(facts), secrets).smallest()
+    model = tiny_model_of(resolved, engine.head_dim)
+    return _Maker(resolved, places, model, batch_of(facts), secrets, engine).smallest()
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class _Maker:
     model: TinyModel
     whole: Batch
     secrets: tuple[str, ...]
+    engine: Engine
 
     def smallest(self) -> Rehearsal:
         """The rehearsal with the smallest batch about which no rule complains."""
@@ -80,21 +82,22 @@ class _Maker:
             untold=tuple(self._untold(reward, said)),
             files=reward.files,
             rows=rows,
+            engine=self.engine,
         )
 
     def _changes(self, factor: int, batch: Batch, rows: Mapping[str, Rows]) -> Iterator[Change]:
         recipe = self.resolved.recipe
         prompt = max(one.prompt_tokens(recipe.data.prompt_key) for one in rows.values())
-        yield from topics.backend(recipe)
+        yield from topics.backend(recipe, self.engine)
         yield from topics.layout(recipe, batch)
         yield from topics.model(recipe, self.places, self.model.shown)
         yield from topics.data(recipe, self.places, batch, prompt, (rows["train"].said, rows["val"].said))
         yield from topics.batches(recipe, self.whole, batch, factor)
-        yield from topics.rollout(recipe)
+        yield from topics.rollout(recipe, self.engine, batch.devices)
         yield from topics.rest(recipe, self.secrets)
 
     def _untold(self, reward: Reward, said: Iterable[Change | Untold]) -> Iterator[Untold]:
-        yield from topics.untold(self.resolved.recipe)
+        yield from topics.untold(self.resolved.recipe, self.engine)
         if facts_of(self.resolved).architecture is None:
             yield Untold(f"the architecture of {self.resolved.recipe.model.path}", "not known here: name model.arch")
         yield from fork_keys_untold(self.resolved)

@@ -30,6 +30,16 @@ _OF_THE_RUN = (
     "ray_init.",
     "global_profiler.",
 )
+_ENGINE_KWARGS = "actor_rollout_ref.rollout.engine_kwargs."
+# What vLLM takes beside verl's own keys, and its CPU build knows.
+_ON_ANY_DEVICE = (
+    "block_size",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+)
 _NOISE = "trainer.noise_injection."
 
 
@@ -48,10 +58,17 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
     kept: dict[str, object] = {}
     said: list[Change | Untold] = []
     for written, value in twin.recipe.overrides.items():
-        now, why = _fate(Override.read(written, value), table, ours)
+        override = Override.read(written, value)
+        now, why = _fate(override, table, ours)
+        if twin.recipe.rollout.engine == "vllm" and _is_for_accelerators(override.key):
+            now, why = None, "an argument of vLLM on accelerators"
         if now is None:
             said.append(Untold(f"overrides.{written}: {value}", why))
             continue
+        room = twin.recipe.data.max_prompt_tokens + twin.recipe.data.max_response_tokens
+        if now.endswith("rollout.max_model_len") and isinstance(value, int) and value < room:
+            said.append(Change(f"overrides.{written}", value, room, "prompts are counted in bytes"))
+            value = room
         kept[now] = value
         if now != written:
             said.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
@@ -61,6 +78,12 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
 def _is_ours(override: Override, changed: Collection[str]) -> bool:
     """Tell whether rlx writes a key only because of what the rehearsal changes, or for the CPU alone."""
     return override.source in changed or override.source == "rollout.engine"
+
+
+def _is_for_accelerators(key: str) -> bool:
+    if key.startswith(_ENGINE_KWARGS):
+        return key.split(".")[-1] not in _ON_ANY_DEVICE
+    return key.startswith("actor_rollout_ref.rollout.quantization")
 
 
 def _fate(override: Override, table: KeyTable, ours: Collection[str]) -> tuple[str | None, str]:
