@@ -9,7 +9,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-engines check fuzz lint format setup vllm tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup vllm trl tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -79,6 +79,15 @@ vllm: .venv-vllm/.ready
 	@.venv-vllm/bin/python -c 'import vllm'
 	@touch $@
 
+# TRL with transformers' generation, 1.5 GB in an environment of its own: recipes with backend.kind trl train here.
+trl: .venv-trl/.ready
+.venv-trl/.ready: requirements/trl-cpu.txt
+	@test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
+	@echo "setting up .venv-trl; this takes two minutes"
+	.venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@.venv-trl/bin/python -c 'import trl'
+	@touch $@
+
 # rlx works without tmux, but then nobody can attach to a run.
 tmux:
 	@command -v tmux >/dev/null && exit 0; \
@@ -102,4 +111,4 @@ rig:
 	fi
 
 clean:
-	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-trl .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
