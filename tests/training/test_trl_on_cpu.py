@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_the_model_that_generates_felt_the_noise_and_nothing_else(run_dirs: dict
 def test_the_noise_stood_until_the_call_had_ended_and_was_gone_in_the_update(run_dirs: dict[str, Path]) -> None:
     """What the next record finds is what this one left; the weights between are the trainer's own, and clean."""
     events = noise_events(run_dirs["aqn"])
-    for before, event in zip(events, events[1:], strict=False):
+    for before, event in itertools.pairwise(events):
         assert event["digest_before"] == before["digest_after"]
         assert event["restored"] == (5 if before["sigma"] > 0 else 0)
 
