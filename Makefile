@@ -29,8 +29,9 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM have its environment.
-test-engines: .venv/.ready vllm tmux rig
+# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM, or with TRL, have
+# an environment of their own.
+test-engines: .venv/.ready vllm trl tmux rig
 	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
@@ -82,9 +83,9 @@ vllm: .venv-vllm/.ready
 # TRL with transformers' generation, 1.5 GB in an environment of its own: recipes with backend.kind trl train here.
 trl: .venv-trl/.ready
 .venv-trl/.ready: requirements/trl-cpu.txt
-	@test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
-	@echo "setting up .venv-trl; this takes two minutes"
-	.venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@echo "setting up .venv-trl with TRL (1.5 GB); this takes two to four minutes the first time"
+	@test -x .venv-trl/bin/python || (umask 022; $(PYTHON) -m venv .venv-trl)
+	@umask 022; .venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
 	@.venv-trl/bin/python -c 'import trl'
 	@touch $@
 

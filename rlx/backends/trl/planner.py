@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
-from rlx.backends.shared.shell import Quoted
 from rlx.backends.trl.arguments import Rendering, chosen, settings_of
 from rlx.backends.trl.checks import rendering_of
 from rlx.backends.trl.expectations import expectations
 from rlx.backends.trl.noise import noise_files
 from rlx.backends.trl.script import Script, render
 from rlx.errors import UsageError
-from rlx.plan import START_VARIABLES, Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan import Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -46,16 +44,6 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
         devices=1,
     )
     return launch_plan(resolved, site, launch)
-
-
-def question_script(resolved: ResolvedRecipe, site: Site, question: str, arguments: tuple[str, ...]) -> str:
-    """bash that runs a Python program as launch.sh would run the training: its place, environment and interpreter.
-
-    The script's own arguments come before `arguments`.
-    """
-    script = Script.of(resolved.recipe, site, resolved.arm)
-    asked = replace(script, title="nothing: it only looks", arguments=arguments, look=Quoted(question))
-    return "".join(f"export {name}=\n" for name in START_VARIABLES) + render(asked)
 
 
 def _files(rendering: Rendering, total: int) -> Iterator[PlannedFile]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlx.backends.shared.shell import Quoted, render_template
+from rlx.backends.shared.shell import render_template
 
 if TYPE_CHECKING:
     from rlx.plan import Site
@@ -26,14 +26,12 @@ _ENVIRONMENT = {
 class Script:
     """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
 
-    With a `look`, a Python script, the text goes where launch.sh would start and runs that instead of the training.
     `post`: after a training that ended with 0 its last checkpoint is evaluated.
     """
 
     title: str
     device: str
     python: str
-    arguments: Sequence[str]
     workdir: str | None
     model: str
     data_files: Sequence[str]
@@ -41,7 +39,6 @@ class Script:
     path_prefix: Sequence[str]
     setup: Sequence[str]
     nodes: int
-    look: Quoted | None = None
     post: bool = False
 
     @classmethod
@@ -50,7 +47,6 @@ class Script:
             title=f"{recipe.name}, arm {arm}, seed {recipe.seed}",
             device=recipe.layout.device,
             python=recipe.backend.python,
-            arguments=(),
             workdir=recipe.backend.workdir,
             model=recipe.model.path,
             data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
