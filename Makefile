@@ -9,7 +9,7 @@ BIN := .venv/bin
 RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-engines check fuzz lint format setup vllm tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup vllm trl tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -29,8 +29,9 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM have its environment.
-test-engines: .venv/.ready vllm tmux rig
+# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM, or with TRL, have
+# an environment of their own.
+test-engines: .venv/.ready vllm trl tmux rig
 	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
@@ -79,6 +80,15 @@ vllm: .venv-vllm/.ready
 	@.venv-vllm/bin/python -c 'import vllm'
 	@touch $@
 
+# TRL with transformers' generation, 1.5 GB in an environment of its own: recipes with backend.kind trl train here.
+trl: .venv-trl/.ready
+.venv-trl/.ready: requirements/trl-cpu.txt
+	@echo "setting up .venv-trl with TRL (1.5 GB); this takes two to four minutes the first time"
+	@test -x .venv-trl/bin/python || (umask 022; $(PYTHON) -m venv .venv-trl)
+	@umask 022; .venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@.venv-trl/bin/python -c 'import trl'
+	@touch $@
+
 # rlx works without tmux, but then nobody can attach to a run.
 tmux:
 	@command -v tmux >/dev/null && exit 0; \
@@ -102,4 +112,4 @@ rig:
 	fi
 
 clean:
-	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-trl .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -12,7 +12,11 @@ from types import ModuleType
 
 from rlx.errors import UsageError
 
-PACKAGES = {"verl": "rlx.backends.verl", "mindspeed-rl": "rlx.backends.mindspeed_rl"}
+PACKAGES = {
+    "verl": "rlx.backends.verl",
+    "mindspeed-rl": "rlx.backends.mindspeed_rl",
+    "trl": "rlx.backends.trl",
+}
 """`backend.kind` of a recipe -> the package that knows that back-end. The first is the default of a recipe."""
 
 

@@ -109,6 +109,10 @@ class Injector:
         self._restored += restored
         return restored
 
+    def standing_digest(self) -> str:
+        """Digest the weights that take noise as they are at this moment."""
+        return self._standing().digest
+
     def record(self, kind: str, content: Mapping[str, object]) -> None:
         """Append a line to the record of this process."""
         self._events.append(kind, self._process, content)

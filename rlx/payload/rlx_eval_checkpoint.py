@@ -12,8 +12,8 @@ from data_rows import expanded
 from rlx_eval_order import Failure, Order
 
 LATEST = "latest_checkpointed_iteration.txt"
-# verl's, and Megatron's own.
-FORMS = ("global_step_{}", "iter_{:07d}")
+# verl's, Megatron's own, and transformers'.
+FORMS = ("global_step_{}", "iter_{:07d}", "checkpoint-{}")
 _WEIGHTS = "*.safetensors"
 _ITERATION = re.compile(rb"iteration:\s+(\d{1,12})\s*/\s*\d{1,12}\s*\|")
 
@@ -78,7 +78,11 @@ def _is_megatron(order: Order) -> bool:
 
 
 def _ready(order: Order, checkpoint: Path) -> Path | None:
-    """With a bridge, Megatron's checkpoints hold the weights in Hugging Face's form already, and nothing to merge."""
+    """The folder with the weights in Hugging Face's form, where there is nothing to merge: of transformers' trainer the
+    checkpoint itself, with a bridge a part of Megatron's.
+    """
+    if (checkpoint / "config.json").is_file() and any(checkpoint.glob(_WEIGHTS)):
+        return checkpoint
     return next((folder for folder in _form(checkpoint) if _is_megatron(order) and any(folder.glob(_WEIGHTS))), None)
 
 

@@ -237,7 +237,9 @@ class Train(Section):
 class Rollout(Section):
     """The generation of samples."""
 
-    engine: Literal["vllm", "sglang", "cpu"] = Field("vllm", description="cpu: rlx's own, for layout.device cpu")
+    engine: Literal["vllm", "sglang", "cpu", "transformers"] = Field(
+        "vllm", description="cpu: rlx's own, for layout.device cpu; transformers: the trained model's own generate"
+    )
     n: Positive = Field(description="Samples a prompt")
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)

@@ -156,5 +156,5 @@ def test_init_never_overwrites_a_file_that_the_recipe_names(tmp_path: Path) -> N
 
 def test_init_from_an_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        rlx("init", tmp_path / "a.yaml", "--from", "tiny")
+        rlx("init", tmp_path / "a.yaml", "--from", "tinycpu")
     assert "tiny-cpu" in caught.value.hint

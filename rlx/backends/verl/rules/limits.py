@@ -104,6 +104,19 @@ def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule(
+    "RLX228",
+    title="verl has no rollout by transformers",
+    why="no rollout of that name is registered: the workers fail when they start",
+    fix="`rollout.engine: vllm`, or `cpu` on a CPU",
+    source="verl 0.6.1 to 0.9.1, workers/rollout/base.py, _ROLLOUT_REGISTRY",
+)
+def transformers_rollout(facts: VerlFacts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if recipe.rollout.engine == "transformers" and recipe.layout.device != "cpu":  # RLX405 has the other words
+        yield error("rollout.engine transformers: verl has none", "rollout.engine vllm", "rollout.engine")
+
+
+@rule(
     "RLX610",
     title="rlx brings no noise for this rollout engine",
     why="the arm would train without noise",

@@ -1,0 +1,114 @@
+"""A resolved recipe as arguments of TRL's GRPOConfig, each with the recipe key from which it follows.
+
+Source of what they mean: trl 1.16.0, trainer/grpo_config.py and grpo_trainer.py; transformers' training_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared.overrides import Override
+from rlx.backends.trl.length import steps
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+_NEVER = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A resolved recipe and the arguments of the TRL it is written for."""
+
+    resolved: ResolvedRecipe
+    recipe: Recipe
+    table: KeyTable
+    version: str
+
+
+def rendered(recipe: Recipe) -> tuple[Override, ...]:
+    """Render what rlx itself writes. Raises UsageError for a length that nobody knows."""
+    parts = (_length, _optimisation, _rollout, _validation, _device, _records)
+    return tuple(argument for part in parts for argument in part(recipe))
+
+
+def own_overrides(recipe: Recipe) -> tuple[Override, ...]:
+    return tuple(Override.read(key, value) for key, value in recipe.overrides.items())
+
+
+def chosen(recipe: Recipe) -> tuple[Override, ...]:
+    """Render what rlx writes, and the recipe's `overrides` behind it: later ones count."""
+    return (*rendered(recipe), *own_overrides(recipe))
+
+
+def settings_of(rendering: Rendering) -> EffectiveSettings:
+    """GRPOConfig's defaults with the arguments over them."""
+    arguments = chosen(rendering.recipe)
+    return EffectiveSettings(
+        rendering.version,
+        rendering.table.defaults,
+        {argument.key: argument.value for argument in arguments},
+        {argument.key: argument.source for argument in arguments},
+    )
+
+
+def _length(recipe: Recipe) -> Iterator[Override]:
+    source = "train.steps" if recipe.train.steps else "data.train_rows"
+    yield Override("max_steps", steps(recipe), source)
+    yield Override("seed", recipe.seed, "seed")
+
+
+def _optimisation(recipe: Recipe) -> Iterator[Override]:
+    """One update for each generation: TRL's step is the optimizer's, and the noise goes by steps."""
+    train, kl = recipe.train, recipe.algorithm.kl
+    passes = max(1, train.batch_size * recipe.rollout.n // train.micro_batch_size)
+    yield Override("per_device_train_batch_size", train.micro_batch_size, "train.micro_batch_size")
+    yield Override("gradient_accumulation_steps", passes, "train.mini_batch_size")
+    yield Override("steps_per_generation", passes, "train.batch_size")
+    yield Override("num_iterations", 1, "train.mini_batch_size")
+    yield Override("learning_rate", train.lr, "train.lr")
+    yield Override("lr_scheduler_type", "constant", "train.lr")
+    yield Override("beta", kl.coef if kl else 0.0, "algorithm.kl.coef" if kl else "algorithm.kl")
+
+
+def _rollout(recipe: Recipe) -> Iterator[Override]:
+    rollout = recipe.rollout
+    yield Override("num_generations", rollout.n, "rollout.n")
+    yield Override("max_completion_length", recipe.data.max_response_tokens, "data.max_response_tokens")
+    yield Override("temperature", rollout.temperature, "rollout.temperature")
+    yield Override("top_p", rollout.top_p, "rollout.top_p")
+    yield Override("top_k", max(0, rollout.top_k), "rollout.top_k")
+    yield Override("use_vllm", False, "rollout.engine")
+
+
+def _validation(recipe: Recipe) -> Iterator[Override]:
+    said = recipe.eval
+    yield Override("eval_strategy", "steps" if said.every else _NEVER, "eval.every")
+    if said.every:
+        yield Override("eval_steps", said.every, "eval.every")
+    yield Override("eval_on_start", said.before_train, "eval.before_train")
+    yield Override("num_generations_eval", said.n, "eval.n")
+    # All answers to a row in one pass: TRL refuses anything else.
+    rows = max(1, recipe.train.micro_batch_size // said.n)
+    yield Override("per_device_eval_batch_size", rows * said.n, "train.micro_batch_size")
+
+
+def _device(recipe: Recipe) -> Iterator[Override]:
+    yield Override("use_cpu", recipe.layout.device == "cpu", "layout.device")
+    yield Override("bf16", False, "model.dtype")
+    yield Override("gradient_checkpointing", False, "layout.device")
+
+
+def _records(recipe: Recipe) -> Iterator[Override]:
+    every = recipe.train.save_every
+    yield Override("save_strategy", "steps" if every else _NEVER, "train.save_every")
+    if every:
+        yield Override("save_steps", every, "train.save_every")
+    yield Override("logging_steps", 1, "name")
+    yield Override("report_to", "none", "name")
+    yield Override("disable_tqdm", True, "name")

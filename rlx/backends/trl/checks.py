@@ -1,0 +1,82 @@
+"""Check a recipe before it is written for TRL: arguments that it does not take, lengths unknown.
+
+What would fail although it can be written is the rules' (rlx/backends/trl/rules/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.backends.trl.arguments import Rendering, own_overrides, rendered
+from rlx.backends.trl.keys import find_table
+from rlx.errors import UsageError
+from rlx.plan import Finding, Installation, Severity
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+
+
+def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
+    """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
+    findings = [*_found(resolved, found)] if found else []
+    try:
+        rendering = rendering_of(resolved)
+    except UsageError as problem:
+        findings.append(Finding("RLX012", Severity.ERROR, problem.message, problem.hint))
+    else:
+        findings += [finding for part in (_verifiers, _own_keys, _length) for finding in part(rendering)]
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def rendering_of(resolved: ResolvedRecipe) -> Rendering:
+    """The recipe with the table it is checked against. Raises UsageError if there is none."""
+    version = resolved.recipe.backend.version
+    return Rendering(resolved, resolved.recipe, find_table(version), version)
+
+
+def _found(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
+    """Report where the host says something else than the recipe, or nothing."""
+    said = resolved.recipe.backend.version
+    if found.missing:
+        fix = "check host, container and backend.python: make trl makes an environment with it"
+        yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)
+    elif found.version and found.version != said:
+        message = f"{found.where} has TRL {found.version}, and backend.version says {said}"
+        yield Finding("RLX404", Severity.ERROR, message, f"install trl=={said}: rlx extends its private methods")
+
+
+def _verifiers(rendering: Rendering) -> Iterator[Finding]:
+    from rlx.recipe.schema import FunctionReward
+
+    if not isinstance(rendering.recipe.reward, FunctionReward):
+        message = "reward: TRL has no rewards by name"
+        yield Finding("RLX014", Severity.ERROR, message, "give reward: {path, function}")
+
+
+def _own_keys(rendering: Rendering) -> Iterator[Finding]:
+    """Check the recipe's own `overrides`: GRPOConfig takes its fields and nothing else."""
+    try:
+        written = {argument.key: argument.source for argument in rendered(rendering.recipe)}
+    except UsageError:
+        written = {}
+    for argument in own_overrides(rendering.recipe):
+        if argument.prefix or argument.key not in rendering.table.defaults:
+            near = rendering.table.nearest(argument.key)
+            fix = f"did you mean {', '.join(near)}?" if near else "remove it: GRPOConfig refuses unknown arguments"
+            message = f"{argument.source}: TRL {rendering.version} has no argument {argument.prefix}{argument.key}"
+            origin = rendering.resolved.origins.get(argument.source, "")
+            yield Finding("RLX010", Severity.ERROR, message, fix, origin)
+        elif argument.key in written:
+            message = f"{argument.source} replaces what rlx writes for {written[argument.key]}"
+            yield Finding("RLX013", Severity.NOTE, message)
+
+
+def _length(rendering: Rendering) -> Iterator[Finding]:
+    from rlx.backends.trl.arguments import settings_of
+    from rlx.backends.trl.expectations import expectations
+
+    try:
+        expectations(rendering, settings_of(rendering))
+    except UsageError as problem:
+        yield Finding("RLX015", Severity.ERROR, problem.message, problem.hint)

@@ -1,0 +1,50 @@
+"""Compute what the log must show from the arguments that TRL will really get.
+
+Steps are counted from 1; step 0 is the validation before training. The last step is validated whatever its number:
+payload/rlx_trl_records.py asks for it.
+"""
+
+from __future__ import annotations
+
+from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.trl.arguments import Rendering
+from rlx.backends.trl.noise import schedule, watch
+from rlx.errors import UsageError
+from rlx.plan import Expectations
+
+
+def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
+    """Raises UsageError where an entry of `overrides` replaces a number by something rlx cannot count with."""
+    recipe = rendering.recipe
+    total = _count(settings, "max_steps")
+    every = recipe.eval.every
+    return Expectations(
+        total_steps=total,
+        validation_steps=_validation_steps(total, every, recipe.eval.before_train),
+        last_step_validated=every is not None,
+        validation_items=recipe.data.val_rows,
+        validation_samples=recipe.eval.n,
+        metric=recipe.eval.metric,
+        noise=schedule(rendering, total),
+        reports_probability_gap=True,
+        watch=watch(rendering, total),
+    )
+
+
+def _count(settings: EffectiveSettings, key: str) -> int:
+    value = settings.get(key)
+    if type(value) is not int or value < 1:
+        from rlx.recipe.wording import describe
+
+        raise UsageError(
+            f"overrides.{key}: rlx must know this number beforehand, found {describe(value)}",
+            "remove it, and write train.steps",
+        )
+    return value
+
+
+def _validation_steps(total: int, every: int | None, before_train: bool) -> tuple[int, ...]:
+    steps = {0} if before_train else set()
+    if every is not None:
+        steps.update({*range(every, total + 1, every), total})
+    return tuple(sorted(steps))

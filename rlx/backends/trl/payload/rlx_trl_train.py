@@ -1,0 +1,90 @@
+"""Trains with TRL's GRPOTrainer, as trl.json beside this file says. launch.sh starts it.
+
+    python rlx_trl_train.py
+
+Leaves in the attempt's directory what rlx judges by: metrics.jsonl, validation/STEP.jsonl, events/, and a line a step
+in the log. Checkpoints lie in the run's own checkpoints/; where there is one, the training goes on from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from data_rows import expanded
+from rlx_trl_records import Records
+from rlx_trl_rewards import Rewards
+from rlx_trl_rows import dataset, read_rows
+from rlx_trl_trainer import Trainer, WitnessTrainer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from trl import GRPOConfig
+
+LATEST = "latest_checkpointed_iteration.txt"
+
+
+def main() -> None:
+    order = json.loads(Path(__file__).with_name("trl.json").read_text(encoding="utf-8"))
+    run_dir, attempt_dir = Path(os.environ["RLX_RUN_DIR"]), Path(os.environ["RLX_ATTEMPT_DIR"])
+    checkpoints = run_dir / "checkpoints"
+    begun = last_checkpoint(checkpoints)
+    trainer = prepared(order, checkpoints, attempt_dir, resumes=begun is not None)
+    if begun is not None:
+        print(f"rlx: TRL goes on from the checkpoint of step {begun.name.rpartition('-')[2]}", flush=True)
+    trainer.train(resume_from_checkpoint=str(begun) if begun else None)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint that was written to its end."""
+    try:
+        found = folder / f"checkpoint-{int((folder / LATEST).read_text(encoding='utf-8'))}"
+    except (OSError, ValueError):
+        return None
+    return found if found.is_dir() else None
+
+
+def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> Trainer:
+    """The trainer, and on the way everything that can be wrong with model, data and reward."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    path = str(expanded(order["model"]))
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    train, validation = (read_rows(order, tokenizer, split) for split in ("train", "val"))
+    rewards = Rewards(order["reward"], {"train": train, "val": validation})
+    records = Records(attempt_dir, checkpoints, order["validation"]["samples"], rewards)
+    arguments = {**order["arguments"], "output_dir": str(checkpoints)}
+    if resumes:
+        arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved
+    trainer = WitnessTrainer(
+        engine=order["engine"],
+        log_prob_batch=order["log_prob_micro_batch_size"],
+        model=AutoModelForCausalLM.from_pretrained(path, dtype=order["dtype"]),
+        reward_funcs=rewards.acc,
+        args=GRPOConfig(**arguments),
+        train_dataset=dataset(train, "train"),
+        eval_dataset=dataset(validation, "val"),
+        processing_class=tokenizer,
+        callbacks=[records],
+    )
+    trainer.remove_callback(PrinterCallback)
+    print(f"rlx: TRL trains {order['arguments']['max_steps']} steps", flush=True)
+    print(f"rlx: TRL reads {len(train)} rows to train on, {len(validation)} to validate on", flush=True)
+    return trainer
+
+
+def _end(code: int) -> None:
+    """Without taking the interpreter down further than needed: pyarrow's threads abort that now and then."""
+    import atexit
+
+    atexit._run_exitfuncs()  # the records say at their end how many lines they have
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+# vLLM starts processes that import this file again.
+if __name__ == "__main__":
+    main()
+    _end(0)

@@ -1,0 +1,87 @@
+"""A resolved recipe becomes a LaunchPlan: the same input always gives the same plan, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from rlx.backends.shared.assembly import Launch, launch_plan
+from rlx.backends.shared.payload_files import modules, program
+from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
+from rlx.backends.trl.arguments import Rendering, chosen, settings_of
+from rlx.backends.trl.checks import rendering_of
+from rlx.backends.trl.expectations import expectations
+from rlx.backends.trl.noise import noise_files
+from rlx.backends.trl.script import Script, render
+from rlx.errors import UsageError
+from rlx.plan import Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe
+
+PROGRAM = "rlx_trl_train.py"
+_PAYLOAD = "rlx_trl"  # the payload's modules begin with it
+_ORDER, _ROWS = "trl.json", "data_rows.py"
+
+
+def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
+    """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
+    rendering = rendering_of(resolved)
+    promised = expectations(rendering, settings_of(rendering))
+    script = Script.of(rendering.recipe, site, resolved.arm)
+    launch = Launch(
+        version=rendering.version,
+        command=(script.python, "-u", f"{PAYLOAD_DIR}/{PROGRAM}"),
+        env=script.env,
+        script=render(script),
+        files=tuple(_files(rendering, promised.total_steps or 0)),
+        promised=promised,
+        devices=1,
+    )
+    return launch_plan(resolved, site, launch)
+
+
+def _files(rendering: Rendering, total: int) -> Iterator[PlannedFile]:
+    recipe = rendering.recipe
+    own = (*modules("provenance"), *modules(_PAYLOAD, payload_folder("trl")), *noise_files(rendering, total))
+    yield from own
+    if recipe.eval.post is None:  # else it comes along with that
+        yield program(_ROWS)
+    yield PlannedFile(f"{PAYLOAD_DIR}/{_ORDER}", json.dumps(_order(recipe), indent=1, ensure_ascii=False) + "\n")
+    yield from post_files(recipe, ())
+    names = {PurePosixPath(file.path).name for file in own}
+    yield from reward_files(recipe, {*names, _ROWS, _ORDER, *POST_NAMES})
+
+
+def _order(recipe: Recipe) -> dict[str, Any]:
+    """Read by payload/rlx_trl_train.py."""
+    data = recipe.data
+    return {
+        "arguments": {argument.key: argument.value for argument in chosen(recipe)},
+        "model": recipe.model.path,
+        "dtype": recipe.model.dtype,
+        "engine": recipe.rollout.engine,
+        "data": {
+            "train": data.train,
+            "val": data.val,
+            "prompt_key": data.prompt_key,
+            "max_prompt_tokens": data.max_prompt_tokens,
+        },
+        "reward": _reward(recipe),
+        "validation": {"samples": recipe.eval.n},
+        "log_prob_micro_batch_size": recipe.rollout.log_prob_micro_batch_size,
+    }
+
+
+def _reward(recipe: Recipe) -> dict[str, Any]:
+    from rlx.recipe.schema import FunctionReward
+
+    reward = recipe.reward
+    if not isinstance(reward, FunctionReward):
+        raise UsageError("reward: TRL has no rewards by name", "give reward: {path, function}")
+    return {"file": Path(reward.path).name, "function": reward.function, "kwargs": reward.kwargs}

@@ -1,0 +1,63 @@
+"""TRL: algorithm and reward that rlx does not write for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
+from rlx.preflight.rules.rule_table import Flaw, error, rule
+
+
+@rule(
+    "RLX172",
+    title="TRL: an algorithm that rlx does not start with it",
+    why="its trainers of other algorithms have other arguments, and none of them was run",
+    fix="`algorithm.kind: grpo`, or verl",
+    source="rlx starts GRPOTrainer of trl 1.16.0 and nothing else",
+)
+def grpo(facts: TrlFacts) -> Iterator[Flaw]:
+    kind = facts.recipe.algorithm.kind
+    if kind != "grpo":
+        yield error(f"algorithm.kind {kind}: rlx starts TRL's GRPO only", "algorithm.kind grpo", "algorithm.kind")
+
+
+@rule(
+    "RLX173",
+    title="TRL: a KL term that it does not have",
+    why="its KL is a term of the loss, by one estimator; another one would be left out without a word",
+    fix="`algorithm.kl: {place: loss, estimator: low_var_kl}`, or null",
+    source=f"{TRAINER}, _compute_loss: exp(x) - x - 1, times beta",
+)
+def kl(facts: TrlFacts) -> Iterator[Flaw]:
+    said = facts.recipe.algorithm.kl
+    if said is not None and said.place != "loss":
+        yield error(f"algorithm.kl.place {said.place}: TRL's is in the loss", "place: loss", "algorithm.kl.place")
+    if said is not None and said.estimator != "low_var_kl":
+        message = f"algorithm.kl.estimator {said.estimator}: TRL has one"
+        yield error(message, "estimator: low_var_kl", "algorithm.kl.estimator")
+
+
+@rule(
+    "RLX174",
+    title="TRL: a correction where it has none",
+    why="it corrects for the difference between rollout and actor with vLLM only: the samples would go in as they are",
+    fix="`algorithm.correction: null`",
+    source=f"{TRAINER}: sampling_per_token_logps are looked at where use_vllm is set",
+)
+def correction(facts: TrlFacts) -> Iterator[Flaw]:
+    if facts.recipe.algorithm.correction is not None:
+        message = f"algorithm.correction with rollout.engine {facts.recipe.rollout.engine}: TRL has none"
+        yield error(message, "algorithm.correction null", "algorithm.correction")
+
+
+@rule(
+    "RLX175",
+    title="TRL: noise of its own",
+    why="it has no noise injection: the arm would train without any",
+    fix="`aqn.provider: payload`",
+    source="trl 1.16.0 has none; NVlabs/QeRL brings its own copy of an older TRL",
+)
+def noise(facts: TrlFacts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn is not None and aqn.provider == "builtin":
+        yield error("aqn.provider builtin: TRL has no noise of its own", "aqn.provider payload", "aqn.provider")

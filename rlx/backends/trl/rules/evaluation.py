@@ -1,0 +1,27 @@
+"""TRL: how it validates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule
+
+
+@rule(
+    "RLX180",
+    title="TRL: a validation at another temperature than the training's",
+    why="it has one set of sampling parameters: it validates by sampling as in training, and never greedily",
+    fix="`eval.temperature` equal to `rollout.temperature`, and `eval.post` for a greedy result",
+    source=f"{TRAINER}: generation_config is made once, in __init__",
+)
+def temperature(facts: TrlFacts) -> Iterator[Flaw]:
+    said, trained = facts.recipe.eval, facts.recipe.rollout.temperature
+    if said.every is None and not said.before_train:
+        return
+    if said.temperature != trained:
+        message = f"eval.temperature {said.temperature:g}: TRL validates at rollout.temperature {trained:g}"
+        yield error(message, f"eval.temperature {trained:g}; eval.post may be greedy", "eval.temperature")
+    else:
+        message = f"TRL samples its answers to validations, too, at temperature {trained:g}"
+        yield note(f"{message}: not comparable with greedy answers", "eval.post may be greedy", "eval.temperature")

@@ -1,0 +1,26 @@
+"""The numbers that the rules on TRL look at, as it is really configured with them. None: nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.preflight.rules.facts import Facts
+
+CONFIG = "trl 1.16.0, trainer/grpo_config.py"
+TRAINER = "trl 1.16.0, trainer/grpo_trainer.py"
+
+
+@dataclass(frozen=True)
+class TrlFacts(Facts):
+    """Steps are what it is told, and its data is repeated as often as they need."""
+
+    @property
+    def steps_of_data(self) -> int | None:
+        return None
+
+    @property
+    def steps(self) -> int | None:
+        return self.count("max_steps")
+
+
+BackendFacts = TrlFacts

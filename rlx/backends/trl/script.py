@@ -1,0 +1,63 @@
+"""Fill in the template of TRL's launch.sh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.backends.shared.shell import render_template
+
+if TYPE_CHECKING:
+    from rlx.plan import Site
+    from rlx.recipe.schema import Recipe
+
+# Nothing is looked up in a network, and one thread a process: results then depend on no machine's number of cores.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
+
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
+    """
+
+    title: str
+    device: str
+    python: str
+    workdir: str | None
+    model: str
+    data_files: Sequence[str]
+    env: Mapping[str, str]
+    path_prefix: Sequence[str]
+    setup: Sequence[str]
+    nodes: int
+    post: bool = False
+
+    @classmethod
+    def of(cls, recipe: Recipe, site: Site, arm: str) -> Script:
+        return cls(
+            title=f"{recipe.name}, arm {arm}, seed {recipe.seed}",
+            device=recipe.layout.device,
+            python=recipe.backend.python,
+            workdir=recipe.backend.workdir,
+            model=recipe.model.path,
+            data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
+            env={**site.env, **_ENVIRONMENT, **recipe.env},
+            path_prefix=site.path_prefix,
+            setup=site.setup,
+            nodes=recipe.layout.nodes,
+            post=recipe.eval.post is not None,
+        )
+
+
+def render(script: Script) -> str:
+    """The text of launch.sh."""
+    return render_template("trl.sh.j2", script)
