@@ -226,5 +226,5 @@ def test_a_key_source_that_is_none(content: str | None, recipe: MakeRecipe, tmp_
 
 
 def test_an_unknown_back_end_is_refused() -> None:
-    with pytest.raises(UsageError, match="trl"):
-        load_backend("trl")
+    with pytest.raises(UsageError, match="unheard"):
+        load_backend("unheard")

@@ -134,7 +134,7 @@ def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: 
     plans = list(planned(recipe).plans)
     assert [one.run_name for one in plans] == ["base-baseline-s1", "base-aqn-s1"]
     assert read_plans(str(tmp_path / "p.json")) == plans
-    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(answer.encode())))
     assert read_plans("-") == plans
 
 
