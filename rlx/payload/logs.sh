@@ -182,13 +182,19 @@ send_block() {
         count=$(selection "$at" "$END" | wc -c)
     fi
     say data "$END" "$((count - skip))"
-    if [ "$skip" -gt 0 ]; then
-        selection "$at" "$END" | tail -c "+$((skip + 1))"
-    elif [ "$count" -gt 0 ]; then
-        selection "$at" "$END"
-    fi
+    [ "$count" -eq "$skip" ] || filled_up | head -c "$((count - skip))"
     at=$END skip=0 quiet=0
 }
+
+# A log that is cut meanwhile gives less than was announced: zeros take its place.
+filled_up() {
+    if [ "$skip" -gt 0 ]; then
+        selection "$at" "$END" | tail -c "+$((skip + 1))"
+    else
+        selection "$at" "$END"
+    fi
+    cat /dev/zero
+} 2>/dev/null
 
 follow_log() {
     quiet=0
@@ -196,6 +202,11 @@ follow_log() {
         # The end is looked at before the size: whoever has recorded it has written everything.
         see_end
         size "$log" || SIZE=$at
+        # Shorter than it was: somebody copied and cut it. It begins again, and the reader sees that from the place.
+        if [ "$SIZE" -lt "$at" ]; then
+            begin_log
+            say log "$attempt" "${inode:-0}" 0 0
+        fi
         find_block
         if [ "$END" -gt "$at" ]; then
             send_block

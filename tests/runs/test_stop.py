@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 
 import pytest
 
 from rlx.errors import RlxError
-from rlx.plan import RunState
-from rlx.runs import Index, look, stop, stop_runs
+from rlx.plan import LOCAL, RunState
+from rlx.runs import Index, look, look_at_leases, stop, stop_runs
 from tests.runs.toys import (
     FOREVER,
     ended,
@@ -143,5 +144,19 @@ def test_stopping_a_run_whose_folder_is_gone_says_so() -> None:
     (ref,) = start(toy_plan("true"))
     ended(ref)
     ref.run_dir.rename(ref.run_dir.with_name("elsewhere"))
+    with pytest.raises(RlxError, match="there is no"):
+        stop(ref, grace_s=1)
+
+
+def test_a_run_whose_folder_was_removed_is_found_by_its_mark() -> None:
+    ref = start_one("cd /\n" + FOREVER)
+    shutil.rmtree(ref.run_dir)
+    seen = until(lambda: found if (found := see(ref)).members else None, "its processes are seen")
+    assert (seen.state, "its run directory was removed" in seen.detail) == (RunState.RUNNING, True)
+    result = stop(ref, grace_s=1)
+    assert result.ended and not result.left
+    until(lambda: not marked_processes(ref.run_id), "all of it is gone")
+    until(lambda: not look_at_leases(LOCAL, os.environ["RLX_LEASES"]).held, "its device is free")
+    assert see(ref).state is RunState.LOST
     with pytest.raises(RlxError, match="there is no"):
         stop(ref, grace_s=1)

@@ -4,10 +4,19 @@ stop() {
     expand "$1"
     run=$EXPANDED
     grace=$2 was_alive=''
-    [ -d "$run" ] || fail "there is no $run"
+    [ -d "$run" ] || { stop_removed && return; }
     ! elsewhere "$run" || [ -n "$(members "${run##*/}")" ] || fail "not known here: it was started on $OTHER, and this is $NODE"
     find_attempt "$run"
     if contained "$run"; then stop_contained; else stop_here; fi
+}
+
+# Its files are gone, so nothing says what became of it. The mark finds what is left.
+stop_removed() {
+    [ -n "$(members "${run##*/}")" ] || fail "there is no $run"
+    find_attempt "$run"
+    end_processes "$run" "$grace"
+    printf 'ended%s\nleft %s\n' "$ENDED" "$LEFT"
+    [ -z "$LEFT" ] || exit 1
 }
 
 stop_here() {

@@ -20,6 +20,7 @@ from rlx.runs.run import RunRef
 
 _PASSING = (ConnectionLost, TimedOut, Unreachable)
 """What may be over in a while. A changed key or a refused login is not."""
+_WAS_CUT = "its log became shorter (copied and cut by a rotation?); lines that were written just before are lost here"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 _LONGEST_HEADER = 4096
@@ -104,6 +105,10 @@ class _Follower:
         if (before.attempt, before.inode) not in (("", ""), (self._cursor.attempt, self._cursor.inode)):
             yield from self._lines.rest()
             self._notice(f"{self._ref.run_id}: attempt {self._cursor.attempt} begins a new log")
+        elif self._cursor.at < before.at:
+            # Zeros stand for what was cut off while it was sent.
+            yield from filter(None, (line.rstrip(b"\0") for line in self._lines.rest()))
+            self._notice(f"{self._ref.run_id}: {_WAS_CUT}")
         elif self._cursor != before:
             self._lines.forget()
 

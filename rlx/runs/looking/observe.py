@@ -103,6 +103,8 @@ def _without_folder(run_id: str, known: Sighting | None) -> Observation:
 def _detail(facts: Facts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
+    if facts.is_removed:
+        return f"its run directory was removed, and {facts.members} of its processes run: rlx stop {facts.run_id}"
     if state is RunState.UNREACHABLE:
         return f"not known here: it was started on {facts.node}, which shares this folder; ask that host"
     if detail := container_detail(facts):

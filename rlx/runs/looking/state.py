@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rlx.plan import RunState
@@ -47,6 +47,7 @@ class Facts:
     `gone`, `unknown`, or `restarted` if it started after the run did; empty for a run that has none. `foreign` names
     the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
     names the machine that has the run where that is not the one that reports: both see the folder.
+    `is_removed`: the run directory is gone, and its processes are known by their mark alone.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class Facts:
     foreign: str = ""
     metrics_time: float | None = None
     node: str = ""
+    is_removed: bool = False
 
     @property
     def is_elsewhere(self) -> bool:
@@ -112,7 +114,8 @@ class _Records:
 
     def add_members(self, words: Sequence[str]) -> None:
         """Count the processes by their marks, of which a word may hold several."""
-        self.members.update(mark.removeprefix("RLX_RUN=") for word in words for mark in word.split("\0"))
+        marks = [mark for word in words for mark in word.split("\0") if mark]
+        self.members.update(mark.removeprefix("RLX_RUN=") for mark in marks)
 
     def add_file(self, words: Sequence[str]) -> None:
         """Take size and time of a file; that of a file of /proc is the time now."""
@@ -132,14 +135,16 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
 
 
 def parse_report(text: str) -> dict[str, Facts]:
-    """The runs of a report by id. Runs that the host does not have are left out.
+    """The runs of a report by id. Those of which the host has neither a directory nor a process are left out.
 
     Raises ValueError or LookupError for what is no report.
     """
     records = _read_records(text)
     if (now := records.now) is None:
         raise ValueError("it is empty")
-    return {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
+    marked = {run_id: _removed(run_id, now, records) for run_id in records.members if run_id not in records.runs}
+    there = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
+    return marked | there
 
 
 def _read_records(text: str) -> _Records:
@@ -207,6 +212,13 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
     )
 
 
+def _removed(run_id: str, now: float, records: _Records) -> Facts:
+    """Conclude about a run whose directory is gone, and of which processes are left."""
+    values = {"attempt": "1", "holder": "none", "supervisor": "none", "leader": "none", "ahead": "0"}
+    values["members"] = str(records.members[run_id])
+    return replace(_facts(run_id, now, values, {}), is_removed=True)
+
+
 def _parse_exit(text: str) -> Exit | None:
     """Parse the record; None for one that is missing, or that a full disk or a crash left torn."""
     try:
@@ -225,6 +237,8 @@ def derive_state(facts: Facts) -> RunState:
     """
     if facts.exit is not None:
         return _state_after(facts.exit, facts.stop_asked)
+    if facts.is_removed:
+        return RunState.RUNNING
     if facts.stop_asked and facts.started is None:
         return RunState.STOPPED
     if facts.is_elsewhere:
