@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from rlx.api.data_place import refuse_relative
@@ -25,17 +24,13 @@ def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unh
     Returns the folder, and whether something was made. Raises UsageError for a relative path elsewhere, RlxError where
     packages are missing, or the folder holds something else.
     """
-    from rlx.hosts.sent_python import place_text
+    from rlx.hosts.sent_python import answer_of, place_text
 
     refuse_relative(site, "--to", to)
     where = place_text(site)
     tell(f"{where}: making {to} (seconds)")
     completed = _run(site, [to, *_PACKAGES, *(["--force"] if force else [])])
-    try:
-        answer: dict[str, Any] = json.loads(completed.out)
-    except ValueError:
-        said = completed.err.decode(errors="replace").strip().splitlines() or [f"exit {completed.code}"]
-        raise RlxError(f"{where}: {said[-1]}", "is python3 there? rlx doctor tells") from None
+    answer = answer_of(completed.out, completed.err, completed.code, where)
     if "problem" in answer:
         raise _error(answer, where, completed)
     return answer

@@ -28,8 +28,10 @@ def import_(
     """
     from rlx.api.taking_in import import_logs
     from rlx.cli.frame.output import narrate, print_json
+    from rlx.cli.frame.signals import tidy_end
 
-    taken = import_logs(logs, name, arm=arm, recipe=recipe, seed=seed, validation_items=val_size)
+    with tidy_end():
+        taken = import_logs(logs, name, arm=arm, recipe=recipe, seed=seed, validation_items=val_size)
     ref = taken.ref
     if as_json:
         answer = {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)}

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +20,7 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.hosts.transport import Completed
 from rlx.hosts.transports import transport_for
+from rlx.local_files import parse_json
 from rlx.plan import NO_FOLDER, NO_PYTHON, NO_READER, Cmd, Installation, InstallationQuestion, Site
 
 _TIMEOUT_S = 60.0
@@ -87,9 +88,9 @@ def _unread(look: InstallationQuestion) -> str:
 
 def _parse(completed: Completed) -> Mapping[str, Any]:
     try:
-        answer = json.loads(_payload(completed))
+        answer = parse_json(_payload(completed))
         return {name: answer[name] for name in ("package", "version", "entrypoint", "model", "files", "digest")}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise _Unreadable("it did not say which back-end it has") from None
 
 
@@ -137,16 +138,25 @@ def _unpack(archive: bytes) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     room = _MOST_BYTES
     try:
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r|gz") as entries:
+        with tarfile.open(fileobj=io.BytesIO(_text_of(archive)), mode="r|") as entries:
             for entry in entries:
                 room -= entry.size
                 if not _is_harmless(entry) or room < 0 or len(files) == _MOST_FILES:
                     raise _Unreadable(f"it sent {entry.name[:100]!r} as a configuration file")
                 content = entries.extractfile(entry)
                 files[entry.name] = content.read() if content else b""
-    except (tarfile.TarError, OSError, EOFError, ValueError) as problem:
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as problem:
         raise _Unreadable(f"its configuration files did not arrive: {problem}") from None
     return files
+
+
+def _text_of(archive: bytes) -> bytes:
+    """Unpack it first, because a reader of archives believes what their headers say of sizes."""
+    unpacking = zlib.decompressobj(wbits=31)
+    text = unpacking.decompress(archive, 2 * _MOST_BYTES)
+    if not unpacking.eof:
+        raise ValueError(f"they are not whole, or more than {2 * _MOST_BYTES >> 20} MiB")
+    return text
 
 
 def _is_harmless(entry: tarfile.TarInfo) -> bool:

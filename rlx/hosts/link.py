@@ -22,9 +22,9 @@ class Failure:
     began: bool
 
 
-MOST_ANSWER_BYTES = 320 * 1024**2
+MOST_ANSWER_BYTES = 66 * 1024**2
 """What an answer may have on stdout, and again on stderr. The longest that rlx asks for, new pieces of logs, has
-272 MiB at most; what has no limit comes as a stream."""
+60 MiB at most; what has no limit comes as a stream."""
 
 
 LeftSeconds = Callable[[], float | None]

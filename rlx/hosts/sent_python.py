@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
+from rlx.local_files import parse_json
 from rlx.plan import Cmd
 from rlx.resources import payload_folder
 
@@ -47,12 +48,19 @@ def run_sent(site: Site, modules: Sequence[str | Path], order: Mapping[str, Any]
     place = replace(site.place, inside=site.container) if site.container else site.place
     command = python_here_or_there(site, _module("run_sent")[1])
     completed = transport_for(place).run(command, stdin=json.dumps(sent).encode(), timeout_s=timeout_s)
+    return answer_of(completed.out, completed.err, completed.code, place_text(site))
+
+
+def answer_of(out: bytes, err: bytes, code: int, where: str) -> dict[str, Any]:
+    """Read the one JSON object that a program there prints. Raises RlxError with its last words for anything else."""
     try:
-        answer: dict[str, Any] = json.loads(completed.out)
+        answer = parse_json(out)
+        if isinstance(answer, dict):
+            return answer
     except ValueError:
-        said = completed.err.decode(errors="replace").strip().splitlines() or [f"exit {completed.code}"]
-        raise RlxError(f"{place_text(site)}: {said[-1]}", "is python3 there? rlx doctor tells") from None
-    return answer
+        pass
+    said = err.decode(errors="replace").strip().splitlines() or [f"exit {code}, and its answer makes no sense"]
+    raise RlxError(f"{where}: {said[-1][:500]}", "is python3 there? rlx doctor tells")
 
 
 def _module(module: str | Path) -> tuple[str, str]:

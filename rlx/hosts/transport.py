@@ -32,7 +32,7 @@ class Transport(Protocol):
         """Run to the end. A non-zero exit is an answer.
 
         Raises a HostError if the host cannot be asked, TimedOut (and ends the command) if it takes too long, TooMuch
-        (as well) if over 320 MiB come back.
+        (as well) if over 66 MiB come back.
         """
         ...
 

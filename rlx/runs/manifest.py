@@ -15,6 +15,7 @@ from typing import Any
 
 from rlx import __version__
 from rlx.errors import UsageError
+from rlx.local_files import parse_json
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
@@ -90,7 +91,7 @@ def _user() -> str:
 def parse_manifest(text: str) -> Manifest | None:
     """Read as much of it as can be; None for what does not even name its run."""
     try:
-        document = json.loads(text)
+        document = parse_json(text)
         digests, files = _split_files(document["plan"].get("files"))
         plan, unread = salvage_jsonable(LaunchPlan, {**document["plan"], "files": files}, "plan")
         if not plan.expectations.metric:

@@ -69,8 +69,15 @@ def print_json(answer: Mapping[str, Any]) -> None:
     """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
     text = json.dumps(document, indent=2, ensure_ascii=not writes_utf8(), allow_nan=False)
-    # JSON allows these characters, but a terminal obeys the first ones and no stream takes the others.
-    sys.stdout.write(re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    # JSON allows these characters, but a terminal obeys the first ones and no stream takes the last.
+    sys.stdout.write(
+        re.sub(
+            "[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
+            lambda found: f"\\u{ord(found[0]):04x}",
+            text,
+        )
+        + "\n"
+    )
 
 
 # A pipe has no width: what reads it wants each row on one line.

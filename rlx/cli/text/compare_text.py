@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.compare_lines import lines
 from rlx.cli.text.compare_rows import Cell, exact_header, exact_rows, header, rows
+from rlx.cli.text.markdown import prose
 from rlx.cli.text.terminal_text import printable
 from rlx.plan import to_jsonable
 
@@ -42,19 +43,27 @@ def csv_text(comparison: Comparison) -> str:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(exact_header(comparison))
-    writer.writerows([cell.marked for cell in row] for row in exact_rows(comparison))
-    return text.getvalue()
+    writer.writerow(map(_no_formula, exact_header(comparison)))
+    writer.writerows([_no_formula(cell.marked) for cell in row] for row in exact_rows(comparison))
+    return printable(text.getvalue())
+
+
+def _no_formula(text: str) -> str:
+    """Write a cell that no spreadsheet computes: an apostrophe goes before what begins as a formula ."""
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return text
 
 
 def markdown_text(comparison: Comparison) -> str:
     """A table and a list, ready for a pull request."""
     texts = [header(comparison), ["---:" for _ in header(comparison)]]
     texts += [[cell.marked for cell in row] for row in rows(comparison)]
-    table = "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in texts)
-    items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(line)}" for line in lines(comparison))
-    # What logs and recipes say may look like a command for a terminal, or a tag.
-    return printable(f"**{' '.join(comparison.metric.split())}**\n\n{table}\n{items}\n").replace("<", "&lt;")
+    table = "\n".join(f"| {' | '.join(prose(text).replace('|', chr(92) + '|') for text in row)} |" for row in texts)
+    items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(prose(line))}" for line in lines(comparison))
+    return printable(f"**{prose(' '.join(comparison.metric.split()))}**\n\n{table}\n{items}\n")
 
 
 def print_terminal(comparison: Comparison) -> None:

@@ -14,6 +14,7 @@ from rlx.cli.text.diagnose_text import (
     verdict_finding,
     without_cause,
 )
+from rlx.cli.text.markdown import block, code, prose
 from rlx.cli.text.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -21,22 +22,20 @@ if TYPE_CHECKING:
     from rlx.plan import Finding
     from rlx.runs.judging.diagnosed import Diagnosed
 
-_FENCE = "```"
-
 
 def markdown_text(found: Diagnosed) -> str:
     """A heading and a list. What a log says stands in code, so that no word of it is a tag or a link."""
-    return printable("\n".join([f"**{_prose(title_of(found))}**", "", *_items(found)]))
+    return printable("\n".join([f"**{prose(title_of(found))}**", "", *_items(found)]))
 
 
 def _items(found: Diagnosed) -> Iterator[str]:
     diagnosis = found.diagnosis
     if found.invalid_verdict is not None:
         finding = verdict_finding(found.invalid_verdict)
-        yield f"- **{finding.id} {_prose(finding.message)}**"
+        yield f"- **{finding.id} {prose(finding.message)}**"
         yield from _fix(finding)
     if found.problem is not None:
-        yield f"- not read: {_prose(found.problem.message)}"
+        yield f"- not read: {prose(found.problem.message)}"
         return
     if diagnosis.cause is not None:
         yield from _whole(diagnosis.cause, UNSURE.get(diagnosis.cause.kind, ""))
@@ -45,20 +44,20 @@ def _items(found: Diagnosed) -> Iterator[str]:
     yield from _others("with it", diagnosis.symptoms)
     yield from _others("on the way", diagnosis.warnings)
     for finding in diagnosis.findings:
-        yield f"- {finding.id} {_prose(finding.message)}"
+        yield f"- {finding.id} {prose(finding.message)}"
         yield from _fix(finding)
     if is_unexplained(found) and diagnosis.last:
-        shown = (text[:LINE_CHARACTERS].replace(_FENCE, "") for text in diagnosis.last[-LAST_LINES:])
-        yield from ("", "Its last lines:", "", f"{_FENCE}text", *shown, _FENCE)
+        shown = [text[:LINE_CHARACTERS] for text in diagnosis.last[-LAST_LINES:]]
+        yield from ("", "Its last lines:", "", *block(shown))
 
 
 def _fix(finding: Finding) -> Iterator[str]:
     if finding.fix:
-        yield f"  - fix: {_prose(finding.fix)}"
+        yield f"  - fix: {prose(finding.fix)}"
 
 
 def _whole(hit: Hit, remark: str) -> Iterator[str]:
-    yield f"- **{hit.id} {_prose(hit.name)}**{remark}"
+    yield f"- **{hit.id} {prose(hit.name)}**{remark}"
     yield f"  - line {hit.line}{_times(hit)}: {_code(hit.text)}"
     if hit.exception and hit.exception not in hit.text:
         yield f"  - raised: {_code(hit.exception)}"
@@ -66,24 +65,18 @@ def _whole(hit: Hit, remark: str) -> Iterator[str]:
         yield f"  - at: {_code(hit.at)}"
     for label, text in (("means", hit.meaning), ("fix", hit.fix), ("source", hit.source)):
         if text:
-            yield f"  - {label}: {_prose(text)}"
+            yield f"  - {label}: {prose(text)}"
 
 
 def _others(title: str, hits: Sequence[Hit]) -> Iterator[str]:
     if hits:
         yield f"- {title}:"
-        yield from (f"  - {hit.id} {_prose(hit.name)} (line {hit.line}{_times(hit)})" for hit in hits)
+        yield from (f"  - {hit.id} {prose(hit.name)} (line {hit.line}{_times(hit)})" for hit in hits)
 
 
 def _times(hit: Hit) -> str:
     return f", {hit.times} times" if hit.times > 1 else ""
 
 
-def _prose(text: str) -> str:
-    return text.replace("<", "&lt;")
-
-
 def _code(text: str) -> str:
-    """Write a span of code that no backtick of the text ends."""
-    shown = text.strip()[:LINE_CHARACTERS]
-    return f"`` {shown.replace('``', '` `')} ``" if "`" in shown else f"`{shown}`"
+    return code(text.strip()[:LINE_CHARACTERS])

@@ -10,8 +10,9 @@ _OSC = r"\][^\x07\x1b]*(?:\x07|\x1b\\)?"
 _STRING = r"[PX^_][^\x1b]*(?:\x1b\\)?"
 _ESCAPES = re.compile(rf"\x1b(?:{_CSI}|{_OSC}|{_STRING}|[ -/]*[0-~])")
 # Of a text with lines; also what turns the direction of writing round, and halves of characters that no stream takes.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_DIRECTIONS}\ud800-\udfff]")
+_CONTROLS = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]")
 
 
 def printable_lines(line: bytes) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
-from rlx.local_files import read_text
+from rlx.local_files import parse_json, read_text
 from rlx.preflight.models.architectures import Architecture, Experts, Latent, architecture_of
 
 if TYPE_CHECKING:
@@ -50,11 +49,11 @@ def config_file(recipe: Recipe) -> Path:
 def architecture_from_text(text: str, where: str) -> Architecture:
     """Parse the text of a config.json. Raises UsageError with `where` if it describes no supported model."""
     try:
-        config = json.loads(text)
+        config = parse_json(text)
         if not isinstance(config, dict):
             raise UsageError("it is no mapping")
         return architecture_from_config(config)
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise UsageError(f"{where}: no JSON ({problem})", "copy the model again") from None
     except UsageError as problem:
         raise UsageError(f"{where}: {problem.message}", problem.hint) from None

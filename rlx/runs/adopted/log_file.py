@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import time
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 _CHUNK = 1 << 20
+_MOST_PACKED, _MOST_RATIO = 1 << 30, 50
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _RECENT_S = 900.0
@@ -39,12 +41,28 @@ def copy_log(path: Path, folder: Path) -> str:
         head = text.read(_CHUNK)
         _refuse_utf16(path, head)
         with (folder / (METRICS_FILE if _holds_metrics(head) else LOG_FILE)).open("wb") as copy:
+            left = _room(path, text)
             for chunk in _chunks(head, text):
+                left -= len(chunk)
+                if left < 0:
+                    raise _too_much(path)
                 digest.update(chunk)
                 copy.write(chunk)
     if not head:
         raise RlxError(f"{path} is empty", "name the console log of the run")
     return digest.hexdigest()
+
+
+def _room(path: Path, text: BinaryIO) -> float:
+    """How many bytes the text may have: of a packed log 50 times its size, and 1 GiB beyond. Logs pack to a tenth."""
+    return _MOST_PACKED + _MOST_RATIO * path.stat().st_size if isinstance(text, gzip.GzipFile) else math.inf
+
+
+def _too_much(path: Path) -> RlxError:
+    return RlxError(
+        f"{path} unpacks to more than {_MOST_RATIO} times its size and 1 GiB, as no log does",
+        f"if it is one, unpack it yourself, and import that: zcat {path} >whole.log",
+    )
 
 
 def _chunks(head: bytes, rest: BinaryIO) -> Iterator[bytes]:

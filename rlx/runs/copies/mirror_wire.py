@@ -32,10 +32,14 @@ from rlx.runs import supervisor
 
 NAME = "mirror.sh"
 # A call reads no more than this of all its logs, and of all its metrics and events: an answer has to fit into memory,
-# and to come in time over a slow connection.
-_LOG_BYTES = 256 << 20
+# here about three times, and to come in time over a slow connection.
+_LOG_BYTES = 44 << 20
 _FILE_BYTES = 16 << 20
-_MOST_BYTES = 2 * _LOG_BYTES
+_MOST_BYTES = 64 << 20
+# What counts of answers become here, a line each; and the names of files and what is said of them.
+_MOST_LINES = 20_000_000
+_MOST_FRAMES = 200_000
+_LONGEST_HEADER = 8192
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -144,12 +148,34 @@ def _unpacked(answer: bytes) -> bytes:
 
 
 def parse_frames(answer: bytes, mark: str) -> list[Frame] | None:
-    """The frames of an answer; None if it does not come to its end."""
-    *parts, last = answer.split(mark.encode() + b" ")
-    return [_frame(part) for part in parts[1:]] if last == b"end\n" else None
+    """The frames of an answer; None if it does not come to its end. Raises ValueError for more than fit here."""
+    begin = mark.encode() + b" "
+    frames: list[Frame] = []
+    start = answer.find(begin)
+    while start >= 0:
+        start += len(begin)
+        following = answer.find(begin, start)
+        if following < 0:
+            _check_lines(frames)
+            return frames if answer[start:] == b"end\n" else None
+        frames.append(_frame(answer, start, following))
+        if len(frames) > _MOST_FRAMES:
+            raise ValueError(f"more than {_MOST_FRAMES:,} files")
+        start = following
+    return None
 
 
-def _frame(part: bytes) -> Frame:
-    header, _, data = part.partition(b"\n")
-    how, inode, start, end, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
-    return Frame(how, inode, int(start), int(end), int(left), before, after, path, data)
+def _frame(answer: bytes, start: int, end: int) -> Frame:
+    line = answer.find(b"\n", start, min(end, start + _LONGEST_HEADER))
+    header = answer[start : end if line < 0 else line]
+    if len(header) > _LONGEST_HEADER:
+        raise ValueError("a frame begins with a line without end")
+    data = answer[line + 1 : end] if line >= 0 else b""
+    how, inode, first, last, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
+    return Frame(how, inode, int(first), int(last), int(left), before, after, path, data)
+
+
+def _check_lines(frames: Sequence[Frame]) -> None:
+    lines = sum(int(frame.data) for frame in frames if frame.how == "count" and frame.is_whole)
+    if lines > _MOST_LINES:
+        raise ValueError(f"{lines:,} lines of validation")

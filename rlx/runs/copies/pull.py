@@ -76,12 +76,24 @@ def _pull_once(
         for file in listed
         if file.path not in refused
     ]
+    refuse_without_room(folder, sum(file.bytes - file.start for file in wanted))
     count = _counter(sum(file.bytes - file.start for file in wanted), narrate)
     results = [Pulled(path, outcome) for path, outcome in refused.items()]
     for batch in batches(wanted):
         with deliver(ref, batch) as delivery:
             results += [_receive(folder / file.path, file, delivery, count) for file in batch]
     return results
+
+
+def refuse_without_room(folder: Path, size: int) -> None:
+    """Raise RlxError where so many bytes do not fit, because the host says how many there are."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        raise RlxError(
+            f"{folder}: there is room for {free >> 20:,} MiB, and the host offers {size >> 20:,} MiB",
+            "make room there, or choose another folder with --to",
+        )
 
 
 def _obstacle(folder: Path, file: Listed) -> Outcome | None:

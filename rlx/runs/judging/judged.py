@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from rlx.evidence import (
     settings_of_config,
     with_nodes,
 )
+from rlx.local_files import parse_json, read_bytes
 from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
@@ -31,6 +31,8 @@ from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
+
+_MOST_PROVENANCE = 64 << 20
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -150,7 +152,7 @@ def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedR
 def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
     """Read what the latest attempt found on its host; nothing if it ended before it could write that down."""
     try:
-        found = json.loads((paths.latest / PROVENANCE_FILE).read_text(encoding="utf-8"))
+        found = parse_json(read_bytes(paths.latest / PROVENANCE_FILE, _MOST_PROVENANCE))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
