@@ -34,12 +34,12 @@ class Point:
     is_new: bool = False  # a module that only later versions have
 
 
-def check(package: Path, points: Sequence[Point], fix: str) -> tuple[Point, ...]:
+def check(package: Path, points: Sequence[Point], fix: str, what: str = "the noise") -> tuple[Point, ...]:
     """Those of the points that the package in this folder has. Raises ValueError for one that is not what it was."""
     present = tuple(point for point in points if not (point.is_new and not _path(package, point).exists()))
     for point in present:
         if changed := _change(package, point):
-            raise refusal("RLX641", f"aqn: {package.name} in {package} has no place for the noise: {changed}", fix)
+            raise refusal("RLX641", f"aqn: {package.name} in {package} has no place for {what}: {changed}", fix)
     return present
 
 

@@ -249,6 +249,7 @@ class Rollout(Section):
     memory_fraction: float = Field(0.5, gt=0, le=1, description="Share of device memory for the generation")
     enforce_eager: bool = True
     log_prob_micro_batch_size: Positive = Field(description="Samples a device and log-probability pass")
+    deterministic: bool = Field(False, description="A seed for each request: answers do not depend on their order")
 
 
 class Layout(Section):

@@ -14,7 +14,7 @@ from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.merger import merge_arguments
-from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise
+from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise, rollout
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
@@ -63,6 +63,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hoo
     recipe = rendering.recipe
     name = config_name(rendering)
     env = {**site.env, **cpu.environment(rendering), **recipe.env}
+    env |= rollout.environment(recipe, env)
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
@@ -120,10 +121,12 @@ def ray_settings(rendering: Rendering) -> RaySettings:
 
 def _programs(recipe: Recipe, *, watched: bool) -> Iterator[PlannedFile]:
     yield from modules("provenance")
-    if watched or _brings_noise(recipe):
+    if watched or _brings_noise(recipe) or rollout.gives_seeds(recipe):
         yield from modules(NOISE)
     if _is_hooked(recipe, watched):
         yield from modules(noise.HOOK, payload_folder("verl"))
+    if rollout.gives_seeds(recipe):
+        yield from modules(rollout.SEEDS, payload_folder("verl"))
     if recipe.layout.device == "cpu":
         yield from modules(cpu.PLUGIN, payload_folder("verl"))
         if recipe.rollout.engine == "vllm":

@@ -82,3 +82,16 @@ def correction(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if facts.recipe.algorithm.correction is not None:
         message = "algorithm.correction: MindSpeed-RL knows no probabilities of the rollout to correct by"
         yield error(message, "algorithm.correction null", "algorithm.correction")
+
+
+@rule(
+    "RLX167",
+    title="MindSpeed-RL: a seed for each request",
+    why="its requests carry no seed, and nothing of rlx gives them one there",
+    fix="`rollout.deterministic: false`, or verl 0.9",
+    source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py: one SamplingParams for all prompts",
+)
+def seeds_of_requests(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+    if facts.recipe.rollout.deterministic:
+        message = "rollout.deterministic: MindSpeed-RL gives no request a seed of its own"
+        yield error(message, "rollout.deterministic false", "rollout.deterministic")

@@ -11,7 +11,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, rule
 # A recipe has these for other back-ends or engines; what they are by default says nothing.
 UNTAKEN = (
     *(f"backend.{name}" for name in ("engine", "entrypoint", "config_name", "key_source")),
-    *(f"rollout.{name}" for name in ("tp", "ep", "memory_fraction", "enforce_eager")),
+    *(f"rollout.{name}" for name in ("tp", "ep", "memory_fraction", "enforce_eager", "deterministic")),
     *(f"layout.{name}" for name in ("nodes", "devices_per_node", "tp", "pp", "ep", "cp", "pools")),
 )
 # rlx counts steps, generations and validations by these, or reads what they lead to.

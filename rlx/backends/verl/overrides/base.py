@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from rlx.backends.shared.overrides import Override
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
+
+_MODULES = "VERL_USE_EXTERNAL_MODULES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +55,9 @@ class Rendering:
     def has_reference(self) -> bool:
         """Tell whether anything is held against a reference model; verl starts none otherwise."""
         return self.recipe.algorithm.kl is not None
+
+
+def with_module(others: Mapping[str, str], module: str) -> dict[str, str]:
+    """Name one more module that verl loads in each of its processes."""
+    modules = filter(None, (others.get(_MODULES), module))
+    return {_MODULES: ",".join(modules)}

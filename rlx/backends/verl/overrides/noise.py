@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rlx.backends.shared.overrides import Override
-from rlx.backends.verl.overrides.base import Rendering
+from rlx.backends.verl.overrides.base import Rendering, with_module
 
-_MODULES = "VERL_USE_EXTERNAL_MODULES"
 HOOK = "rlx_verl_hook"  # the payload's modules begin with it
 
 
 def environment(others: Mapping[str, str]) -> dict[str, str]:
     """Name what every process of the run must see beside `others`: without the hook the arm would train clean."""
-    modules = filter(None, (others.get(_MODULES), HOOK))
-    return {_MODULES: ",".join(modules)}
+    return with_module(others, HOOK)
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

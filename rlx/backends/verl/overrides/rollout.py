@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rlx.backends.shared.overrides import Override
-from rlx.backends.verl.overrides.base import Rendering
+from rlx.backends.verl.overrides.base import Rendering, with_module
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
 
 LOG_PROBS_KEY = "actor_rollout_ref.rollout.calculate_log_probs"
+
+SEEDS = "rlx_verl_seeds"  # the payload's module
+_SEED_VARIABLE = "RLX_ROLLOUT_SEED"
 
 _FIELDS = {
     "engine": "name",
@@ -37,3 +44,13 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     if LOG_PROBS_KEY in rendering.table:
         # The gap between rollout and actor probabilities is the second witness of applied noise.
         yield Override(LOG_PROBS_KEY, True, "rollout.engine")
+
+
+def gives_seeds(recipe: Recipe) -> bool:
+    """Tell whether each request gets a seed of its own. The CPU rollout of rlx depends on no order as it is."""
+    return recipe.rollout.deterministic and recipe.rollout.engine == "vllm"
+
+
+def environment(recipe: Recipe, others: Mapping[str, str]) -> dict[str, str]:
+    """Name what the processes that send requests must see beside `others`."""
+    return {**with_module(others, SEEDS), _SEED_VARIABLE: str(recipe.seed)} if gives_seeds(recipe) else {}

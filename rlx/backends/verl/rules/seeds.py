@@ -1,0 +1,25 @@
+"""Refuse seeds for each request where nothing can give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.verl.overrides.cpu import NEEDED_KEY
+from rlx.backends.verl.rules.facts import VerlFacts
+from rlx.preflight.rules.rule_table import Flaw, error, rule
+
+
+@rule(
+    "RLX408",
+    title="a seed for each request where nothing can give it",
+    why="the answers would depend on the order of requests, as without the option",
+    fix="verl 0.9 with `rollout.engine: vllm` (rlx's own rollout needs no such seeds), or `deterministic: false`",
+    source="verl 0.9.1 experimental/agent_loop/agent_loop.py, AgentLoopWorker._run_agent_loop",
+)
+def seeds_of_requests(facts: VerlFacts) -> Iterator[Flaw]:
+    rollout, settings = facts.recipe.rollout, facts.settings
+    if not rollout.deterministic or rollout.engine == "cpu":
+        return
+    if rollout.engine != "vllm" or NEEDED_KEY not in settings.defaults or facts.recipe.backend.entrypoint:
+        message = f"rollout.deterministic with {rollout.engine} and verl {settings.version}: no request gets a seed"
+        yield error(message, "verl 0.9 with vllm, or deterministic: false", "rollout.deterministic")
