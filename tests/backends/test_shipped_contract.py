@@ -35,7 +35,7 @@ FIRST = {name: file.resolve(file.arms[0]).recipe for name, file in BUILT.items()
 PATHS = {recipe.name: recipe.path for recipe in bundled_recipes() if FIRST[recipe.name].backend.kind == "verl"}
 # The fork that it needs is no verl of the four.
 STOCK = sorted(name for name in PATHS if not name.startswith("nla-"))
-ONLY_INSTALLED = {"tiny-cpu"}  # its rollout is rlx's own, for this version
+ONLY_INSTALLED = {name for name in PATHS if name.startswith("tiny-cpu")}  # rlx's own rollout, for this version
 FORKED = sorted(name for name in PATHS if FIRST[name].backend.key_source)
 
 

@@ -18,7 +18,8 @@ from rlx.resources import recipes_folder
 from tests.conftest import CASES
 
 SHIPPED = {recipe.name: recipe for recipe in bundled_recipes()}
-OWN = {"starter", "tiny-cpu", "tiny-trl"}  # rlx's own; the others are seeds' systems
+TINY = {name for name in SHIPPED if name.startswith("tiny-")}
+OWN = {"starter", *TINY}  # rlx's own; the others are seeds' systems
 STEPS = re.compile(r"(\d+) steps")
 
 
@@ -51,7 +52,7 @@ def test_the_last_step_is_a_validation_of_its_own(name: str) -> None:
 def test_the_page_has_them_all_with_their_memory() -> None:
     """Of a GPU, 80 GiB are taken; of the fullest phase what the page says."""
     page = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
-    for name in SHIPPED.keys() - {"tiny-cpu", "tiny-trl"}:
+    for name in SHIPPED.keys() - TINY:
         row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
         file = load_recipe(SHIPPED[name].path)
         facts = facts_of(file.resolve(file.control or file.arms[0]))
