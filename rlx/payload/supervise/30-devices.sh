@@ -110,7 +110,7 @@ is_sticky() {
 
 # check_locks: flock works there. Without, each look would say that somebody has the lock.
 check_locks() {
-    flock -n -E "$CONFLICT" "$leases" true 2>/dev/null
+    flock -n -E "$CONFLICT" 6 6<"$leases" 2>/dev/null
     case $? in
         0 | "$CONFLICT") ;;
         *) fail "the lease folder $leases cannot be locked: its file system ($(stat -f -c %T "$leases")) knows no flock; name another one (leases: in hosts.yaml)" ;;

@@ -19,6 +19,7 @@ from tests.rig.host import Host
 from tests.rig.rig import Rig
 
 STAND_IN = Path(__file__).with_name("stand_in")
+SETUP = "/srv/set_env.sh"
 PATIENCE_S = 600
 
 
@@ -29,7 +30,7 @@ def rig(new_rig: Callable[[int], Rig]) -> Rig:
     host.add_devices("davinci_manager", "davinci0", "davinci1")
     host.play_npu_smi("a3-ascend910")
     furnish(host)
-    rig.client.rlx("hosts", "add", "h1", "h1", "--device", "npu:2")
+    rig.client.rlx("hosts", "add", "h1", "h1", "--device", "npu:2", "--setup", SETUP)
     return rig
 
 
@@ -40,6 +41,9 @@ def furnish(host: Host) -> None:
         path = host.path(f"/srv/{name}")
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}")
+    host.path("/srv/cann").mkdir()
+    host.path("/srv/cann/acl.py").write_text('"""Plays the Python module of CANN."""')
+    host.path(SETUP).write_text("export PYTHONPATH=/srv/cann${PYTHONPATH:+:$PYTHONPATH}\n")
 
 
 def launch(client: Client, folder: Path, steps: int, *, hosts: str = "h1", env: Mapping[str, str] | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.backends.mindspeed_rl.test_on_a_host import PATIENCE_S, furnish, launch, rays, row, until
+from tests.backends.mindspeed_rl.test_on_a_host import PATIENCE_S, SETUP, furnish, launch, rays, row, until
 from tests.rig.rig import Rig
 
 ENDLESS = 100_000
@@ -22,7 +22,8 @@ def rig(new_rig: Callable[[int], Rig]) -> Rig:
         host.add_devices("davinci_manager", "davinci0", "davinci1")
         host.play_npu_smi("a3-ascend910")
         furnish(host)
-        rig.client.rlx("hosts", "add", host.name, host.name, "--device", "npu:2", "--address", host.address)
+        options = ("--device", "npu:2", "--address", host.address, "--setup", SETUP)
+        rig.client.rlx("hosts", "add", host.name, host.name, *options)
     return rig
 
 
