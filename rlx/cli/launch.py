@@ -64,15 +64,18 @@ def launch(
     if dry_run:
         return
     _ask_before_many(plans, yes)
-    if plan is not None:
-        _name_secrets(plans, secret_file, yes)
+    _name_secrets(plans if plan else None, secret_file, yes)
     launched = _launched(plans, secret_file, strict)
     _print_launched(launched, as_json)
     _narrate_next(launched, plans.plans)
     if follow:
-        from rlx.cli.frame.follow_launch import follow_runs
+        _follow(launched)
 
-        follow_runs(launched.runs)
+
+def _follow(launched: Launched) -> None:
+    from rlx.cli.frame.follow_launch import follow_runs
+
+    follow_runs(launched.runs)
 
 
 def _planned(
@@ -131,7 +134,7 @@ def _ask_before_many(plans: Plans, yes: bool) -> None:
     typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
 
 
-def _name_secrets(plans: Plans, secret_file: str | None, yes: bool) -> None:
+def _name_secrets(written: Plans | None, secret_file: str | None, yes: bool) -> None:
     """Tell which values a written plan has sent where, before it gets them. Raises UsageError if nobody can be asked.
 
     What has no value yet is asked for by its name.
@@ -139,7 +142,7 @@ def _name_secrets(plans: Plans, secret_file: str | None, yes: bool) -> None:
     from rlx.cli.frame.output import narrate
     from rlx.cli.frame.secret_values import secret_values
 
-    nodes = [node for plan in plans.plans for node in plan.nodes]
+    nodes = [node for plan in (written.plans if written else ()) for node in plan.nodes]
     wanted = sorted({(name, _destination(node.site)) for node in nodes for name in node.secret_names})
     if not wanted:
         return
