@@ -33,9 +33,9 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
 
 def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
     """Say what a person should know about the runs taken: those that were not, and arms launched apart."""
-    from rlx.runs.index.resolve import meant_by
+    from rlx.runs.index.resolve import meant_by, some_runs
 
-    refs = index.runs()
+    refs = some_runs(index)
     for name, arm in zip(names, arms, strict=True):
         unused = [ref for ref in meant_by(name.split(","), refs) if ref not in arm]
         if unused:

@@ -17,7 +17,7 @@ from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
-    from rlx.plan import Installation
+    from rlx.plan import Installation, Place
     from rlx.recipe import ResolvedRecipe
 
 # A plan is about 200 kB, most of it the payload.
@@ -38,8 +38,8 @@ def read_plans(path: str) -> list[LaunchPlan]:
 def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
     """Hold the plans against the rules and their hosts as they are now. `trust` as for `plan`.
 
-    Raises UsageError for a plan that cannot become a run, HostError, and RlxError (exit 5) if another container has
-    the name now.
+    Raises UsageError for a plan that cannot become a run or goes elsewhere than its host's name says, HostError, and
+    RlxError (exit 5) if another container has the name now.
     """
     from rlx.api.host_check import HostLooks
     from rlx.api.target import target_of
@@ -47,6 +47,7 @@ def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
 
     for node in (node for plan in plans for node in plan.nodes):
         check_plan(node)
+        _check_place(node)
     target = target_of(plans[0], consents=trust)
     with tempfile.TemporaryDirectory(prefix="rlx-plan-") as folder:
         recipes = [recipe_of(plan, Path(folder, str(i))) for i, plan in enumerate(plans)]
@@ -100,6 +101,22 @@ def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation |
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
     wanted = recipe.recipe.layout.nodes if recipe else len(nodes)
     return Draft(checked(as_nodes(nodes, wanted), recipe, tree), tree)
+
+
+def _check_place(plan: LaunchPlan) -> None:
+    """Raise UsageError where the name that a file shows means another machine here than the one that it goes to."""
+    from rlx.hosts import site_of
+
+    planned, here = plan.site.place, site_of(plan.site.host, "").place
+    if (planned.destination, planned.via) != (here.destination, here.via):
+        raise UsageError(
+            f"{plan.run_name}: the plan goes to {_machine(planned)}, and {plan.site.host} is {_machine(here)} here",
+            f"rlx hosts show {plan.site.host}; {_PLAN_AGAIN}",
+        )
+
+
+def _machine(place: Place) -> str:
+    return f"{place.destination} (by {place.via})" if place.destination else "this machine"
 
 
 def _check_containers(planned: Target, found: Target) -> None:

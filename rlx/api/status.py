@@ -116,7 +116,8 @@ def _rebuilt(index: Index, host: str | None, tell: Tell) -> Site:
     from rlx.hosts import local_site
 
     site = _located(host, tell) if host else local_site()
-    index.rebuild(site)
+    for conflict in index.rebuild(site):
+        tell(f"rlx: warning: {conflict}")
     return site
 
 

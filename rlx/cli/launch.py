@@ -14,7 +14,7 @@ from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
-    from rlx.plan import LaunchPlan
+    from rlx.plan import LaunchPlan, Site
     from rlx.runs import Launched
 
 _Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
@@ -58,19 +58,24 @@ def launch(
     if dry_run:
         from rlx.cli.plan import print_plans
 
-        print_plans(plans, as_json)
+        print_plans(plans, as_json, written=plan is not None)
     _narrate_warnings(plans, strict)
     plans.refuse(strict)
     if dry_run:
         return
     _ask_before_many(plans, yes)
+    _name_secrets(plans if plan else None, secret_file, yes)
     launched = _launched(plans, secret_file, strict)
     _print_launched(launched, as_json)
     _narrate_next(launched, plans.plans)
     if follow:
-        from rlx.cli.frame.follow_launch import follow_runs
+        _follow(launched)
 
-        follow_runs(launched.runs)
+
+def _follow(launched: Launched) -> None:
+    from rlx.cli.frame.follow_launch import follow_runs
+
+    follow_runs(launched.runs)
 
 
 def _planned(
@@ -127,6 +132,31 @@ def _ask_before_many(plans: Plans, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"this would start {size_of(plans)}", "-y starts them; --arm and --seed choose fewer")
     typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
+
+
+def _name_secrets(written: Plans | None, secret_file: str | None, yes: bool) -> None:
+    """Tell which values a written plan has sent where, before it gets them. Raises UsageError if nobody can be asked.
+
+    What has no value yet is asked for by its name.
+    """
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.frame.secret_values import secret_values
+
+    nodes = [node for plan in (written.plans if written else ()) for node in plan.nodes]
+    wanted = sorted({(name, _destination(node.site)) for node in nodes for name in node.secret_names})
+    if not wanted:
+        return
+    narrate(f"rlx: the plan has secrets sent: {', '.join(f'{name} to {place}' for name, place in wanted)}")
+    given = secret_values(secret_file)
+    if yes or not any(given.get(name) for name, _ in wanted):
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked whether to send these secrets", "-y sends them")
+    typer.confirm("Send them?", abort=True, err=True)
+
+
+def _destination(site: Site) -> str:
+    return f"{site.host} ({site.place.destination})" if site.place.destination else "this machine"
 
 
 def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched:

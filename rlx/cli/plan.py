@@ -53,8 +53,11 @@ def narrate_notes(plans: Plans) -> None:
         narrate(f"rlx: warning: {note}")
 
 
-def print_plans(plans: Plans, as_json: bool, files: bool = False) -> None:
-    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them."""
+def print_plans(plans: Plans, as_json: bool, files: bool = False, *, written: bool = False) -> None:
+    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them.
+
+    Of `written` plans, which say of themselves what they like, launch.sh is shown instead of the command.
+    """
     from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
     from rlx.cli.text.plan_text import look_text, plan_text
@@ -63,5 +66,5 @@ def print_plans(plans: Plans, as_json: bool, files: bool = False) -> None:
         memory = [memory_answer(draft) for draft in plans.drafts]
         print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings})
     else:
-        texts = [plan_text(draft, files) for draft in plans.drafts]
+        texts = [plan_text(draft, files, written=written) for draft in plans.drafts]
         print_text("\n\n".join([*texts, *map(look_text, plans.looks)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from dataclasses import dataclass, replace
@@ -98,6 +99,11 @@ def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
     """A fresh run of a plan, with an id that was never used and never will be again."""
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
     return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.place, plan.site.root, now)
+
+
+def is_run_id(ref: RunRef) -> bool:
+    """Tell whether its id is one that `new_ref` makes, and so can be no name of another run."""
+    return re.fullmatch(rf"{re.escape(ref.run_name)}-\d{{8}}-\d{{6}}-[0-9a-f]{{4}}", ref.head_id) is not None
 
 
 def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:

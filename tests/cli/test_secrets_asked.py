@@ -112,6 +112,8 @@ def test_no_answer_starts_nothing(typed: str, code: int, tmp_path: Path) -> None
 def test_what_is_given_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_OF_A", SECRET)
     terminal = launch_in_terminal(write_plans(tmp_path / "plan.json", toy_plan(SHOW, secrets=("TOKEN_OF_A",))))
+    terminal.read_until("the plan has secrets sent: TOKEN_OF_A to this machine")
+    terminal.type("y\n")
     assert terminal.end() == 0, terminal.shown
     assert "TOKEN_OF_A: " not in terminal.shown
     ended_runs()

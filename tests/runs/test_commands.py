@@ -34,7 +34,7 @@ def write_plans(path: Path, plans: list[LaunchPlan]) -> Path:
 
 
 def test_a_launch_answers_with_the_run_ids_and_narrates_what_to_do_next(plan_file: Path) -> None:
-    done = rlx("launch", "--plan", str(plan_file), TOKEN="t0ps3cret")
+    done = rlx("launch", "--plan", str(plan_file), "-y", TOKEN="t0ps3cret")
     assert done.returncode == 0, done.stderr
     ids = done.stdout.splitlines()
     assert [re.sub(r"-\d{8}-\d{6}-[0-9a-f]{4}$", "", run_id) for run_id in ids] == ["toy-base-s1", "toy-aqn-s1"]
@@ -51,7 +51,7 @@ def test_a_launch_answers_with_the_run_ids_and_narrates_what_to_do_next(plan_fil
 
 
 def test_a_launch_as_json(plan_file: Path) -> None:
-    done = rlx("launch", "--plan", str(plan_file), "--json", TOKEN="t")
+    done = rlx("launch", "--plan", str(plan_file), "-y", "--json", TOKEN="t")
     answer = json.loads(done.stdout)
     assert answer["schema_version"] == JSON_SCHEMA_VERSION
     assert [run["arm"] for run in answer["runs"]] == ["base", "aqn"]
@@ -140,6 +140,6 @@ def test_a_secret_without_a_value_is_not_launched(tmp_path: Path) -> None:
 
 def test_an_unknown_run_is_exit_12_with_the_nearest_name(plan_file: Path) -> None:
     assert rlx("stop", "aqn").returncode == 12
-    rlx("launch", "--plan", str(plan_file), TOKEN="t")
+    rlx("launch", "--plan", str(plan_file), "-y", TOKEN="t")
     done = rlx("stop", "aqm")
     assert done.returncode == 12 and "aqn" in done.stderr

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.errors import NoSuchRun, RlxError
 from rlx.hosts import local_site
+from rlx.plan import Place, RunState, Site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
 from rlx.runs.judging.judged import judge_runs
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
@@ -149,3 +153,67 @@ def test_nothing_launched_yet() -> None:
     assert index.runs() == () == current_runs(index)
     with pytest.raises(NoSuchRun, match="no runs yet"):
         latest_launch(index)
+
+
+def shown_by(host: str, ref: RunRef, folder: Path, **changes: object) -> Site:
+    """A host whose root holds the manifest of a run, perhaps changed. It is this machine under another name."""
+    manifest = json.loads((ref.run_dir / "manifest.json").read_text())
+    manifest.update({key: value for key, value in changes.items() if key != "plan"})
+    manifest["plan"].update(changes.get("plan", {}))
+    place = folder / "runs" / str(manifest["run_id"])
+    place.mkdir(parents=True)
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    return replace(local_site(), place=Place(host), root=str(folder))
+
+
+def test_a_run_stays_where_it_was_launched(tmp_path: Path) -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    index = Index(home())
+    elsewhere = shown_by("thief", ref, tmp_path / "theirs")
+    elsewhere = replace(elsewhere, place=Place("thief", None, "other"))
+    (said,) = index.rebuild(elsewhere)
+    assert said == f"thief shows {ref.run_id}, which was launched on local and stays there"
+    assert index.runs() == (ref,)
+
+
+def test_another_run_under_a_known_id_is_left_out(tmp_path: Path) -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    index = Index(home())
+    other = shown_by("local", ref, tmp_path / "changed", created_epoch=ref.created + 9)
+    assert "another run" in index.rebuild(other)[0]
+    assert index.runs() == (ref,)
+
+
+def test_a_host_joins_no_launch_of_mine(tmp_path: Path) -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    index = Index(home())
+    joined = shown_by("thief", ref, tmp_path / "joined", run_id=f"{ref.run_name}-20990101-000000-abcd")
+    assert "as a part of a launch from here" in index.rebuild(joined)[0]
+    assert latest_launch(index) == (ref,)
+
+
+def test_ids_and_names_that_a_host_invents_stand_for_nothing_of_mine(tmp_path: Path) -> None:
+    (ref,) = start(toy_plan("true", arm="aqn"))
+    ended(ref)
+    index = Index(home())
+    assert index.rebuild(shown_by("thief", ref, tmp_path / "named", run_id="aqn", launch_id="other")) == ()
+    later = {"created_epoch": 4e9, "launch_id": "20990101-000000-abcdef"}
+    newer = shown_by("thief", ref, tmp_path / "newer", run_id=f"{ref.run_name}-20990101-000000-abcd", **later)
+    newer = replace(newer, place=Place("thief", None, "other"))
+    assert index.rebuild(newer) == ()
+    assert len(index.runs()) == 2
+    assert resolve(index, ["aqn"]) == (ref,)
+
+
+def test_a_fifo_hangs_no_report() -> None:
+    (ref, other) = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
+    ended(ref)
+    ended(other)
+    for name in ("holder", "container", "ticket", "foreign"):
+        (ref.run_dir / name).unlink(missing_ok=True)
+        os.mkfifo(ref.run_dir / name)
+    assert see(other).state is RunState.FINISHED
+    assert see(ref).state is RunState.FINISHED

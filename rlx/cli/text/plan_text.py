@@ -16,7 +16,7 @@ from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.preflight.host_look import HostLook
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 _SHOWN_STEPS = 12
 
 
-def plan_text(draft: Draft, with_files: bool) -> str:
-    """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted."""
+def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
+    """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted.
+
+    Of a `written` plan it shows what runs, launch.sh of every node, in place of what the plan says of it.
+    """
     plan = draft.plan
     sections = {
         **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
-        "command": _command(plan.command),
+        **(_scripts(plan) if written else {"command": _command(plan.command)}),
         **({"after the training": after} if (after := list(_post(plan))) else {}),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
@@ -40,6 +43,15 @@ def plan_text(draft: Draft, with_files: bool) -> str:
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
     contents = "".join(_content(file) for file in plan.files) if with_files else ""
     return f"{_title(plan)}\n{body}{contents}"
+
+
+def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
+    return {
+        f"{file.path} on {node.site.place.destination or 'this machine'}": file.content.splitlines()
+        for node in plan.nodes
+        for file in node.files
+        if file.path == LAUNCH_FILE
+    }
 
 
 def look_text(look: HostLook) -> str:

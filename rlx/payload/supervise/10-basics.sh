@@ -72,7 +72,7 @@ ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE"; }
 # alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody. 2: it is
 # another node's, so that nobody can tell here.
 alive() {
-    { read -r PID tick boot node _ <"$1"; } 2>/dev/null || return 1
+    [ -f "$1" ] && { read -r PID tick boot node _ <"$1"; } 2>/dev/null || return 1
     case $PID in '' | *[!0-9]*) return 1 ;; esac
     ! another "$node" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
@@ -89,7 +89,7 @@ another() {
 
 # elsewhere RUN: its holder is another node's, OTHER, and so is all else of it.
 elsewhere() {
-    { read -r _ _ _ OTHER _ <"$1/$HOLDER_FILE"; } 2>/dev/null && another "$OTHER" || return 1
+    [ -f "$1/$HOLDER_FILE" ] && { read -r _ _ _ OTHER _ <"$1/$HOLDER_FILE"; } 2>/dev/null && another "$OTHER" || return 1
     case $OTHER in *[!A-Za-z0-9._-]*) OTHER='?' ;; esac
 }
 
@@ -113,6 +113,7 @@ members() {
 }
 
 # ---- files of a run ------------------------------------------------------------------------------------------------
+# Root of a container can put anything in their place: only regular files are read, since a FIFO would hang whoever asks.
 
 # put FILE TEXT: the file has the old text or the new one, never half of it. No link in its place is followed.
 put() {
@@ -184,6 +185,6 @@ end_process() {
 clean_up() {
     end_processes "$1" "$2"
     rm -f "$1/$ENV_FILE" "$STATE/$RESERVED_FILE".*
-    { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
+    [ -f "$STATE/$RAY_TMP_FILE" ] && { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
     case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac
 }

@@ -8,7 +8,7 @@
 
 # contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
 contained() {
-    [ -z "$WITHIN" ] && [ -e "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
+    [ -z "$WITHIN" ] && [ -f "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
     # An id, and nothing that docker would take for an option.
     case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
 }
@@ -59,7 +59,7 @@ contained_alive() {
 
 # host_pid FILE: in PID, the pid on this host of the process that FILE names as its container sees it.
 host_pid() {
-    { read -r inner tick _ <"$1"; } 2>/dev/null || return 1
+    [ -f "$1" ] && { read -r inner tick _ <"$1"; } 2>/dev/null || return 1
     # shellcheck disable=SC2013 # a word is a file
     for status in $(grep -lE "^NSpid:.*[[:space:]]$inner\$" /proc/[0-9]*/status 2>/dev/null); do
         PID=${status#/proc/} PID=${PID%/status}
@@ -142,6 +142,6 @@ count_marked() {
 
 # The container started after the run did.
 restarted() {
-    { read -r _ tick boot _ <"$STATE/$SUPERVISOR_FILE"; } 2>/dev/null || return 0
+    [ -f "$STATE/$SUPERVISOR_FILE" ] && { read -r _ tick boot _ <"$STATE/$SUPERVISOR_FILE"; } 2>/dev/null || return 0
     if [ "$boot" = "$BOOT" ] && start_tick 1 && [ "$TICK" -gt "$tick" ]; then printf ' restarted=1'; fi
 }

@@ -50,7 +50,7 @@ tell_foreign() {
     said=$(printf '%s\n' "$FOREIGN" | tr ' \n' ':,')
     said=${said%,}
     before=
-    { read -r before <"$run/$FOREIGN_FILE"; } 2>/dev/null
+    [ -f "$run/$FOREIGN_FILE" ] && { read -r before <"$run/$FOREIGN_FILE"; } 2>/dev/null
     [ "$said" = "$before" ] ||
         printf 'rlx: waiting: processes that are no runs of rlx use %s devices (device:pid): %s\n' "$kind" "$said"
     put "$run/$FOREIGN_FILE" "$said"

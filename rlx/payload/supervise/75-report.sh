@@ -36,7 +36,7 @@ report_files() {
 manifests() {
     choose_runs "$@"
     for id in $RUNS; do
-        cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
+        [ -f "$root/runs/$id/$MANIFEST_FILE" ] && cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
     done
     return 0
 }
@@ -51,7 +51,7 @@ choose_runs() {
     for run in "$root/runs/"*/"$MANIFEST_FILE"; do
         id=${run%/"$MANIFEST_FILE"}
         id=${id##*/}
-        case $id in *[!A-Za-z0-9._-]* | -*) ;; *) [ ! -e "$run" ] || RUNS="$RUNS $id" ;; esac
+        case $id in *[!A-Za-z0-9._-]* | -*) ;; *) [ ! -f "$run" ] || RUNS="$RUNS $id" ;; esac
     done
 }
 
@@ -114,10 +114,10 @@ report_run() {
         add_life supervisor "$STATE/$SUPERVISOR_FILE"
         add_life leader "$STATE/$LEADER_FILE"
     fi
-    { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
+    [ -f "$1/$TICKET_FILE" ] && { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
     ended=
-    { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
-    { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
+    [ -f "$STATE/$EXIT_FILE" ] && { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
+    [ -f "$1/$FOREIGN_FILE" ] && { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"
 }
 

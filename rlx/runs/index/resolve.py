@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 from rlx.errors import NoSuchRun
+from rlx.plan import LOCAL
 from rlx.runs.index.run_index import Index
 from rlx.runs.looking.look import look
 from rlx.runs.looking.observation import Observation
@@ -43,7 +44,8 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
     newest so called), a launch id, an experiment's own name (the newest launch so called), or else the beginning of
-    exactly one run id; of a run of several nodes also the id of a worker. Raises NoSuchRun with the candidates.
+    exactly one run id; of a run of several nodes also the id of a worker. Launches from here go before those that only
+    a host tells of. Raises NoSuchRun with the candidates.
     """
     refs = some_runs(index)
     workers = [ref for ref in index.workers(refs) if ref.run_id in names]
@@ -57,8 +59,12 @@ def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]
 
 
 def some_runs(index: Index) -> tuple[RunRef, ...]:
-    """All runs, the newest launch first. Raises NoSuchRun if there is none."""
-    refs = index.runs()
+    """All runs, the newest launch first, and those from here before what only other hosts tell of.
+
+    So no name means what a host shows while a run from here is called so. Raises NoSuchRun if there is none.
+    """
+    own = index.own_launches()
+    refs = tuple(sorted(index.runs(), key=lambda ref: not (ref.host == LOCAL.host or ref.launch_id in own)))
     if not refs:
         raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")
     return refs

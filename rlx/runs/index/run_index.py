@@ -25,7 +25,7 @@ from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state_report import request_reports
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
-from rlx.runs.run import RunRef
+from rlx.runs.run import RunRef, is_run_id
 
 T = TypeVar("T")
 
@@ -58,14 +58,19 @@ class Index:
         known = self._guarded(tables.read_workers) if heads else ()
         return tuple(ref for ref in known if ref.head_id in heads)
 
-    def rebuild(self, site: Site) -> None:
+    def rebuild(self, site: Site) -> tuple[str, ...]:
         """Add every run that lies below the root of a site, also those that another rlx launched.
 
-        Runs that are known get this place: the host may have moved. Raises HostError if the site does not answer.
+        A run stays where it was launched: what a host shows of one that is known elsewhere, or is another, changes
+        nothing and is told by what is returned. Raises HostError if the site does not answer.
         """
         found = _find_runs(site)
-        if found:
-            self._guarded(lambda db: tables.add(db, found))
+        conflicts = self._guarded(lambda db: tables.meet(db, found)) if found else ()
+        return tuple(_conflict(shown, known) for shown, known in conflicts)
+
+    def own_launches(self) -> frozenset[str]:
+        """The ids of the launches that were typed on this machine."""
+        return self._guarded(tables.own_launches)
 
     def add(self, ref: RunRef, position: int) -> None:
         """List a run that is there, `position` of its launch."""
@@ -170,7 +175,16 @@ def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
     """Every run below the root of a site, with its position in its launch."""
     # One of another version of rlx is no reason to go without the others.
     manifests = map(parse_manifest, fetch_manifests(site.place, site.root))
-    return [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
+    refs = [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
+    return [(ref, position) for ref, position in refs if is_run_id(ref)]
+
+
+def _conflict(shown: RunRef, known: RunRef | None) -> str:
+    if known is None:
+        return f"{shown.host} shows {shown.run_id} as a part of a launch from here that has no such run; it is left out"
+    if known.host == shown.host:
+        return f"{shown.host} shows another run as {shown.run_id} than was launched; it is left out"
+    return f"{shown.host} shows {shown.run_id}, which was launched on {known.host} and stays there"
 
 
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from rlx.plan import Place
@@ -153,6 +153,43 @@ def forget(db: sqlite3.Connection, launch_id: str) -> None:
 def add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
     with transaction(db):
         _insert_arrived(db, refs)
+
+
+def meet(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> tuple[tuple[RunRef, RunRef | None], ...]:
+    """Add the runs that a host shows. What contradicts the index changes nothing, and comes back with what is known.
+
+    None is known of a run that nobody here launched, and that says it belongs to a launch from here.
+    """
+    with transaction(db):
+        return tuple(conflict for ref, position in refs for conflict in _meet(db, ref, position))
+
+
+def _meet(db: sqlite3.Connection, ref: RunRef, position: int) -> Iterator[tuple[RunRef, RunRef | None]]:
+    known = _find(db, ref.run_id)
+    if known is None and ref.launch_id in own_launches(db) and _find(db, ref.head_id) is None:
+        yield ref, None
+    elif known is not None and not _is_same(known, ref):
+        yield ref, known
+    else:
+        _insert_run(db, ref, position, arrived=True)
+
+
+def _is_same(known: RunRef, shown: RunRef) -> bool:
+    """Tell whether a host shows the run that is known, where it was launched: under its host's name or its address."""
+    same_run = replace(shown, place=known.place, root=known.root) == known
+    before, now = known.place, shown.place
+    same_host = before.host == now.host or (before.destination, before.via) == (now.destination, now.via)
+    return same_run and same_host and before.inside == now.inside
+
+
+def _find(db: sqlite3.Connection, run_id: str) -> RunRef | None:
+    row = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    return _ref(row) if row else None
+
+
+def own_launches(db: sqlite3.Connection) -> frozenset[str]:
+    """The launches that were typed here: their names mean them before what hosts show."""
+    return frozenset(row[0] for row in db.execute("SELECT launch_id FROM launches"))
 
 
 def _insert_arrived(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:

