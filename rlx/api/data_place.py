@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError, UsageError
+from rlx.installed import install_command
 
 if TYPE_CHECKING:
     from rlx.plan import Site
@@ -28,7 +29,7 @@ def refuse_relative(site: Site, option: str, path: str) -> None:
 def packages_error(where: str, detail: str) -> RlxError:
     return RlxError(
         f"{where}: parquet files need {detail}",
-        "here: pip install 'rlx[data]'; elsewhere name the container that has it: --container NAME",
+        f"here: {install_command('data')}; elsewhere name the container that has it: --container NAME",
     )
 
 

@@ -15,6 +15,7 @@ from rlx.hosts.local import LocalTransport
 from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.ssh.openssh import OpensshLink, interactive
 from rlx.hosts.transport import Transport
+from rlx.installed import install_command
 from rlx.plan import Cmd, Place
 
 
@@ -54,7 +55,7 @@ def _link(place: Place, destination: str) -> Link:
     if place.via not in ("openssh", "paramiko"):
         raise UsageError(f"{place.host}: no transport is called {place.via!r}", "write openssh or paramiko")
     if find_spec("paramiko") is None:
-        raise ToolMissing(f"{place.host}: paramiko is not installed", "pip install 'rlx[paramiko]'")
+        raise ToolMissing(f"{place.host}: paramiko is not installed", install_command("paramiko"))
     from rlx.hosts.ssh.paramiko_transport import ParamikoLink
 
     return ParamikoLink(place.host, destination)
@@ -66,7 +67,8 @@ def _ssh_is_missing(place: Place) -> bool:
         return False
     if find_spec("paramiko") is None:
         raise ToolMissing(
-            f"{place.host}: no ssh program on this machine", "install OpenSSH's client, or: pip install 'rlx[paramiko]'"
+            f"{place.host}: no ssh program on this machine",
+            f"install OpenSSH's client, or: {install_command('paramiko')}",
         )
     _say_that_paramiko_connects()
     return True

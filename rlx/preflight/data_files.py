@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.registry import optional_part
 from rlx.errors import RlxError
+from rlx.installed import install_command
 from rlx.local_files import MOST_SOURCE, read_text
 from rlx.plan import Finding, Severity
 
@@ -89,7 +90,7 @@ def examine(resolved: ResolvedRecipe, site: Site, *, calls_reward: bool = False)
     if "problem" in answer:
         raise RlxError(
             f"{place_text(site)}: reading parquet files needs {answer['detail']}",
-            "here: pip install 'rlx[data]'; elsewhere name the container that has it: --container NAME",
+            f"here: {install_command('data')}; elsewhere name the container that has it: --container NAME",
         )
     return answer
 

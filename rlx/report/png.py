@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from rlx.errors import RlxError
+from rlx.installed import install_command
 from rlx.report.safe_text import shown
 from rlx.report.shapes import LIGHT, Area, Label, Line, Mark, Scene, Shape, outline
 
@@ -25,7 +26,7 @@ def png_bytes(scene: Scene, made_by: str) -> bytes:
     except ImportError:
         raise RlxError(
             "a PNG takes matplotlib, which is not installed",
-            "pip install 'rlx[plot]', or name a file that ends in .svg",
+            f"{install_command('plot')}, or name a file that ends in .svg",
         ) from None
     size = (scene.width / _PIXELS_PER_INCH, scene.height / _PIXELS_PER_INCH)
     figure = Figure(figsize=size, dpi=_DENSITY * _PIXELS_PER_INCH, facecolor=LIGHT["paper"])

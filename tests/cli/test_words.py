@@ -130,3 +130,26 @@ def test_a_folder_without_room(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = rlx("data", "tiny-cpu", "--to", str(tmp_path / "file" / "x"))
     assert b"file" in done.stderr
+
+
+def test_the_log_of_bugs_keeps_no_value_of_a_variable_and_does_not_grow_for_ever(tmp_path: Path) -> None:
+    log = tmp_path / "home/bug.log"
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("x" * (2 << 20))
+    program = "import sys; from rlx.cli.frame.app import _report_bug; sys.exit(_report_bug(ValueError('x')))"
+    sets = ("env.TOKEN=hunter2", "env={A: hunter2}", "arms.a.env.B=hunter2", "train.lr=1")
+    words = ["launch", "--set=env.C=hunter2", *(word for each in sets for word in ("--set", each))]
+    subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
+    told = log.read_text()
+    assert "hunter2" not in told and "train.lr=1" in told and "env.TOKEN=…" in told
+    assert len(told) < 10_000 and (log.stat().st_mode & 0o077) == 0
+    assert log.with_name("bug.log.1").exists()
+
+
+def test_a_fix_installs_nothing_by_a_name_that_anybody_may_register() -> None:
+    from rlx.installed import _requirements, install_command
+
+    for extra in ("plot", "data", "paramiko"):
+        command = install_command(extra)
+        assert "'rlx[" not in command
+        assert _requirements(extra)[0].startswith(("matplotlib", "pyarrow", "paramiko"))

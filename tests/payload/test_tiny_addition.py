@@ -128,5 +128,5 @@ class TestCommand:
         monkeypatch.setattr(sys, "executable", str(bare / "bin/python"))
         with pytest.raises(RlxError, match="transformers") as caught:
             tiny_cpu(to=str(tmp_path / "new"))
-        assert "rlx[verl-cpu]" in caught.value.hint
+        assert "[verl-cpu]" in caught.value.hint
         assert not (tmp_path / "new").exists()

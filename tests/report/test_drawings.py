@@ -245,4 +245,4 @@ def test_a_png_without_matplotlib_is_refused_with_a_fix(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(RlxError, match="takes matplotlib") as caught:
         png_bytes(scene(drawn(three_arms())), "made by rlx 0")
-    assert "rlx[plot]" in caught.value.hint and ".svg" in caught.value.hint
+    assert "[plot]" in caught.value.hint and ".svg" in caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +16,9 @@ from rlx.cli.frame.number_options import Command
 from rlx.cli.frame.output import be_quiet
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
+
+_MOST_BUGS = 1 << 20
+_VARIABLE = re.compile(r"^((?:--set=)?(?:arms\.[^=]*\.)?(?:env|proxies)\b[^=]*=).*", re.DOTALL)
 
 EXIT_CODES = (
     "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
@@ -111,6 +115,11 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"{printable(text)}\n")
 
 
+def shown_arguments(arguments: Sequence[str]) -> str:
+    """The command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
+    return " ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments)
+
+
 def _report_bug(error: Exception) -> ExitCode:
     import traceback
 
@@ -119,8 +128,11 @@ def _report_bug(error: Exception) -> ExitCode:
     path = rlx_home() / "bug.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"rlx {__version__} {sys.version}\n{' '.join(sys.argv)}\n")
+        if path.exists() and path.stat().st_size > _MOST_BUGS:
+            path.replace(path.with_name("bug.log.1"))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"rlx {__version__} {sys.version}\n{shown_arguments(sys.argv)}\n")
             traceback.print_exception(error, file=log)
         kept = f"the details are in {path}"
     except OSError as problem:

@@ -3,11 +3,12 @@
 from rlx.backends.verl.rehearsal.derive import rehearsal_of
 from rlx.backends.verl.rehearsal.engines import engine_for
 from rlx.backends.verl.rehearsal.keys import VERSION
+from rlx.installed import install_command
 
 PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")
 """What it imports, beside itself."""
 NEEDED = ("verl", VERSION)
 """The package that rehearses, and its version."""
-FIX = "pip install torch==2.13.0 (a CPU build), then pip install 'rlx[verl-cpu]'"
+FIX = f"pip install torch==2.13.0 (a CPU build), then {install_command('verl-cpu')}"
 
 __all__ = ["FIX", "NEEDED", "PACKAGES", "engine_for", "rehearsal_of"]
