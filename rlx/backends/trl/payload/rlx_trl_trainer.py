@@ -13,10 +13,7 @@ from typing import Any
 import torch
 from rlx_trl_engine import Engine, OwnModel
 from rlx_trl_rollout import Rollout, injector_of_run
-from transformers import Trainer
 from trl import GRPOTrainer
-
-__all__ = ["Trainer", "WitnessTrainer"]
 
 
 class WitnessTrainer(GRPOTrainer):
@@ -33,6 +30,10 @@ class WitnessTrainer(GRPOTrainer):
 
             return ColocatedVllm(self.vllm_generation.llm)
         return OwnModel(self.accelerator.unwrap_model(self.model), self.processing_class, self.temperature)
+
+    def look_at_what_is_left(self) -> None:
+        """Record the weights after the last update, as any rollout after it would have them: without noise."""
+        self._rollout.look("rollout", self.state.global_step + 1)
 
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
         step = self.state.global_step
