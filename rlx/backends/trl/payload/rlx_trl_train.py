@@ -59,7 +59,6 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     if resumes:
         arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved
     trainer = WitnessTrainer(
-        engine=order["engine"],
         log_prob_batch=order["log_prob_micro_batch_size"],
         model=AutoModelForCausalLM.from_pretrained(path, dtype=order["dtype"]),
         reward_funcs=rewards.acc,
