@@ -101,11 +101,15 @@ def row_counts(evidence: Evidence, expectations: Expectations, metric: str) -> t
 
 
 def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
-    """The steps at which the metric has a finite value; without a metric, those with any validation metric."""
+    """The steps at which the metric has a finite value; without a metric, those of the validations in the training.
+
+    `eval.post` is none of them: it answers from the saved checkpoint, in a process of its own.
+    """
     if metric is not None:
         return list(finite(series(evidence, metric)))
     prefixes = validation_prefixes()
-    return steps_with(evidence, (key for key in metric_names(evidence) if key.startswith(prefixes)))
+    names = (key for key in metric_names(evidence) if key.startswith(prefixes) and not is_post(key))
+    return steps_with(evidence, names)
 
 
 def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:

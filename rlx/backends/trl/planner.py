@@ -65,7 +65,6 @@ def _order(recipe: Recipe) -> dict[str, Any]:
         "arguments": {argument.key: argument.value for argument in chosen(recipe)},
         "model": recipe.model.path,
         "dtype": recipe.model.dtype,
-        "engine": recipe.rollout.engine,
         "data": {
             "train": data.train,
             "val": data.val,

@@ -52,6 +52,11 @@ class Rollout:
         finally:
             del owner.generate
 
+    def look(self, phase: str, step: int) -> None:
+        """Record and probe the weights of a phase without generating anything."""
+        with self._disturbed(phase, step):
+            pass
+
     @contextlib.contextmanager
     def _disturbed(self, phase: str, step: int) -> Iterator[None]:
         """The weights of a phase, from a moment after the last sync to the end of the call."""

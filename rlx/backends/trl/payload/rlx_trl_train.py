@@ -19,7 +19,7 @@ from data_rows import expanded
 from rlx_trl_records import Records
 from rlx_trl_rewards import Rewards
 from rlx_trl_rows import dataset, read_rows
-from rlx_trl_trainer import Trainer, WitnessTrainer
+from rlx_trl_trainer import WitnessTrainer
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig
 
@@ -35,6 +35,7 @@ def main() -> None:
     if begun is not None:
         print(f"rlx: TRL goes on from the checkpoint of step {begun.name.rpartition('-')[2]}", flush=True)
     trainer.train(resume_from_checkpoint=str(begun) if begun else None)
+    trainer.look_at_what_is_left()
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -46,7 +47,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     return found if found.is_dir() else None
 
 
-def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> Trainer:
+def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> WitnessTrainer:
     """The trainer, and on the way everything that can be wrong with model, data and reward."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     path = str(expanded(order["model"]))
@@ -58,7 +59,6 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     if resumes:
         arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved
     trainer = WitnessTrainer(
-        engine=order["engine"],
         log_prob_batch=order["log_prob_micro_batch_size"],
         model=AutoModelForCausalLM.from_pretrained(path, dtype=order["dtype"]),
         reward_funcs=rewards.acc,

@@ -11,28 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from rlx_trl_engine import Engine, OwnModel
+from rlx_trl_engine import OwnModel
 from rlx_trl_rollout import Rollout, injector_of_run
-from transformers import Trainer
 from trl import GRPOTrainer
-
-__all__ = ["Trainer", "WitnessTrainer"]
 
 
 class WitnessTrainer(GRPOTrainer):
-    """`engine`: what generates, transformers or vllm. `log_prob_batch`: answers in a pass over their probabilities."""
+    """`log_prob_batch`: how many answers a pass over the actor's probabilities takes."""
 
-    def __init__(self, engine: str, log_prob_batch: int, **settings: Any) -> None:
+    def __init__(self, log_prob_batch: int, **settings: Any) -> None:
         super().__init__(**settings)
         self._log_prob_batch = log_prob_batch
-        self._rollout = Rollout(self._engine_of(engine), injector_of_run())
+        model = self.accelerator.unwrap_model(self.model)
+        engine = OwnModel(model, self.processing_class, self.temperature)
+        self._rollout = Rollout(engine, injector_of_run())
 
-    def _engine_of(self, kind: str) -> Engine:
-        if kind == "vllm":
-            from rlx_trl_vllm import ColocatedVllm
-
-            return ColocatedVllm(self.vllm_generation.llm)
-        return OwnModel(self.accelerator.unwrap_model(self.model), self.processing_class, self.temperature)
+    def look_at_what_is_left(self) -> None:
+        """Record the weights after the last update, as any rollout after it would have them: without noise."""
+        self._rollout.look("rollout", self.state.global_step + 1)
 
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
         step = self.state.global_step
