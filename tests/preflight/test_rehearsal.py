@@ -61,8 +61,9 @@ def test_every_change_is_told(folder: Path) -> None:
 def test_every_recipe_for_verl_that_comes_with_rlx_has_its_case() -> None:
     cases = [json.loads((folder / "input.json").read_text(encoding="utf-8"))["recipe"] for folder in FOLDERS]
     there = (path for path in (REPOSITORY / "recipes").glob("*.yaml") if resolved(path).recipe.backend.kind == "verl")
-    # tiny-cpu reads the home directory of whoever tests.
-    assert {path.name for path in there} - {"tiny-cpu.yaml"} == {Path(case).name for case in cases}
+    # Those of tiny-cpu read the home directory of whoever tests.
+    names = {path.name for path in there if not path.name.startswith("tiny-cpu")}
+    assert names == {Path(case).name for case in cases}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
