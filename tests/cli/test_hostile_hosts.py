@@ -134,7 +134,7 @@ def test_evidence_that_makes_no_sense_stays_away(frames: bytes, answers: Callabl
 def manifest(**changes: Any) -> bytes:
     """One whose launch rlx could have made, but for the changes. `plan.name=…` is written `plan__name=…`."""
     plan: LaunchPlan = replace(toy_plan("true"), name="toy", arm="main")
-    document = json.loads(render_manifest(ref_there(), 0, plan))
+    document = json.loads(render_manifest(ref_there("toy-main-s1-20260101-000000-00aa"), 0, plan))
     for key, value in changes.items():
         *folders, last = key.split("__")
         target = document
@@ -147,6 +147,7 @@ def manifest(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     "bad",
     [
+        {"run_id": "main"},
         {"run_id": "../../etc"},
         {"run_id": "/etc"},
         {"run_id": "a b"},
@@ -166,10 +167,11 @@ def manifest(**changes: Any) -> bytes:
 )
 def test_a_bad_manifest_is_no_run_and_costs_no_other(bad: dict[str, Any], answers: Callable[[bytes], None]) -> None:
     Index(home()).begin("digest", "launch-0", [ref_there("kept")])
-    answers(manifest(**bad) + b"\0[]\0[[[[\0" + manifest(run_id="good-1"))
+    good = "toy-main-s1-20260101-000000-00bb"
+    answers(manifest(**bad) + b"\0[]\0[[[[\0" + manifest(run_id=good))
     done = rlx("status", "--host", "me@evil", "--json")
     assert is_plain(done.stdout + done.stderr)
-    assert [run["run_id"] for run in json.loads(done.stdout)["runs"]] == ["good-1"]
+    assert [run["run_id"] for run in json.loads(done.stdout)["runs"]] == [good]
     # The journal is still the same: a bad row is no broken index.
     assert Index(home()).pending("digest") is not None
     assert not list(home().glob("*broken*"))
