@@ -80,7 +80,7 @@ def test_a_proxy_reaches_the_container_and_no_argument(
     plan = replace(toy_plan(SHOW), site=from_jsonable(Site, planned["site"]))
     monkeypatch.setenv("CORP_PROXY", PROXY)
     with watched_arguments() as found:
-        rlx("launch", "--plan", write_plans(tmp_path / "plan.json", plan))
+        rlx("launch", "--plan", write_plans(tmp_path / "plan.json", plan), "-y")
         (ref,) = ended_runs()
     assert sha256(PROXY) in log_of(ref)
     assert found == []
