@@ -29,9 +29,9 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM, or with TRL, have
-# an environment of their own.
-test-engines: .venv/.ready vllm trl tmux rig
+# All other trainings, one after the other: each needs the cores for itself. Those with TRL have an environment of their
+# own, and those with the real vLLM run after `make vllm` only: they would take .ci/run beyond its time.
+test-engines: .venv/.ready trl tmux rig
 	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
