@@ -24,7 +24,7 @@ def rlx(*arguments: str | bytes, codes: tuple[int, ...] = (1, 2, 12), **variable
         [sys.executable, "-m", "rlx", *arguments],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **variables},
     )

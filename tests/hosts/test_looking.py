@@ -39,7 +39,7 @@ def executed(tmp_path: Path) -> Path:
 def rlx(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command as a person types it in that folder. `python -m` would put the folder on rlx's own path."""
     command = [str(Path(sys.executable).with_name("rlx")), *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
