@@ -22,7 +22,7 @@ REWARD = "def compute_score(data_source, solution_str, ground_truth, extra_info=
 
 
 def rlx(*arguments: str | Path, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A command that has 20 seconds and 200 MB of memory of its own for what it reads."""
+    """A command that has two minutes and 200 MB of memory of its own for what it reads."""
     done = subprocess.run(
         [sys.executable, "-m", "rlx", *map(str, arguments)],
         capture_output=True,
