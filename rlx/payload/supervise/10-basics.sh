@@ -72,9 +72,9 @@ ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE"; }
 # alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody. 2: it is
 # another node's, so that nobody can tell here.
 alive() {
-    [ -f "$1" ] && { read -r PID tick boot node _ <"$1"; } 2>/dev/null || return 1
+    [ -f "$1" ] && { read -r PID tick boot written_on _ <"$1"; } 2>/dev/null || return 1
     case $PID in '' | *[!0-9]*) return 1 ;; esac
-    ! another "$node" || return 2
+    ! another "$written_on" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
 }
 

@@ -113,8 +113,8 @@ busy() {
 # claim_alive: the process of $claim lives, or the run that it names, in CLAIMED.
 claim_alive() {
     CLAIMED=
-    [ -f "$claim" ] && [ ! -L "$claim" ] && { read -r _ _ _ node CLAIMED <"$claim"; } 2>/dev/null || return 1
-    case $node in /*) CLAIMED="$node${CLAIMED:+ $CLAIMED}" ;; esac # of before rlx noted names
+    [ -f "$claim" ] && [ ! -L "$claim" ] && { read -r _ _ _ written_on CLAIMED <"$claim"; } 2>/dev/null || return 1
+    case $written_on in /*) CLAIMED="$written_on${CLAIMED:+ $CLAIMED}" ;; esac # of before rlx noted names
     { alive "$claim" && same_owner "$claim" "$PID"; } || { own "$CLAIMED" && run_alive "$CLAIMED"; }
 }
 
