@@ -287,3 +287,11 @@ def test_a_run_directory_that_another_user_names_is_not_looked_into(strange: Pat
     assert devices_of(begin(npu_plan(_SHOW, 0))) == "0"
     # While a lock outlives its run by a moment, a claim that nobody here can look at may be the one.
     until(lambda: not [lease for lease in leases().held if lease.run_id == "bait"], "the claim is nobody's")
+
+
+def test_a_claim_that_comes_late_changes_nothing_that_a_run_is_told(programs: Path) -> None:
+    """The supervisor looks at the holder while it waits for the claim."""
+    put_program(programs, "rm", f'sleep 1; exec {shutil.which("rm")} "$@"')
+    (ref,) = start(npu_plan('echo "$RLX_NODE of $RLX_NODES"'))
+    ended(ref)
+    assert log_of(ref).splitlines()[-1] == "0 of 1"
