@@ -7,6 +7,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 RLX := $(BIN)/rlx
+# Without compiling: most of what is installed is never imported, and Python compiles what is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test test-engines check fuzz lint format setup vllm trl tmux rig clean
@@ -100,7 +101,7 @@ tmux:
 	fi
 
 # What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set.
-RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime gcc:gcc openssh-client:ssh openssh-server:sshd
+RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc openssh-client:ssh openssh-server:sshd zsh:zsh
 rig:
 	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
 	test -n "$$missing" || exit 0; \

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlx.api.explaining import explain
     from rlx.api.launching import launch
     from rlx.api.layouts import layouts
+    from rlx.api.metrics import metrics
     from rlx.api.migration import migrate
     from rlx.api.noise import noise_schedule
     from rlx.api.norm_weights import norm_weights
@@ -63,6 +64,7 @@ __all__ = [
     "layouts",
     "load_recipe",
     "logs",
+    "metrics",
     "migrate",
     "noise_schedule",
     "norm_weights",
@@ -93,6 +95,7 @@ _HOMES = {
     "layouts": "rlx.api.layouts",
     "load_recipe": "rlx.recipe",
     "logs": "rlx.api.run_logs",
+    "metrics": "rlx.api.metrics",
     "migrate": "rlx.api.migration",
     "noise_schedule": "rlx.api.noise",
     "norm_weights": "rlx.api.norm_weights",

@@ -17,20 +17,53 @@ class Explanation:
 
 
 def explain(id: str) -> Explanation:
-    """Explain any id that rlx prints, such as RLX104. Raises UsageError with the nearest ids for an unknown one."""
+    """Explain any id that rlx prints, such as RLX104, or the word of a verdict.
+
+    Raises UsageError with the nearest ids for an unknown one.
+    """
     from rlx.preflight.rules import find_rule
 
+    if word := _word(id.lower()):
+        return word
     id = id.upper()
     if rule := find_rule(id):
         return Explanation(rule.id, rule.title, rule.why, rule.fix, rule.source)
     return _row(id)
 
 
+def explain_all() -> list[Explanation]:
+    """Explain every finding there is, by id."""
+    return [explain(id) for id in sorted(_rows())]
+
+
+def _word(word: str) -> Explanation | None:
+    """Read what a verdict means from the page of verdicts."""
+    from rlx.resources import findings_page
+
+    for line in findings_page().read_text(encoding="utf-8").splitlines():
+        named, *cells = line.strip("| ").split(" | ")
+        if line.startswith("| `") and named.split("`")[-2] == word and len(cells) == 2:
+            see = "rlx status -v and rlx diagnose RUN name the findings behind it"
+            return Explanation(word, cells[0], f"in a comparison: {cells[1]}", see, "")
+    return None
+
+
 def _row(id: str) -> Explanation:
-    """Read the row from the page that lists them all."""
     from difflib import get_close_matches
 
     from rlx.errors import UsageError
+
+    found = _rows()
+    if id not in found:
+        nearest = get_close_matches(id, found, n=3)
+        hint = f"did you mean {', '.join(nearest)}?" if nearest else "rlx explain lists them all"
+        raise UsageError(f"there is no finding {id}", hint)
+    what, why, fix = found[id][1:]
+    return Explanation(id, what, why, fix, "")
+
+
+def _rows() -> dict[str, list[str]]:
+    """Read the page that lists them all: id -> its cells."""
     from rlx.resources import findings_page
 
     lines = findings_page().read_text(encoding="utf-8").splitlines()
@@ -42,8 +75,4 @@ def _row(id: str) -> Explanation:
             # The table saves words, one page cannot.
             row = [above if cell == "as above" else cell for cell, above in zip(cells, row, strict=True)]
             found[row[0]] = row
-    if id not in found:
-        nearest = get_close_matches(id, found, n=3)
-        raise UsageError(f"there is no finding {id}", f"did you mean {', '.join(nearest)}?" if nearest else "")
-    what, why, fix = found[id][1:]
-    return Explanation(id, what, why, fix, "")
+    return found

@@ -21,15 +21,18 @@ _QUESTIONS = 3
 """What `rlx status --host` asks: which runs there are, how they are, and who has the devices."""
 
 
-def status(runs: Runs | None = None, *, host: str | None = None, everything: bool = False) -> list[Overview]:
+def status(
+    runs: Runs | None = None, *, host: str | None = None, everything: bool = False, where: str | None = None
+) -> list[Overview]:
     """Look once at these runs; without names at all that have not ended and the latest launch.
 
-    `host` means every run there, whoever launched it; `everything` every run there is. One row a run: `state`,
+    `host` means every run there, whoever launched it; `everything` every run there is; `where` those of all for which
+    it holds, such as `arm=aqn,state=failed`. One row a run: `state`,
     `steps_done` of `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step, value) of
     `metric`, and `verdict`. A host that does not answer costs its own rows only, whose state is `unreachable`. Raises
     NoSuchRun for an unknown name, UsageError where names and `host` or `everything` are given together.
     """
-    return StatusWatch(runs, host=host, everything=everything).look()
+    return StatusWatch(runs, host=host, everything=everything, where=where).look()
 
 
 class StatusWatch:
@@ -39,23 +42,36 @@ class StatusWatch:
     """
 
     def __init__(
-        self, runs: Runs | None = None, *, host: str | None = None, everything: bool = False, tell: Tell = unheard
+        self,
+        runs: Runs | None = None,
+        *,
+        host: str | None = None,
+        everything: bool = False,
+        where: str | None = None,
+        tell: Tell = unheard,
     ) -> None:
         """Raises UsageError for a choice that excludes itself, HostError if nothing is known of a silent `host`."""
         from rlx.api.outages import Outages
+        from rlx.api.row_filter import row_filter
         from rlx.api.selection import names_of, open_index
         from rlx.runs.looking.revisit import Revisit
 
         self._names = None if runs is None else names_of(runs)
         if self._names is not None and (host or everything):
             raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
-        self._host, self._everything = host, everything
+        self._is_wanted = row_filter(where) if where is not None else None
+        # A condition looks for runs, wherever they are.
+        self._host, self._everything = host, everything or (where is not None and self._names is None and not host)
         self._index = open_index()
         self._visits, self._outages = Revisit(self._index), Outages(tell)
         self._site = _read_again(self._index, host, self._visits, tell) if host or everything else None
 
     def look(self) -> list[Overview]:
         """A row for each run, in the order of the choice; of several nodes the head's."""
+        rows = self._all()
+        return rows if self._is_wanted is None else [row for row in rows if self._is_wanted(row)]
+
+    def _all(self) -> list[Overview]:
         from rlx.runs.index.resolve import still_current
         from rlx.runs.looking.overview import overview
 

@@ -9,45 +9,55 @@ from rlx.api.telling import unheard
 from rlx.errors import ExitCode, RlxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
-    from rlx.runs import Index, Observation, RunRef
+    from rlx.runs import Index, RunRef
     from rlx.runs.looking.overview import Overview
 
 _POLL_SECONDS = 1.0
 
 
-def wait(runs: Runs | None = None, *, timeout_s: float | None = None, tell: Tell = unheard) -> list[Overview]:
+def wait(
+    runs: Runs | None = None,
+    *,
+    timeout_s: float | None = None,
+    tell: Tell = unheard,
+    seen: Callable[[Sequence[Overview]], None] = lambda rows: None,
+) -> list[Overview]:
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
     A host that does not answer is waited for: what runs there goes on. `timeout_s` is in seconds. `tell` hears what
-    is waited for whenever that changes. Raises RlxError (exit code 11) when the time is up, NoSuchRun for an unknown
-    name.
+    is waited for whenever that changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is
+    up, NoSuchRun for an unknown name.
     """
     from rlx.api.selection import open_index, runs_or_latest
-    from rlx.runs.looking.overview import overview
 
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     index = open_index()
-    refs = runs_or_latest(index, runs)
-    _await_ends(index, refs, deadline, tell)
-    return overview(index, refs)
+    return _await_ends(index, runs_or_latest(index, runs), deadline, tell, seen)
 
 
-def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None, tell: Tell) -> None:
+def _await_ends(
+    index: Index,
+    refs: Sequence[RunRef],
+    deadline: float | None,
+    tell: Tell,
+    seen: Callable[[Sequence[Overview]], None],
+) -> list[Overview]:
     from rlx.api.outages import Outages
-    from rlx.runs import look
+    from rlx.runs.looking.overview import overview
     from rlx.runs.looking.revisit import Revisit
 
     told, visits, outages = "", Revisit(index), Outages(tell)
     while True:
-        seen = {run_id: sight.observation for run_id, sight in look(index, refs, visits=visits).items()}
-        outages.tell([(ref, seen[ref.run_id]) for ref in refs])
-        if all(found.state.is_terminal for found in seen.values()):
-            return
-        if (states := _states(refs, seen)) != told:
+        rows = overview(index, refs, visits)
+        outages.tell([(row.ref, row.observation) for row in rows])
+        seen(rows)
+        if all(row.state.is_terminal for row in rows):
+            return rows
+        if (states := _states(rows)) != told:
             tell(f"waiting: {states}")
             told = states
         if deadline is not None and time.monotonic() >= deadline:
@@ -55,10 +65,9 @@ def _await_ends(index: Index, refs: Sequence[RunRef], deadline: float | None, te
         time.sleep(_POLL_SECONDS)
 
 
-def _states(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> str:
+def _states(rows: Sequence[Overview]) -> str:
     """Each run with its state; where its host does not answer, the one it was last known to be in."""
-    found = {ref.run_id: seen[ref.run_id] for ref in refs}
-    return ", ".join(f"{run_id} {(one.last_known or one.state).value}" for run_id, one in found.items())
+    return ", ".join(f"{row.ref.run_id} {(row.observation.last_known or row.state).value}" for row in rows)
 
 
 def outcome(rows: Sequence[Overview]) -> ExitCode:

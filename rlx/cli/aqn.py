@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RECIPES
+
 if TYPE_CHECKING:
     from rlx.api.noise import NoisyArm
     from rlx.audit import NoiseHook
@@ -20,7 +22,12 @@ aqn = typer.Typer(
 
 @aqn.command("schedule")
 def schedule(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
+        ),
+    ],
     arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm with noise.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     weights: Annotated[

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.errors import RlxError
 
 
 def attach(
     name: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Arm, run name or id. Default: the latest launch.")
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS),
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Pass keys on to the session, Ctrl-C too.")] = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.cli.frame.options import Metric, Seeds
 from rlx.errors import UsageError
 
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 
 
 def compare(
-    control: Annotated[str, typer.Argument(metavar="CONTROL", help="The control: an arm, or a run by name or id.")],
-    treatments: Annotated[list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.")],
+    control: Annotated[
+        str, typer.Argument(metavar="CONTROL", help="The control: an arm, or a run by name or id.", autocompletion=RUNS)
+    ],
+    treatments: Annotated[
+        list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.", autocompletion=RUNS)
+    ],
     metric: Metric = None,
     seeds: Seeds = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 14 for an unverified run, too.")] = False,

@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.errors import UsageError
 
 
 def diagnose(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN|LOGFILE]...", help="Arm, run name or id, or a log. Default: the latest launch."),
+        typer.Argument(
+            metavar="[RUN|LOGFILE]...",
+            help="Arm, run name or id, or a log. Default: the latest launch.",
+            autocompletion=RUNS,
+        ),
     ] = None,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of text, for an issue.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,

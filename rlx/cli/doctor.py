@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.completion import HOSTS, RECIPES
 from rlx.cli.frame.site_options import TrustOption
 
 if TYPE_CHECKING:
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    host: Annotated[str | None, typer.Argument(help="Host. Default: this machine.")] = None,
+    host: Annotated[str | None, typer.Argument(help="Host. Default: this machine.", autocompletion=HOSTS)] = None,
     container: Annotated[str | None, typer.Option(help="The container that runs would go into.")] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Also look for what this recipe needs: back-end, devices, model, data.")
+        str | None,
+        typer.Option(
+            help="Also look for what this recipe needs: back-end, devices, model, data.", autocompletion=RECIPES
+        ),
     ] = None,
     trust: TrustOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,

@@ -6,19 +6,36 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import FINDINGS
+
 
 def explain(
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, such as RLX104.")],
+    id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID]",
+            help="Id of a finding, such as RLX104, or the word of a verdict. Default: list all.",
+            autocompletion=FINDINGS,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Explain a finding.
+    """Explain a finding or a verdict.
 
     Any id that rlx prints, whether of a recipe, a host, a run or a comparison.
     """
     from rlx.api.explaining import explain as explanation_of
+    from rlx.api.explaining import explain_all
     from rlx.cli.frame.output import print_json, print_text
     from rlx.plan import to_jsonable
 
+    if id is None:
+        pages = explain_all()
+        if as_json:
+            print_json({"findings": pages})
+        else:
+            print_text("\n".join(f"{page.id}  {page.what}" for page in pages))
+        return
     page = explanation_of(id)
     if as_json:
         print_json(to_jsonable(page))

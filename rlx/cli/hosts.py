@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.completion import HOSTS
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ hosts = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Name = Annotated[str, typer.Argument(help="What you call the host.")]
+_Name = Annotated[str, typer.Argument(help="What you call the host.", autocompletion=HOSTS)]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 _Project = Annotated[bool, typer.Option("--project", help="The project's rlx.yaml instead of your own hosts.yaml.")]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.api.launching import MANY_RUNS
+from rlx.cli.frame.completion import ARMS, RECIPES
 from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
 from rlx.errors import ExitCode, UsageError
 
@@ -22,12 +23,17 @@ _Where = tuple[str | None, str | None, str | None]  # --host, --container, --dev
 
 def launch(
     recipe: Annotated[
-        str | None, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")
+        str | None,
+        typer.Argument(
+            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
+        ),
     ] = None,
     host: HostOption = None,
     container: ContainerOption = None,
     devices: DevicesOption = None,
-    arm: Annotated[list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.")] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.", autocompletion=ARMS)
+    ] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,

@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RECIPES
+
 
 def layouts(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
+        ),
+    ],
     devices: Annotated[int | None, typer.Option(min=1, help="Devices to split over. Default: the recipe's.")] = None,
     memory: Annotated[float | None, typer.Option(min=1, help="GiB of a device. Default for NPUs: 64.")] = None,
     arm: Annotated[str | None, typer.Option(help="Arm. Default: the first.")] = None,

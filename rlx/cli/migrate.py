@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from rlx.cli.frame.completion import RECIPES
 from rlx.errors import ExitCode
 
 
 def migrate(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, or name of a bundled recipe.")],
+    recipe: Annotated[str, typer.Argument(help="Recipe file, or name of a bundled recipe.", autocompletion=RECIPES)],
     engine: Annotated[Literal["megatron"], typer.Option(help="The engine to migrate to.")],
     tp: Annotated[
         int | None, typer.Option(min=1, help="Tensor parallel size. Default: 4, or 2 or 1 if that fits better.")

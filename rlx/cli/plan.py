@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import ARMS, RECIPES
 from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
 
 if TYPE_CHECKING:
@@ -13,8 +14,15 @@ if TYPE_CHECKING:
 
 
 def plan(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
-    arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.")] = None,
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
+        ),
+    ],
+    arm: Annotated[
+        list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.", autocompletion=ARMS)
+    ] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,

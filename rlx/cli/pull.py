@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _WORDS = {
 
 
 def pull(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.")],
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Each run becomes a folder in this one.")] = Path(),
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="The checkpoints, too: often many GB.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,

@@ -41,12 +41,14 @@ def _row(recipe: BundledRecipe) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
     from rlx.cli.frame.output import console
+    from rlx.cli.text.fitting_table import Column, fitting_table
 
-    table = Table("name", "arms", "description", box=None, pad_edge=False, header_style="bold")
-    for row in rows:
+    out = console()
+    columns = [
+        Column("name", [row["name"] for row in rows]),
+        Column("arms", [", ".join(row["arms"]) for row in rows], rank=1, flows=True),
         # The first sentence; the rest is in the file and in --json.
-        table.add_row(row["name"], ", ".join(row["arms"]), row["description"].split(". ")[0].rstrip("."))
-    console().print(table)
+        Column("description", [row["description"].split(". ")[0].rstrip(".") for row in rows], rank=2, flows=True),
+    ]
+    out.print(fitting_table(columns, out.width, header_style="bold"))

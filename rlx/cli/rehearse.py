@@ -6,11 +6,17 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RECIPES
 from rlx.errors import ExitCode
 
 
 def rehearse(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
+        ),
+    ],
     arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     engine: Annotated[

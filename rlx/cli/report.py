@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.cli.frame.options import Metric, Seeds
 
 
@@ -16,6 +17,7 @@ def report(
         typer.Argument(
             metavar="[CONTROL TREATMENT... | RUN]...",
             help="Arms, run names or ids, the control first. Default: all arms of the latest launch.",
+            autocompletion=RUNS,
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")] = Path(

@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import ARMS, RECIPES
+
 
 def show(
-    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.", autocompletion=RECIPES),
+    ],
     arm: Annotated[
-        str | None, typer.Option("--arm", "-a", help="Arm to show. Default: the control, else the first.")
+        str | None,
+        typer.Option("--arm", "-a", help="Arm to show. Default: the control, else the first.", autocompletion=ARMS),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed instead of the recipe's.")] = None,
     sets: Annotated[

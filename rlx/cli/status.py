@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import HOSTS, RUNS
+
 if TYPE_CHECKING:
     from rlx.runs import Leases
 
@@ -14,11 +16,22 @@ if TYPE_CHECKING:
 def status(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Arm, run name or id. Default: what runs, and the latest launch."),
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Arm, run name or id. Default: what runs, and the latest launch.",
+            autocompletion=RUNS,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run there is.")] = False,
     host: Annotated[
-        str | None, typer.Option(help="Every run on this host, whoever launched it, and who has its devices.")
+        str | None,
+        typer.Option(
+            help="Every run on this host, whoever launched it, and who has its devices.", autocompletion=HOSTS
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,state=failed."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
@@ -35,7 +48,7 @@ def status(
     from rlx.cli.text.run_document import row_document
     from rlx.cli.text.status_watch import painter, watch_runs
 
-    chosen = StatusWatch(names or None, host=host, everything=everything, tell=narrate)
+    chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
     if watch:
         watch_runs(chosen.look, painter(verbose))
         return
@@ -46,12 +59,18 @@ def status(
         print_json({"runs": [row_document(row) for row in rows], **({"devices": leases} if leases else {})})
         return
     if not rows:
-        narrate(f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local")
+        narrate(_none_found(host, where))
     else:
         console().print(painter(verbose)(rows))
     if leases:
         _print_leases(leases)
     hint_at_diagnosis(rows)
+
+
+def _none_found(host: str | None, where: str | None) -> str:
+    if where:
+        return f"no run{f' on {host}' if host else ''} with {where}"
+    return f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local"
 
 
 def _print_leases(leases: Leases) -> None:

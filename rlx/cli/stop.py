@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def stop(
-    names: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Arm, run name or id.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Time between asking (SIGTERM) and forcing (SIGKILL).")

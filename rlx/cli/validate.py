@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.completion import RECIPES
+
 if TYPE_CHECKING:
     from rlx.api.validating import ArmsFinding, Validated
 
 
 def validate(
     recipes: Annotated[
-        list[str], typer.Argument(help="Recipe files, names of bundled recipes, or - for standard input.")
+        list[str],
+        typer.Argument(help="Recipe files, names of bundled recipes, or - for standard input.", autocompletion=RECIPES),
     ],
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as train.lr=1e-6.")

@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
+from rlx.cli.frame.completion import RUNS
 from rlx.errors import ExitCode, RlxError
 
 
 def wait(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS
+        ),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option(help="Give up after this long (30s, 10m, 2h); exit code 11 then.")
@@ -20,18 +24,25 @@ def wait(
 ) -> None:
     """Wait until the runs have ended.
 
-    Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost · 13 one was stopped ·
-    14 one finished, but its verdict is invalid or incomplete, or contradicted · 11 the time was up.
+    Ctrl-C ends the waiting only. Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost ·
+    13 one was stopped · 14 one finished, but its verdict is invalid or incomplete, or contradicted · 11 the time was
+    up.
     """
     from rlx.api.waiting import outcome
     from rlx.api.waiting import wait as wait_for
     from rlx.cli.frame.ages import parse_age
     from rlx.cli.frame.output import narrate, print_json, print_text
+    from rlx.cli.frame.sign_of_life import sign_of_life
     from rlx.cli.text.next_step import hint_at_diagnosis
     from rlx.cli.text.run_document import row_document
 
+    timeout_s = parse_age(timeout) if timeout else None
     try:
-        rows = wait_for(names or None, timeout_s=parse_age(timeout) if timeout else None, tell=narrate)
+        with sign_of_life() as alive:
+            rows = wait_for(names or None, timeout_s=timeout_s, tell=narrate, seen=alive)
+    except KeyboardInterrupt:
+        narrate("\nno longer waiting; the runs go on. Again: rlx wait · state: rlx status · end: rlx stop RUN")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except RlxError as error:
         if error.exit_code is not ExitCode.NOT_FINISHED:
             raise

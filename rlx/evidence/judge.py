@@ -69,7 +69,7 @@ def judge(
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
-        seen = _cell(found)
+        seen = _cell(found, begun=bool(evidence.metrics))
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
@@ -133,7 +133,7 @@ def _no_noise(evidence: Evidence, expectations: Expectations, arm: str) -> str:
     return "none" if arm == _SINGLE_ARM else "none (control)"
 
 
-def _cell(found: Application) -> str:
+def _cell(found: Application, *, begun: bool) -> str:
     if found.effective:
         return _event_words(found.last_effect())
     if found.noisy:
@@ -142,7 +142,9 @@ def _cell(found: Application) -> str:
         return f"σ ? · {unplaced[-1].layers} layers"
     if found.unread:
         return "?"
-    return "NOT APPLIED" if found.due else "σ 0 (first stage)"
+    if found.due:
+        return "NOT APPLIED"
+    return "σ 0 (first stage)" if begun else "–"
 
 
 def _event_words(event: NoiseEvent) -> str:

@@ -74,9 +74,19 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            _write_whole(path, text)
     except OSError as error:
         raise RlxError(
             f"{path}: cannot be written: {error.strerror}", "choose a folder that you may write to"
         ) from None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Leave no half of a recipe on a full disk: the next attempt would be refused for it."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,11 @@ def rlx(*arguments: str, code: int = 0, timeout_s: float = 60) -> subprocess.Com
     assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stdout + done.stderr
     return done
+
+
+def plain(text: str) -> str:
+    """The text without colours and moves of the cursor."""
+    return re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07)", "", text)
 
 
 def tiny_cpu_files(home: Path) -> None:

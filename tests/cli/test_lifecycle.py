@@ -94,7 +94,7 @@ def test_a_pattern_that_is_none_is_told_before_anything_is_read() -> None:
 @pytest.mark.parametrize("pattern", ["-n", "--version", "$(touch pwned)", "'; touch pwned; '"])
 def test_a_pattern_is_never_taken_for_something_else(pattern: str, tmp_path: Path) -> None:
     two_arms()
-    assert rlx("logs", "--grep", f"{pattern}", "aqn").stdout == ""
+    assert rlx("logs", "--grep", f"{pattern}", "aqn", code=1).stdout == ""
     assert not list(tmp_path.rglob("pwned"))
 
 

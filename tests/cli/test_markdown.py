@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.cli.frame.output import print_json
-from rlx.cli.text.compare_text import _no_formula
+from rlx.cli.text.csv_rows import _no_formula
 from rlx.cli.text.markdown import block, code, prose
 from rlx.cli.text.terminal_text import printable, printable_lines
 from rlx.report.safe_text import shown

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
+from rlx.cli.frame.help_text import GROUPS, WIDEST, CommandGroup
 from rlx.cli.frame.number_options import Command
 from rlx.cli.frame.output import be_quiet
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
@@ -43,30 +44,28 @@ def _options(
         be_quiet()
 
 
-# Help shows the commands in this order: the recipe first, then the run, then the result. Each is a module of this room.
-_COMMANDS = (
-    *("init", "recipes", "show", "validate", "explain", "schema", "migrate", "plan", "layouts", "rehearse", "doctor"),
-    *("launch", "adopt", "import", "status", "logs", "diagnose", "attach", "wait", "stop", "compare", "report", "pull"),
-    *("data", "hosts", "aqn"),
-)
+_COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
-    """Build all commands, or the one alone that is asked for, since to build all is a third of the start."""
+    """Build all commands, or the one alone that is asked for, since to build all is a third of the start.
+
+    Each is a module of this room.
+    """
     app = typer.Typer(
         name="rlx",
+        cls=CommandGroup,
         help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
         epilog=EXIT_CODES,
         no_args_is_help=True,
         # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
     app.callback()(_options)
-    first = next((argument for argument in arguments if argument not in ("-q", "--quiet")), "")
-    alone = first in _COMMANDS and "_RLX_COMPLETE" not in os.environ
-    for name in (first,) if alone else _COMMANDS:
+    first = next((argument for argument in _typed(arguments) if argument not in ("-q", "--quiet")), "")
+    for name in (first,) if first in _COMMANDS else _COMMANDS:
         # Python keeps the word `import` for itself.
         own = "import_" if name == "import" else name
         command = getattr(import_module(f"rlx.cli.{own}"), own)
@@ -75,6 +74,14 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         else:
             app.command(name, cls=Command)(command)
     return app
+
+
+def _typed(arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments, or while a shell completes a word those before it: it waits, and only one command is asked for."""
+    if "_RLX_COMPLETE" not in os.environ:
+        return arguments
+    words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+    return [word for word in words if word in _COMMANDS][:1]
 
 
 def run() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from rlx.runs.looking.overview import Overview
 
 _POLL_SECONDS = 1.0
-_QUIET_SECONDS = 15.0
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
@@ -29,11 +26,12 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     from rlx.api.status import StatusWatch
     from rlx.api.waiting import outcome
     from rlx.cli.frame.output import narrate
+    from rlx.cli.frame.sign_of_life import sign_of_life
     from rlx.cli.text.next_step import hint_at_diagnosis
 
     watch = StatusWatch(refs, tell=narrate)
     try:
-        with _sign_of_life() as alive:
+        with sign_of_life() as alive:
             rows = _narrate_until_ended(watch.look, alive)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
@@ -59,33 +57,6 @@ def _narrate_until_ended(
         if all(row.state.is_terminal for row in rows):
             return rows
         time.sleep(_POLL_SECONDS)
-
-
-@contextmanager
-def _sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
-    """Training frameworks are silent for a minute at a time: a line that moves on a terminal, a rare one elsewhere."""
-    from rich.console import Console
-
-    from rlx.cli.frame.output import is_quiet, narrate
-
-    if sys.stderr.isatty() and not is_quiet():
-        with Console(stderr=True, highlight=False).status("") as spinner:
-            yield lambda rows: spinner.update(" · ".join(_waiting(rows)), spinner_style="dim")
-        return
-    spoke = time.monotonic()
-
-    def speak(rows: Sequence[Overview]) -> None:
-        nonlocal spoke
-        if time.monotonic() - spoke > _QUIET_SECONDS:
-            spoke = time.monotonic()
-            for line in _waiting(rows):
-                narrate(f"{time.strftime('%H:%M:%S')}  {line}")
-
-    yield speak
-
-
-def _waiting(rows: Sequence[Overview]) -> list[str]:
-    return [waiting_line(row) for row in rows if not row.state.is_terminal]
 
 
 def changes(before: Overview | None, row: Overview) -> list[str]:
@@ -123,17 +94,6 @@ def _step_text(row: Overview, step: int) -> str:
     if (seconds := values.get(metric_of(row.evidence, Role.STEP_SECONDS))) is not None:
         parts.append(f"{seconds:.1f} s")
     return "  ".join(parts)
-
-
-def waiting_line(row: Overview) -> str:
-    """A sign of life while nothing changes: training frameworks take a minute to start."""
-    seen = row.observation
-    if seen.state in (RunState.QUEUED, RunState.UNREACHABLE):
-        return _line(row, f"queued, {seen.detail}" if seen.state is RunState.QUEUED else seen.detail)
-    text = f"{seen.state.value}; {seen.members} processes, log {seen.log_bytes} bytes"
-    if seen.seconds_since_log is not None:
-        text += f", last written {seen.seconds_since_log:.0f} s ago"
-    return _line(row, text)
 
 
 def _line(row: Overview, text: str) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from rlx.cli.frame.help_text import Help
 
-class Command(TyperCommand):
+
+class Command(Help, TyperCommand):
     """A command whose repeatable options of whole numbers take all those that follow, wherever they stand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

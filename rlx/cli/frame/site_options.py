@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.completion import HOSTS
+
 if TYPE_CHECKING:
     from rlx.api.target import Target
     from rlx.plan import Site
@@ -17,6 +19,7 @@ HostOption = Annotated[
         "--host",
         metavar="HOST[,HOST]...",
         help="Host (rlx hosts) or ssh destination; one for each node, the head first. Default: the project's.",
+        autocompletion=HOSTS,
     ),
 ]
 ContainerOption = Annotated[

@@ -38,23 +38,9 @@ def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
 
 def csv_text(comparison: Comparison) -> str:
     """One line a step, values as the log has them."""
-    import csv
-    import io
+    from rlx.cli.text.csv_rows import csv_rows
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_no_formula, exact_header(comparison)))
-    writer.writerows([_no_formula(cell.marked) for cell in row] for row in exact_rows(comparison))
-    return printable(text.getvalue())
-
-
-def _no_formula(text: str) -> str:
-    """Write a cell that no spreadsheet computes: an apostrophe goes before what begins as a formula ."""
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-    return text
+    return csv_rows([exact_header(comparison), *([cell.marked for cell in row] for row in exact_rows(comparison))])
 
 
 def markdown_text(comparison: Comparison) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.output import console, print_text
+from rlx.cli.text.fitting_table import Column, fitting_table
 
 if TYPE_CHECKING:
     from rlx.preflight.layouts.candidates import Layout, Layouts
@@ -42,19 +43,28 @@ def _title(name: str, job: Job) -> str:
 
 
 def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
-    from rich.table import Table
-
     if not shown:
         print_text("no layout divides")
         return
-    columns = ("tp", "pp", "cp", "ep") if shown[0].job.is_megatron else ("cp",)
-    phases = [phase.name for phase in shown[0].estimate.phases]
-    table = Table(box=None, pad_edge=False)
-    for title in (*columns, "dp", "rollout", *phases, "cache", "sent", "waiting", ""):
-        table.add_column(title, justify="left" if title in ("rollout", "") else "right", no_wrap=True)
-    for layout in shown:
-        table.add_row(*_cells(layout, columns), layout.verdict + (", the recipe's own" if layout.job == own else ""))
-    console().print(table)
+    own_words = (layout.verdict + (", the recipe's own" if layout.job == own else "") for layout in shown)
+    rows = [(*_cells(layout, _split_names(own)), word) for layout, word in zip(shown, own_words, strict=True)]
+    out = console()
+    out.print(fitting_table(_columns(shown[0], _split_names(own), rows), out.width))
+
+
+def _split_names(job: Job) -> tuple[str, ...]:
+    return ("tp", "pp", "cp", "ep") if job.is_megatron else ("cp",)
+
+
+def _columns(layout: Layout, split: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[Column]:
+    """Rank what can be done without: first how long devices wait, then what is sent and cached, then the phases."""
+    phases = [phase.name for phase in layout.estimate.phases]
+    titles = (*split, "dp", "rollout", *phases, "cache", "sent", "waiting", "")
+    ranks = {"waiting": 4, "cache": 3, "sent": 2, **dict.fromkeys(phases, 1)}
+    return [
+        Column(title, cells, ranks.get(title, 0), flows=not title, right=title not in ("rollout", ""))
+        for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
+    ]
 
 
 def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:

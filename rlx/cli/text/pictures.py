@@ -45,12 +45,12 @@ def _write_plot(plot: str, drawn: Picture) -> None:
     from rlx.report import scene
 
     if plot == IN_TERMINAL:
-        _print_plot(drawn)
+        print_plot(drawn)
     else:
         write_scene(plot, scene(drawn))
 
 
-def _print_plot(drawn: Picture) -> None:
+def print_plot(drawn: Picture) -> None:
     """Print as wide as the terminal, without colours where NO_COLOR is set or nothing shows them."""
     from rich.text import Text
 

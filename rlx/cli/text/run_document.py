@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 def row_document(row: Overview) -> Mapping[str, Any]:
     """Show a run as `status` and `wait` do; seconds and UTC epochs."""
+    from rlx.evidence.outlook import outlook
+
     seen, verdict = row.observation, row.verdict
     return {
         "run_id": row.ref.run_id,
@@ -43,6 +45,7 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "metric": row.metric,
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
         "noise": verdict.noise,
+        "outlook": outlook(verdict, row.state)._asdict(),
         "verdict": {
             "status": verdict.status,
             "dissent": verdict.dissent,

@@ -11,7 +11,9 @@ from rlx.runs.duration import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table
 
+    from rlx.cli.text.fitting_table import Column
     from rlx.evidence.diagnosis import Hit
     from rlx.runs.looking.overview import Overview
 
@@ -20,17 +22,15 @@ _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "fai
     "unreachable": "yellow",
     "stalled": "yellow",
 }
-_VERDICT_STYLE = {
-    "valid": "green",
-    "unverified": "yellow",
-    "incomplete": "yellow",
-    "contradicted": "red",
-    "invalid": "red",
+_VERDICT_STYLE = {"valid": "green", "on track": "green", "contradicted": "red", "invalid": "red"} | {
+    "incomplete": "red",
+    "cannot become valid": "red",
+    "contradicted so far": "red",
 }
 
 
-def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None]) -> Group:
-    """A table for each launch: its runs are the ones that belong side by side.
+def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None], width: int) -> Group:
+    """A table for each launch, at most `width` cells wide: its runs are the ones that belong side by side.
 
     `causes`: why runs failed, by id; shown if `verbose`.
     """
@@ -39,46 +39,42 @@ def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | N
     parts: list[Any] = []
     for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
         launched = list(group)
-        parts.append(_table(launched))
-        parts.extend(_details(launched, causes) if verbose else _nodes(launched))
+        parts.append(_table(launched, width))
+        parts.extend(_details(launched, causes) if verbose else [*_nodes(launched), *_decided(launched)])
     return Group(*parts)
 
 
-def _table(rows: Sequence[Overview]) -> Any:
-    from rich.table import Table
+def _table(rows: Sequence[Overview], width: int) -> Table:
     from rich.text import Text
 
-    from rlx.evidence.grammars import core_prefixes
+    from rlx.cli.text.fitting_table import fitting_table
 
     first = rows[0].ref
     container = f":{rows[0].container}" if rows[0].container else ""
     title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in (
-        "ARM",
-        "STATE",
-        "PROGRESS",
-        "S/STEP",
-        "LEFT",
-        core_prefixes()[0].rstrip("/").upper(),
-        "NOISE",
-        "VERDICT",
-    ):
-        table.add_column(heading, no_wrap=heading != "NOISE", overflow="fold")
+    return fitting_table(_columns(rows), width, title=title, title_justify="left", title_style="bold")
+
+
+def _columns(rows: Sequence[Overview]) -> list[Column]:
+    """Rank what can be done without: the pace first, then the time left, the value, the progress and the noise."""
+    from rich.text import Text
+
+    from rlx.cli.text.fitting_table import Column
+    from rlx.evidence.grammars import core_prefixes
+    from rlx.evidence.outlook import outlook
+
     several_seeds = len({row.ref.seed for row in rows}) > 1
-    for row in rows:
-        state, verdict = row.state.value, row.verdict.word
-        table.add_row(
-            Text(row.ref.short_name if several_seeds else row.ref.arm),
-            Text(state, style=_STATE_STYLE.get(state, "")),
-            progress_cell(row),
-            f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–",
-            duration(row.seconds_left) if row.seconds_left is not None else "–",
-            _value_cell(row),
-            Text(row.verdict.noise),
-            Text(verdict, style=_VERDICT_STYLE[verdict]),
-        )
-    return table
+    words = [outlook(row.verdict, row.state).word for row in rows]
+    return [
+        Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
+        Column("STATE", [Text(row.state.value, _STATE_STYLE.get(row.state.value, "")) for row in rows]),
+        Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
+        Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
+        Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
+        Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
+        Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
+        Column("VERDICT", [Text(word, _VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
+    ]
 
 
 def progress_cell(row: Overview) -> str:
@@ -104,6 +100,16 @@ def _nodes(rows: Sequence[Overview]) -> list[Any]:
     from rich.text import Text
 
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]
+
+
+def _decided(rows: Sequence[Overview]) -> list[Any]:
+    """Say why a run that goes on cannot end well any more, while its devices could do something else."""
+    from rich.text import Text
+
+    from rlx.evidence.outlook import outlook
+
+    found = [(row, outlook(row.verdict, row.state)) for row in rows if not row.state.is_terminal]
+    return [Text(f"{row.ref.short_name}: {seen.word}: {seen.why}") for row, seen in found if seen.why]
 
 
 def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:

@@ -18,6 +18,7 @@ _WATCH_SECONDS = 2.0
 
 def painter(verbose: bool) -> Callable[[Sequence[Overview]], Group]:
     """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
+    from rlx.cli.frame.output import console
     from rlx.cli.text.status_text import tables
 
     causes: dict[str, Hit | None] = {}
@@ -27,7 +28,7 @@ def painter(verbose: bool) -> Callable[[Sequence[Overview]], Group]:
             from rlx.runs.judging.diagnosed import causes_of
 
             causes.update(causes_of([row for row in rows if row.ref.run_id not in causes]))
-        return tables(rows, verbose, causes)
+        return tables(rows, verbose, causes, console().width)
 
     return paint
 

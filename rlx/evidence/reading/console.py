@@ -53,6 +53,15 @@ def _readers(rows: Rows) -> _Readers:
     return _Readers(tuple(dict.fromkeys((*by_needle, *noise))), by_needle, frozenset(noise))
 
 
+def step_metrics(line: bytes) -> list[StepMetrics]:
+    """Read the metrics that one line of a console log gives, whatever the back-end; none of any other line."""
+    readers = _readers(rows())
+    held = [needle for needle in readers.needles if needle in line]
+    text = _ANSI.sub(b"", line).decode("utf-8", "replace")
+    found = dict.fromkeys(reader for needle in held for reader in readers.by_needle.get(needle, ()))
+    return [said for _, read in found for said in read(text) if isinstance(said, StepMetrics)]
+
+
 class ConsoleParser:
     """Feed it the log as it comes; every attribute is up to date after each call. No input raises.
 

@@ -10,6 +10,8 @@ from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Facts
 from rlx.preflight.wanted import DataFile, Flaw, host_of, hosts
 
+_MADE_HERE = "/.cache/rlx/tiny-cpu"
+
 
 def python(examined: Examined) -> Iterator[Finding]:
     """Judge Python. Without a recipe a host without it is no fault: it may only hold containers."""
@@ -118,6 +120,8 @@ def _missing(wanted: DataFile, where: str) -> Finding:
     key = "model.path" if wanted.role == "model" else f"data.{wanted.role}"
     kind = "folder" if wanted.role == "model" else "file"
     fix = "copy it there, or mount the folder that holds it into the container"
+    if _MADE_HERE in wanted.path:
+        fix = "rlx data tiny-cpu makes it, with the same --host and --container"
     return Finding("RLX550", Severity.ERROR, f"{key}: there is no {kind} {wanted.path}", fix, where)
 
 

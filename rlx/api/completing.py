@@ -1,0 +1,103 @@
+"""Find what a half-typed word may become, within the time of a key: read from here, nothing asked and nothing run.
+
+A shell waits for each answer, so this reads the index without the modules around it, never changes anything, and has
+no words for what cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import wraps
+from pathlib import Path
+
+_MOST_RUNS = 200
+_ID_ROW = re.compile(r"^\| (RLX\d{3}) \|", re.MULTILINE)
+# A shell would read anything else: a name of others is never more than a word.
+_WORD = re.compile(r"[\w.@:+-]+")
+
+
+def _completer(words: Callable[[str], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Keep the words that go on as typed; where anything cannot be read there are none."""
+
+    @wraps(words)
+    def complete(incomplete: str) -> list[str]:
+        try:
+            found = [word for word in words(incomplete) if word.startswith(incomplete) and _WORD.fullmatch(word)]
+        except Exception:  # noqa: BLE001 - a traceback in the middle of a command line that is being typed helps nobody
+            return []
+        return list(dict.fromkeys(found))
+
+    return complete
+
+
+@_completer
+def run_names(incomplete: str) -> Iterable[str]:
+    """Arms of the newest launches first, then experiments and run ids."""
+    runs = _runs()
+    yield from (arm for _, _, arm in runs)
+    yield from (name for _, name, _ in runs)
+    yield from (run_id for run_id, _, _ in runs)
+
+
+@_completer
+def arm_names(incomplete: str) -> Iterable[str]:
+    """Arms of earlier launches."""
+    yield from (arm for _, _, arm in _runs())
+
+
+@_completer
+def host_names(incomplete: str) -> Iterable[str]:
+    """Hosts of the user's and the project's file, and `local`."""
+    from rlx.hosts import known_hosts
+    from rlx.plan import LOCAL
+
+    yield LOCAL.host
+    yield from known_hosts()
+
+
+@_completer
+def finding_ids(incomplete: str) -> Iterable[str]:
+    """Ids of findings, in whatever case they are typed."""
+    from rlx.resources import findings_page
+
+    found = _ID_ROW.findall(findings_page().read_text(encoding="utf-8"))
+    yield from (
+        id if incomplete.isupper() or not incomplete else incomplete + id[len(incomplete) :]
+        for id in found
+        if id.startswith(incomplete.upper())
+    )
+
+
+def recipe_names(incomplete: str) -> list[str]:
+    """Recipes that come with rlx, then YAML files and folders, as far as the path is typed."""
+    from rlx.resources import recipes_folder
+
+    try:
+        bundled = [path.stem for path in recipes_folder().glob("*.yaml") if path.stem.startswith(incomplete)]
+        folder, _, begun = incomplete.rpartition("/")
+        here = Path(folder or ("/" if incomplete.startswith("/") else ".")).expanduser()
+        paths = [path for path in sorted(here.iterdir()) if path.name.startswith(begun) and path.name[0] != "."]
+    except (OSError, RuntimeError):
+        return []
+    prefix = incomplete[: len(incomplete) - len(begun)]
+    files = [f"{prefix}{path.name}{'/' if path.is_dir() else ''}" for path in paths if _may_be_recipe(path)]
+    return [*sorted(bundled), *files]
+
+
+def _may_be_recipe(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml") or path.is_dir()
+
+
+def _runs() -> list[tuple[str, str, str]]:
+    """Run id, experiment and arm of the newest runs, straight from the file: its own module costs half a second."""
+    from rlx.api.home import rlx_home
+
+    path = rlx_home() / "index.db"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as index:
+        return index.execute(
+            "SELECT run_id, name, arm FROM runs WHERE arrived = 1 AND node = 0 ORDER BY created DESC, position LIMIT ?",
+            (_MOST_RUNS,),
+        ).fetchall()

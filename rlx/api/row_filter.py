@@ -1,0 +1,34 @@
+"""Choose runs by what is known of them: `arm=aqn,state=failed`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.runs.looking.overview import Overview
+
+_FACTS: dict[str, Callable[[Overview], str]] = {
+    "arm": lambda row: row.ref.arm,
+    "seed": lambda row: str(row.ref.seed),
+    "name": lambda row: row.ref.name,
+    "host": lambda row: row.ref.host,
+    "launch": lambda row: row.ref.launch_id,
+    "state": lambda row: row.state.value,
+    "verdict": lambda row: row.verdict.word,
+}
+
+
+def row_filter(text: str) -> Callable[[Overview], bool]:
+    """Read `KEY=VALUE[,KEY=VALUE]…`, of which all must hold. Raises UsageError for anything else."""
+    wanted: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or key not in _FACTS:
+            raise UsageError(f"--where {text}: {part!r} is no condition", f"KEY=VALUE, with {', '.join(_FACTS)} as KEY")
+        if key in wanted:
+            raise UsageError(f"--where {text}: {key} is named twice, and a run has one", "name it once")
+        wanted[key] = value
+    return lambda row: all(_FACTS[key](row) == value for key, value in wanted.items())

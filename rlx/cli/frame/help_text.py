@@ -1,0 +1,71 @@
+"""The help of a command: in groups, with examples, as wide as the terminal, in colour where one shows it.
+
+Typer's own panels would do much of it, but drawing them costs more time than all the rest of `rlx --help`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from typer.core import TyperGroup
+
+from rlx.cli.frame.examples import EXAMPLES
+
+WIDEST = 160
+"""Lines of help that are longer are hard to follow, however wide the terminal is."""
+
+GROUPS = {
+    "Recipes": ("init", "recipes", "show", "validate", "plan", "layouts", "rehearse", "migrate", "schema"),
+    "Runs": ("launch", "status", "logs", "metrics", "diagnose", "attach", "wait", "stop", "pull", "adopt", "import"),
+    "Results": ("compare", "report", "explain"),
+    "Machines and data": ("doctor", "hosts", "data", "aqn"),
+}
+"""The commands in the order of a day's work."""
+
+_HEADING = re.compile(r"^(\S[^:\n]*):", re.MULTILINE)
+_TERM = re.compile(r"^  (\S+(?: \S+)*)(?=  |$)", re.MULTILINE)
+_BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
+
+
+class Help:
+    """Goes before a class of Typer's: adds examples and colour to its help."""
+
+    def get_help(self, ctx: Any) -> str:
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        return _coloured(text) if _shows_colour() else text
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Show the examples as they are typed, then what the command says at its end."""
+        if examples := EXAMPLES.get(_words(ctx)):
+            with formatter.section("Examples"):
+                formatter.write("".join(f"{'':>{formatter.current_indent}}{line}\n" for line in examples))
+        super().format_epilog(ctx, formatter)  # type: ignore[misc]
+
+
+class CommandGroup(Help, TyperGroup):
+    """Lists its commands in their groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        listed = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
+        width = max((len(name) for name in listed), default=0)
+        for title, names in GROUPS.items():
+            rows = [(f"{name:<{width}}", listed[name].get_short_help_str(WIDEST)) for name in names if name in listed]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _words(ctx: Any) -> str:
+    """The words that name a command, without the program: `data gsm8k`."""
+    return f"{_words(ctx.parent)} {ctx.info_name}".strip() if ctx.parent else ""
+
+
+def _shows_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(text: str) -> str:
+    return _TERM.sub(rf"  {_CYAN}\1{_PLAIN}", _HEADING.sub(rf"{_BOLD}\1:{_PLAIN}", text))

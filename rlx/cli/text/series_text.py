@@ -1,0 +1,64 @@
+"""Show values of metrics by step: a table for each metric, and below it a line for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rlx.cli.text.sparkline import sparkline
+
+_MOST_TABLES = 3
+_MOST_BARS = 40
+_BESIDE_BARS = 44
+
+
+class Series(NamedTuple):
+    """The values of one metric of one run by step, ascending. `doubt`: why no number of it is a result, or ""."""
+
+    metric: str
+    label: str
+    values: Mapping[int, float]
+    doubt: str = ""
+
+
+def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> Iterator[str]:
+    """Show few metrics value by value, many as one line for each run; `width`: cells of the terminal.
+
+    Without `rows`, the lines alone.
+    """
+    by_metric: dict[str, list[Series]] = {}
+    for each in series:
+        by_metric.setdefault(each.metric, []).append(each)
+    whole = rows and len(by_metric) <= _MOST_TABLES
+    label = max((len(each.label) for each in series), default=0)
+    for metric, runs in by_metric.items():
+        yield metric
+        if whole:
+            yield from _rows(runs, label)
+        yield from (_summary(each, label, width) for each in runs)
+        if whole:
+            yield ""
+
+
+def value_text(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
+    cells = sorted(
+        (step, place, run.label, value_text(value))
+        for place, run in enumerate(runs)
+        for step, value in run.values.items()
+    )
+    steps, values = (max((len(str(cell[place])) for cell in cells), default=0) for place in (0, 3))
+    steps, values, label = max(steps, len("step")), max(values, len("value")), max(label, len("arm"))
+    yield f"  {'step':>{steps}}  {'arm':<{label}}  {'value':>{values}}"
+    for step, _, name, value in cells:
+        yield f"  {step:>{steps}}  {name:<{label}}  {value:>{values}}"
+
+
+def _summary(run: Series, label: int, width: int) -> str:
+    bars = sparkline(list(run.values.values()), min(_MOST_BARS, max(8, width - label - _BESIDE_BARS)))
+    first, *rest = (value_text(value) for value in run.values.values())
+    reach = f"{first} → {rest[-1]}" if rest else first
+    return f"  {run.label:<{label}}  {bars}  {reach}{f'  ({run.doubt})' if run.doubt else ''}"

@@ -1,0 +1,36 @@
+"""Draw a series of values in one line of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlx.cli.frame.streams import writes_utf8
+
+_BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+_GAP = " "
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Draw at most `width` bars from the lowest to the highest value; a bar stands for the mean of its values.
+
+    Values that are not finite leave a gap. A stream that is not UTF-8 gets bars of ASCII.
+    """
+    bars = _BARS if writes_utf8() else _PLAIN_BARS
+    means = _means(values, max(1, width))
+    known = [mean for mean in means if mean is not None]
+    if not known:
+        return _GAP * len(means)
+    low, reach = min(known), max(known) - min(known)
+    scale = (len(bars) - 1) / reach if reach > 0 else 0.0
+    return "".join(_GAP if mean is None else bars[round((mean - low) * scale)] for mean in means)
+
+
+def _means(values: Sequence[float], width: int) -> list[float | None]:
+    parts = min(width, len(values))
+    return [_mean(values[place * len(values) // parts : (place + 1) * len(values) // parts]) for place in range(parts)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None

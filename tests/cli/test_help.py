@@ -1,0 +1,63 @@
+"""Help: grouped, with examples that are true, as wide as the terminal."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+import typer
+
+from rlx.cli.frame.app import command_line
+from rlx.cli.frame.examples import EXAMPLES
+from rlx.cli.frame.help_text import GROUPS
+from tests.cli.support import rlx
+from tests.cli.terminal import on_terminal
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Every command that does something, by the words that name it."""
+    if not hasattr(command, "commands"):
+        return {" ".join(words): command}
+    return {name: leaf for own, sub in command.commands.items() for name, leaf in leaves(sub, (*words, own)).items()}
+
+
+LEAVES = leaves(typer.main.get_command(command_line()))
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_each_command_has_two_examples_that_it_understands(name: str) -> None:
+    assert len(EXAMPLES[name]) == 2
+    for example in EXAMPLES[name]:
+        words = shlex.split(example.partition(" > ")[0].partition(" | ")[0])[1:]
+        own = words[len(name.split()) :] if words[: len(name.split())] == name.split() else None
+        assert own is not None or name == "hosts list"
+        LEAVES[name].make_context(name, list(own or ()), resilient_parsing=True)
+        options = {option for param in LEAVES[name].params for option in param.opts} | {"--help"}
+        assert {word for word in own or () if word.startswith("-") and word != "-"} <= options
+
+
+def test_no_example_is_of_a_command_that_is_gone() -> None:
+    assert set(EXAMPLES) == set(LEAVES)
+
+
+def test_help_lists_every_command_in_its_group() -> None:
+    out = rlx("--help").stdout
+    for title, names in GROUPS.items():
+        section = out[out.index(f"{title}:") :].split("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines()[1:] if line[:3].rstrip() and line[2] != " "] == list(
+            names
+        )
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
+    for command in ((), ("logs",)):
+        lines = on_terminal(*command, "--help", columns=columns).lines
+        assert columns - 25 < max(map(len, lines)) <= columns
+
+
+def test_colour_only_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in rlx("--help").stdout
+    assert "\x1b[1mRuns:" in on_terminal("--help", NO_COLOR="").written
+    assert "\x1b" not in on_terminal("--help", NO_COLOR="1").written
