@@ -42,7 +42,7 @@ def test_values_instead_of_lines_on_a_terminal() -> None:
         "     5  aqn        0.35",
         "    10  baseline    0.5",
         "    10  aqn         0.6",
-        "  baseline  ▁▂█  0.25 → 0.5",
+        "  baseline  ▁▂▆  0.25 → 0.5",
         "  aqn       ▁▃█  0.25 → 0.6",
         "",
     ]

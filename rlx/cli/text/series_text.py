@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 from rlx.cli.text.sparkline import sparkline
@@ -35,7 +36,7 @@ def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> 
         yield metric
         if whole:
             yield from _rows(runs, label)
-        yield from (_summary(each, label, width) for each in runs)
+        yield from _summaries(runs, label, width)
         if whole:
             yield ""
 
@@ -57,8 +58,16 @@ def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
         yield f"  {step:>{steps}}  {name:<{label}}  {value:>{values}}"
 
 
-def _summary(run: Series, label: int, width: int) -> str:
-    bars = sparkline(list(run.values.values()), min(_MOST_BARS, max(8, width - label - _BESIDE_BARS)))
+def _summaries(runs: Sequence[Series], label: int, width: int) -> Iterator[str]:
+    """Draw all runs of a metric on one scale: the smallest wiggle would look as large as an effect."""
+    finite = [value for run in runs for value in run.values.values() if isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    for run in runs:
+        bars = sparkline(list(run.values.values()), min(_MOST_BARS, max(8, width - label - _BESIDE_BARS)), low, high)
+        yield _summary(run, label, bars)
+
+
+def _summary(run: Series, label: int, bars: str) -> str:
     first, *rest = (value_text(value) for value in run.values.values())
     reach = f"{first} → {rest[-1]}" if rest else first
     return f"  {run.label:<{label}}  {bars}  {reach}{f'  ({run.doubt})' if run.doubt else ''}"

@@ -11,18 +11,14 @@ _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 _GAP = " "
 
 
-def sparkline(values: Sequence[float], width: int) -> str:
-    """Draw at most `width` bars from the lowest to the highest value; a bar stands for the mean of its values.
+def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
+    """Draw at most `width` bars, from `low` to `high`, between which all values are; a bar is the mean of its values.
 
     Values that are not finite leave a gap. A stream that is not UTF-8 gets bars of ASCII.
     """
     bars = _BARS if writes_utf8() else _PLAIN_BARS
+    scale = (len(bars) - 1) / (high - low) if high > low else 0.0
     means = _means(values, max(1, width))
-    known = [mean for mean in means if mean is not None]
-    if not known:
-        return _GAP * len(means)
-    low, reach = min(known), max(known) - min(known)
-    scale = (len(bars) - 1) / reach if reach > 0 else 0.0
     return "".join(_GAP if mean is None else bars[round((mean - low) * scale)] for mean in means)
 
 
