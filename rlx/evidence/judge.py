@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rlx.evidence.charges import (
     accumulation,
-    adaptive_sigma,
     applied,
     asked,
     drawn,
     felt,
+    followed,
     lifted,
     perturbations,
     shown_links,
@@ -93,7 +93,7 @@ def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application,
     yield from noise_faults(evidence, found)
     yield from asked.charges(evidence, noise, found)
     yield from applied.charges(found, finished=finished)
-    yield from adaptive_sigma.charges(evidence, noise, found)
+    yield from followed.charges(evidence, noise, found)
     yield from reached_layers.charges(evidence, noise, found)
     yield from drawn.charges(evidence, noise, found)
     yield from perturbations.charges(noise, found)
@@ -179,7 +179,7 @@ def _noise_story(
         f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
         f"{counted(len(found.sigmas), 'step')}, "
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
-        *adaptive_sigma.sentence(noise, found),
+        *followed.sentence(noise, found),
         *perturbations.sentence(noise),
         *survival.sentence(found),
         *trained,

@@ -124,7 +124,7 @@ def split_weights(facts: Facts) -> Iterator[Flaw]:
     title="sigma that follows a measurement, where nothing hands it on",
     why="the noise would stay at sigma_start: the processes that generate do not know what the trainer measures",
     fix="`rollout.engine: cpu`, or another `aqn.schedule`",
-    source="rlx/backends/verl/payload/rlx_verl_cpu_trainer.py hands it on; no other engine's payload does",
+    source="the payload of rlx's own rollout on a CPU hands it on; no other engine's does",
 )
 def adaptive(facts: Facts) -> Iterator[Flaw]:
     aqn, recipe = facts.recipe.aqn, facts.recipe
@@ -134,7 +134,7 @@ def adaptive(facts: Facts) -> Iterator[Flaw]:
         message = f"aqn.schedule adaptive: nothing hands the measurements to rollout.engine {recipe.rollout.engine}"
         yield error(message, "rollout.engine: cpu, or another aqn.schedule", "aqn.schedule")
     elif recipe.algorithm.correction is not None and recipe.algorithm.correction.bypass:
-        message = "aqn.schedule adaptive: with algorithm.correction.bypass neither gap nor entropy is measured"
+        message = "aqn.schedule adaptive: where the correction is a bypass, neither gap nor entropy is measured"
         yield error(message, "no bypass, or another aqn.schedule", "aqn.schedule")
 
 
@@ -143,7 +143,7 @@ def adaptive(facts: Facts) -> Iterator[Flaw]:
     title="several perturbations a group, where a group has one",
     why="an engine that batches all requests has one set of weights for all: every answer would get the same draw",
     fix="`rollout.engine: cpu` on one device with `rollout.n` a multiple of `aqn.perturbations`, or one perturbation",
-    source="rlx/backends/verl/payload/rlx_verl_cpu_rollout.py changes the weights between its batches; no other does",
+    source="rlx's own rollout on a CPU changes its weights between two batches; no other engine can be told to",
 )
 def perturbations(facts: Facts) -> Iterator[Flaw]:
     aqn, rollout, layout = facts.recipe.aqn, facts.recipe.rollout, facts.recipe.layout
