@@ -10,7 +10,9 @@ from rlx.evidence.charges import (
     asked,
     drawn,
     felt,
+    followed,
     lifted,
+    perturbations,
     shown_links,
     trained_on,
     watched,
@@ -91,8 +93,10 @@ def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application,
     yield from noise_faults(evidence, found)
     yield from asked.charges(evidence, noise, found)
     yield from applied.charges(found, finished=finished)
+    yield from followed.charges(evidence, noise, found)
     yield from reached_layers.charges(evidence, noise, found)
     yield from drawn.charges(evidence, noise, found)
+    yield from perturbations.charges(noise, found)
     yield from shown_links.charges(noise)
     yield from survival.charges(found)
     yield from noise_in_validation(evidence, noise)
@@ -175,6 +179,8 @@ def _noise_story(
         f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
         f"{counted(len(found.sigmas), 'step')}, "
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
+        *followed.sentence(noise, found),
+        *perturbations.sentence(noise),
         *survival.sentence(found),
         *trained,
         "validations noisy as declared"

@@ -20,6 +20,7 @@ CLEAN, NOISY = "clean", "noisy"
 class Role(StrEnum):
     """The quantity that a metric measures, whatever a back-end calls it. Seconds are those of one step.
 
+    `ROLLOUT_ENTROPY`: mean -log p of what the rollout sampled, by its own probabilities; `ENTROPY` is the actor's.
     `POLICY_KL`: mean log ratio of the probabilities before the update to those of the actor; its sign says nothing.
     `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
     `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth. Other filters: `CLIP_RATIO` and `ABORTED_SAMPLES` are
@@ -36,6 +37,7 @@ class Role(StrEnum):
     TOKENS_A_SECOND_AND_DEVICE = "tokens_a_second_and_device"
     SCORE = "score"
     ENTROPY = "entropy"
+    ROLLOUT_ENTROPY = "rollout_entropy"
     RESPONSE_LENGTH = "response_length"
     CLIP_RATIO = "clip_ratio"
     GRAD_NORM = "grad_norm"

@@ -34,7 +34,9 @@ class NoiseEvent:
     names the noise that was drawn, whatever it was multiplied by. Digests of the layers that take noise:
     `digest_before` first thing in this sync, `digest_clean` after receiving and restoring, `digest_after` after the
     noise; `digest_left` what the record before it in its file left, `digest_sent` what the last sync brought; "" where
-    the source takes none, or lines between are lost. `attempt`: the one that wrote it, from 1.
+    the source takes none, or lines between are lost. `attempt`: the one that wrote it, from 1. `measured`: what was
+    measured of the step before, which sigma follows; None where it follows nothing, or nothing was heard. `draw`: which
+    perturbation of the step, from 0. `answers`: how many were generated on these weights; None where nobody counts.
     """
 
     step: int | None
@@ -63,6 +65,9 @@ class NoiseEvent:
     digest_left: str = ""
     digest_sent: str = ""
     attempt: int = 1
+    measured: float | None = None
+    draw: int = 0
+    answers: int | None = None
 
     @property
     def process(self) -> NoiseProcess:

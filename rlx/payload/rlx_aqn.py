@@ -20,6 +20,7 @@ weight is ever touched.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -54,6 +55,8 @@ class Injector:
         self._chosen: Sequence[Choice] = ()
         self._found: Snapshot | None = None  # since a sync began: what it found
         self._restored = 0
+        self._measured: dict[int, float] = {}
+        self._answers = 0
 
     @classmethod
     def from_run_directory(cls, tp_size: int = 1, shard: int = 0, rank: int = 0) -> Injector | None:
@@ -69,12 +72,14 @@ class Injector:
         return cls(Settings.read(settings), events_file(), tp_size, process, digest)
 
     @torch.inference_mode()  # weights that an engine made as inference tensors may be written only here
-    def apply(self, model: nn.Module, rollout_step: int, replica: int = 0, phase: str = "rollout") -> Event:
+    def apply(
+        self, model: nn.Module, rollout_step: int, replica: int = 0, phase: str = "rollout", draw: int = 0
+    ) -> Event:
         """Give `model` the noise of a step, starting from clean weights, and record it.
 
         `rollout_step` is the step that the log reports as `step:N`; for phase "validation" the step being validated
-        (0 before training). Raises ValueError for another phase, and at the first call for an option without effect
-        on this model.
+        (0 before training). `draw`: which of several perturbations of that step, from 0. Raises ValueError for another
+        phase, and at the first call for an option without effect on this model.
         """
         if phase not in ("rollout", "validation"):
             raise ValueError(f"phase is 'rollout' or 'validation', not {phase!r}")
@@ -86,14 +91,26 @@ class Injector:
             self._check(model)
         clean = self._standing()
         quiet = phase == "validation" and not self.settings.validation_noise
-        sigma = 0.0 if quiet else self.settings.sigma(rollout_step)
+        sigma = 0.0 if quiet else self.settings.sigma(rollout_step, self._measured)
         event = Event(phase, rollout_step, sigma, replica, restored=restored, synced=synced)
         if sigma > 0:
-            event = self._disturb(event)
+            event = self._disturb(event, draw)
         after = self._standing() if sigma > 0 else clean
         event = replace(event, digest_before=before.digest, digest_clean=clean.digest, digest_after=after.digest)
-        self.record("noise", asdict(event))
+        self.record("noise", {**asdict(event), **self._followed(event), **self._drawn(draw)})
         return event
+
+    def answered(self, count: int) -> None:
+        """Count answers that were generated on the weights as they are now; the next record says how many."""
+        self._answers += count
+
+    def measured(self, step: int, value: float) -> None:
+        """Keep what was measured of the rollout of `step`, which decides about the sigma of the next one.
+
+        What is no number leaves sigma as it is.
+        """
+        if math.isfinite(value):
+            self._measured[step] = value
 
     @torch.inference_mode()
     def restore(self, kept: bool = True) -> int:
@@ -116,6 +133,18 @@ class Injector:
     def record(self, kind: str, content: Mapping[str, object]) -> None:
         """Append a line to the record of this process."""
         self._events.append(kind, self._process, content)
+
+    def _followed(self, event: Event) -> dict[str, object]:
+        """What sigma followed, where it follows anything: the measurement of the step before, and its target."""
+        rule = self.settings.adaptive
+        if rule is None or event.phase != "rollout":
+            return {}
+        return {"measured": self._measured.get(event.step - 1), "target": rule["value"]}
+
+    def _drawn(self, draw: int) -> dict[str, int]:
+        """Which draw this is, where a step has several, and how many answers were given since the record before."""
+        answers, self._answers = self._answers, 0
+        return {} if self.settings.perturbations == 1 else {"draw": draw, "answered": answers}
 
     def _choices(self, model: nn.Module) -> tuple[Choice, ...]:
         found = choices(model, self.settings)
@@ -150,10 +179,10 @@ class Injector:
         self.record("settings", {**asdict(self.settings), **told})
         self._is_checked = True
 
-    def _disturb(self, event: Event) -> Event:
+    def _disturb(self, event: Event, draw: int) -> Event:
         tally = Tally()
         for choice in self._chosen:
-            self._disturb_kind(choice, event, tally)
+            self._disturb_kind(choice, event, draw, tally)
             event = replace(event, layers=event.layers + len(choice.layers), skipped=event.skipped + choice.skipped)
         return replace(
             event,
@@ -165,19 +194,23 @@ class Injector:
             fingerprint=tally.fingerprint,
         )
 
-    def _disturb_kind(self, choice: Choice, event: Event, tally: Tally) -> None:
+    def _disturb_kind(self, choice: Choice, event: Event, draw: int, tally: Tally) -> None:
         for group in _alike(choice.layers).values():
-            self._disturb_group(group, event, tally)
+            self._disturb_group(group, event, draw, tally)
         printed = PRINTED_LAYER_TYPE[choice.kind]
         print(
             f"[AQN] Applied noise to {len(choice.layers)} {printed} layers (skipped {choice.skipped} excluded layers)",
             flush=True,
         )
 
-    def _disturb_group(self, group: Sequence[tuple[str, Layer, torch.Tensor]], event: Event, tally: Tally) -> None:
+    def _disturb_group(
+        self, group: Sequence[tuple[str, Layer, torch.Tensor]], event: Event, draw: int, tally: Tally
+    ) -> None:
         """Disturb weights of one shape at once; each still has noise of its own, from its own seed."""
         names, weights = [name for name, _, _ in group], [weight for _, _, weight in group]
-        seeds = [stable_seed(self.settings.seed, event.replica, event.step, name) for name in names]
+        # The first draw is that of a step with one alone.
+        which = (draw,) if draw else ()
+        seeds = [stable_seed(self.settings.seed, event.replica, event.step, name, *which) for name in names]
         sigmas = [event.sigma * self.settings.multiplier(layer.name) for _, layer, _ in group]
         noise = torch.stack([standard_noise(weights[0].shape, seed) for seed in seeds])
         clean = torch.stack([weight.detach() for weight in weights])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 PRINTED_LAYER_TYPE = {"rmsnorm": "RMSNorm", "linear": "linear"}
-SCHEDULES = ("geometric", "linear", "constant")
+_NOTHING: Mapping[int, float] = MappingProxyType({})
+SCHEDULES, ADAPTIVE = ("geometric", "linear", "constant"), "adaptive"
 
 
 def settings_file() -> Path | None:
@@ -31,7 +35,9 @@ class Settings:
     through in each one, None where they run through once. `targets`, `exclude` and the keys of `multipliers` are
     substrings of module names; the factors of all that match are multiplied. "auto" means every RMSNorm of a dense
     model and the post-attention RMSNorms of a mixture of experts. A sigma_start of 0 is that of an arm without noise.
-    Raises ValueError for what cannot be noise.
+    `perturbations`: the draws of a step, each of which generates its part of every group of answers. `adaptive`: the
+    `target` that sigma follows with schedule "adaptive", its `value`, the `gain` of a step, `sigma_min` and
+    `sigma_max`. Raises ValueError for what cannot be noise.
     """
 
     sigma_start: float
@@ -46,14 +52,20 @@ class Settings:
     schedule: str = "geometric"
     epoch_steps: int | None = None
     multipliers: dict[str, float] = field(default_factory=dict)
+    adaptive: dict[str, Any] | None = None
+    perturbations: int = 1
 
     def __post_init__(self) -> None:
         if self.stages < 3:
             raise ValueError(f"AQN needs at least 3 stages, got {self.stages}")
         if unknown := set(self.layer_types) - PRINTED_LAYER_TYPE.keys():
             raise ValueError(f"AQN knows the layer types {sorted(PRINTED_LAYER_TYPE)}, not {sorted(unknown)}")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"AQN knows the schedules {', '.join(SCHEDULES)}, not {self.schedule}")
+        if self.perturbations < 1:
+            raise ValueError(f"AQN draws its noise at least once a step, not {self.perturbations} times")
+        if self.schedule not in (*SCHEDULES, ADAPTIVE):
+            raise ValueError(f"AQN knows the schedules {', '.join(SCHEDULES)} and {ADAPTIVE}, not {self.schedule}")
+        if (self.schedule == ADAPTIVE) != (self.adaptive is not None):
+            raise ValueError("AQN with an adaptive schedule needs what it follows, and no other schedule takes that")
 
     @property
     def only_watches(self) -> bool:
@@ -66,9 +78,10 @@ class Settings:
         lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
         return cls(**{**document, **lists})
 
-    def sigma(self, step: int) -> float:
+    def sigma(self, step: int, measured: Mapping[int, float] = _NOTHING) -> float:
         """Sigma for the rollout of `step`; the first stage is free of noise (QeRL's schedule where geometric).
 
+        `measured`: step -> what the adaptive schedule follows, of the steps before; no other schedule looks at it.
         Source: NVlabs/QeRL trl_trainer/noise_scheduler.py; per epoch, zhshgmail/verl cfb21db5,
         `get_epoch_aware_sigma_schedule`: each epoch takes its share of the way. Steps outside 1 … total_steps carry
         none: the weights synced after the last step are used by nobody.
@@ -80,8 +93,21 @@ class Settings:
         stage = index * self.stages // length
         if stage == 0:
             return 0.0
+        if self.adaptive is not None:
+            return self._followed(self.adaptive, step, measured)
         epochs = -(-self.total_steps // length)
         return self._on_the_way((epoch + (stage - 1) / (self.stages - 2)) / epochs)
+
+    def _followed(self, rule: Mapping[str, Any], step: int, measured: Mapping[int, float]) -> float:
+        """Start at sigma_start; after each noisy step a larger sigma up to the target, a smaller one beyond it.
+
+        Source: Plappert et al., arXiv 1706.01905, section 3. What was not measured leaves sigma as it is.
+        """
+        sigma, first = self.sigma_start, -(-self.total_steps // self.stages) + 1
+        for value in (measured[past] for past in range(first, step) if past in measured):
+            sigma = sigma * (1 + rule["gain"]) if value <= rule["value"] else sigma / (1 + rule["gain"])
+            sigma = min(max(sigma, rule["sigma_min"]), rule["sigma_max"])
+        return sigma
 
     def _on_the_way(self, share: float) -> float:
         """Sigma at `share` of the way, 0 to 1."""

@@ -1,5 +1,6 @@
 """Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
 
+from rlx.plan.adaptive_sigma import AdaptiveSigma
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
 from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
@@ -29,6 +30,7 @@ __all__ = [
     "NO_READER",
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
+    "AdaptiveSigma",
     "Cluster",
     "Cmd",
     "Correction",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from rlx.plan.adaptive_sigma import AdaptiveSigma
 from rlx.plan.noise_promise import NoisePromise
 
 
@@ -31,7 +32,9 @@ class NoiseSchedule:
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
     reports as `step:s`; 0.0 means that this step must be free of noise. `promise`: the links of the chain of evidence;
     None in plans of rlx 0.1 and 0.2, which promised none. `min_trained_share`: the least share of the noisy samples
-    that a rejection must leave to the training, beyond what it takes of clean ones.
+    that a rejection must leave to the training, beyond what it takes of clean ones. `adaptive`: what sigma follows from
+    its first noisy step on, where it does; `sigmas` are then those that it would have if nothing was ever measured.
+    `perturbations`: the draws of a noisy step, each of which generates as many answers of every group.
     """
 
     sigmas: tuple[float, ...]
@@ -41,6 +44,8 @@ class NoiseSchedule:
     in_validation: bool
     promise: NoisePromise | None = None
     min_trained_share: float = 0.8
+    adaptive: AdaptiveSigma | None = None
+    perturbations: int = 1
 
     def sigma(self, step: int) -> float:
         """Sigma at a step counted from 1; steps outside the plan carry none."""
@@ -61,7 +66,7 @@ def stage_sigmas(
 ) -> tuple[float, ...]:
     """Sigma of each of the `stages` stages: 0 first, then the way from sigma_start down to sigma_end.
 
-    `schedule`: geometric (equal ratios, as QeRL), linear (equal steps) or constant (sigma_start all along).
+    `schedule`: geometric (equal ratios, as QeRL), linear (equal steps), constant or adaptive (sigma_start all along).
     `part`: which of how many epochs this is, from 0, where each epoch takes its share of the way (zhshgmail/verl
     cfb21db5, `get_epoch_aware_sigma_schedule`). Raises ValueError for fewer than three stages, where the formula
     divides by zero (2) or yields no noise (1).
@@ -76,7 +81,7 @@ def stage_sigmas(
 def _on_the_way(sigma_start: float, sigma_end: float, schedule: str, share: float) -> float:
     if schedule == "linear":
         return sigma_start + (sigma_end - sigma_start) * share
-    if schedule == "constant":
+    if schedule in ("constant", "adaptive"):
         return sigma_start
     return float(sigma_start * (sigma_end / sigma_start) ** share)
 

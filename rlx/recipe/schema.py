@@ -265,14 +265,44 @@ class Layout(Section):
     pools: dict[Text, Positive] | None = Field(None, description="Devices by role; null: all roles share all devices")
 
 
+class MeasuredTarget(Section):
+    """What the noise is to reach in the run itself; one of the two."""
+
+    gap: float | None = Field(
+        None, gt=0, description="Mean distance between the probabilities of rollout and actor, 0 to 1"
+    )
+    entropy: float | None = Field(None, gt=0, description="Mean -log p of what the rollout sampled, in nats a token")
+
+    @model_validator(mode="after")
+    def _one(self) -> MeasuredTarget:
+        if (self.gap is None) == (self.entropy is None):
+            raise refuse("sigma follows one measurement: gap or entropy", key="aqn.adaptive.target")
+        return self
+
+
+class AdaptiveNoise(Section):
+    """Sigma that is made larger while a measurement is below its target, and else smaller, step by step."""
+
+    target: MeasuredTarget
+    gain: float = Field(0.1, gt=0, le=1, description="Sigma times 1 + gain, or divided by that, after each noisy step")
+    sigma_min: float = Field(gt=0, description="Sigma never falls below it")
+    sigma_max: float = Field(gt=0, description="Sigma never rises above it")
+
+
 class Aqn(Section):
     """Adaptive quantisation noise on the weights that generate: free of noise first, then falling."""
 
     sigma_start: float = Field(gt=0, description="Standard deviation of the first noisy stage")
     sigma_end: float = Field(gt=0, description="Standard deviation of the last stage")
     stages: int = Field(ge=3, le=10_000, description="Stages of the run, the first one free of noise")
-    schedule: Literal["geometric", "linear", "constant"] = Field(
-        "geometric", description="From sigma_start to sigma_end in equal ratios, in equal steps, or not at all"
+    schedule: Literal["geometric", "linear", "constant", "adaptive"] = Field(
+        "geometric",
+        description="From sigma_start to sigma_end in equal ratios, in equal steps, not at all, or from sigma_start on "
+        "after what the run measures",
+    )
+    adaptive: AdaptiveNoise | None = Field(None, description="What schedule: adaptive follows; null: nothing")
+    perturbations: Positive = Field(
+        1, description="Draws of noise a step: each group of answers is generated under so many, in equal parts"
     )
     per_epoch: bool = Field(
         False, description="true: the stages run through in every epoch, and each epoch goes its share of the way"
@@ -299,15 +329,33 @@ class Aqn(Section):
     def _falling(self) -> Aqn:
         if self.sigma_end > self.sigma_start:
             raise refuse(f"must not exceed sigma_start ({self.sigma_start:g}): the noise falls", key="aqn.sigma_end")
-        if self.schedule == "constant" and self.sigma_end != self.sigma_start:
-            raise refuse(f"constant noise has one sigma: write {self.sigma_start:g} here too", key="aqn.sigma_end")
+        if self.schedule in ("constant", "adaptive") and self.sigma_end != self.sigma_start:
+            raise refuse(
+                f"{self.schedule} noise has one sigma: write {self.sigma_start:g} here too", key="aqn.sigma_end"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adaptive_in_full(self) -> Aqn:
+        follows = self.adaptive
+        if (follows is None) == (self.schedule == "adaptive"):
+            raise refuse("schedule: adaptive and this section go together", key="aqn.adaptive")
+        if follows is None:
+            return self
+        if self.per_epoch:
+            raise refuse("sigma that follows a measurement has no stages but the first", key="aqn.per_epoch")
+        if not follows.sigma_min <= self.sigma_start <= follows.sigma_max:
+            raise refuse(
+                f"must lie between sigma_min ({follows.sigma_min:g}) and sigma_max ({follows.sigma_max:g})",
+                key="aqn.sigma_start",
+            )
         return self
 
     @model_validator(mode="after")
     def _known_to_the_fork(self) -> Aqn:
         """It has one schedule; its epoch-aware mode adds nothing, and its factors never reach the rollout."""
         if self.provider == "builtin":
-            for key in ("schedule", "per_epoch", "multipliers"):
+            for key in ("schedule", "adaptive", "perturbations", "per_epoch", "multipliers"):
                 if getattr(self, key) != type(self).model_fields[key].default:
                     raise refuse("the fork's own noise does not have this; use provider: payload", key=f"aqn.{key}")
         return self

@@ -46,7 +46,7 @@ def noise_track(runs: Sequence[JudgedRun]) -> NoiseTrack | None:
 
 def _planned(run: JudgedRun) -> tuple[float, ...]:
     noise = run.plan.expectations.noise
-    return planned_sigmas(noise, run.evidence.total_steps) if noise else ()
+    return planned_sigmas(noise, run.evidence) if noise else ()
 
 
 def _reached(evidence: Evidence) -> Iterable[NoiseEvent]:

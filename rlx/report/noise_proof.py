@@ -63,7 +63,7 @@ def record_rows(run: JudgedRun) -> tuple[list[Records], int]:
 def _steps(run: JudgedRun) -> Iterator[_Step]:
     """Every step that was promised something or has a record: rollouts first, then validations."""
     noise, evidence = run.plan.expectations.noise, run.evidence
-    sigmas = planned_sigmas(noise, evidence.total_steps) if noise else ()
+    sigmas = planned_sigmas(noise, evidence) if noise else ()
     by_step: dict[tuple[bool, int], list[NoiseEvent]] = defaultdict(list)
     for event in evidence.noise:
         # The last sync prepares a rollout that never comes.

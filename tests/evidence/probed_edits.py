@@ -9,6 +9,7 @@ from typing import Any
 from tests.evidence.edits import Recorded, gap_not_logged
 
 Line = dict[str, Any]
+POST = "val-core/post/acc/mean@1"
 
 
 def _lines(run: Recorded, kind: str, phase: str = "", *steps: int) -> list[Line]:
@@ -219,6 +220,22 @@ def one_element_that_moves_no_score(run: Recorded) -> None:
     for line in _lines(run, "noise", "rollout", 18):
         line.update(changed=1, effective_std=0.0039 / line["elements"] ** 0.5, digest_after="0123456789abcdef")
     _stand(run.events)
+
+
+def evaluated_after_the_training_only(run: Recorded) -> None:
+    """No validation, and `eval.post`: it answers from the checkpoint of step 20, whose rollout had noise."""
+    first: dict[tuple[str, int], Line] = {}
+    for line in run.events:
+        if line.get("phase") != "validation":
+            first.setdefault((line["kind"], line.get("step", 0)), line)
+    run.events = list(first.values())
+    for number, line in enumerate(run.events):
+        line["seq"] = number
+    _stand(run.events)
+    for step in range(21):
+        run.forget(step, lambda key: key.startswith("val-"))
+    run.put(POST, {20: 0.9})
+    run.expectations.update(validation_steps=[], last_step_validated=False, metric=POST)
 
 
 def engine_that_sleeps(run: Recorded) -> None:

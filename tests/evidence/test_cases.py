@@ -18,14 +18,16 @@ import pytest
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.plan import RunState
 from tests.conftest import CASES
+from tests.evidence.adaptive_edits import EDITS as ADAPTIVE_EDITS
 from tests.evidence.chain_edits import CHAIN_EDITS
 from tests.evidence.edits import EDITS as BASIC_EDITS
 from tests.evidence.edits import Recorded
+from tests.evidence.perturbed_edits import EDITS as PERTURBED_EDITS
 from tests.evidence.probed_edits import EDITS as PROBED_EDITS
 from tests.evidence.watched_edits import EDITS as WATCHED_EDITS
 from tests.recorded import recorded_expectations
 
-EDITS = BASIC_EDITS | CHAIN_EDITS | PROBED_EDITS | WATCHED_EDITS
+EDITS = ADAPTIVE_EDITS | BASIC_EDITS | CHAIN_EDITS | PERTURBED_EDITS | PROBED_EDITS | WATCHED_EDITS
 FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"))
 
 

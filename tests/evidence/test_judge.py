@@ -421,8 +421,9 @@ def test_a_fork_is_held_to_its_own_arithmetic_over_its_own_total(total: int) -> 
     planned = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 10, 29), 10, ("rmsnorm",), "builtin", True)
     by_stage = list(dict.fromkeys(planned.sigmas))
     fork = [by_stage[min(9, int(step // (total / 10)))] for step in range(total)]
-    assert list(planned_sigmas(planned, total)) == fork
-    assert planned_sigmas(replace(planned, provider="payload"), total) == planned.sigmas
+    run = Evidence(totals=Totals(total_steps=total))
+    assert list(planned_sigmas(planned, run)) == fork
+    assert planned_sigmas(replace(planned, provider="payload"), run) == planned.sigmas
 
 
 def test_ranges() -> None:

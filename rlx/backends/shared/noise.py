@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
-from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step
+from rlx.plan import AdaptiveSigma, Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step, to_jsonable
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn, Recipe
@@ -77,7 +77,17 @@ def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: Nois
         in_validation=recipe.eval.noise,
         promise=promise,
         min_trained_share=aqn.min_trained_share,
+        adaptive=_adaptive(aqn),
+        perturbations=aqn.perturbations,
     )
+
+
+def _adaptive(aqn: Aqn) -> AdaptiveSigma | None:
+    follows = aqn.adaptive
+    if follows is None:
+        return None
+    (target, value), *_ = ((name, value) for name, value in follows.target if value is not None)
+    return AdaptiveSigma(target, value, follows.gain, follows.sigma_min, follows.sigma_max)
 
 
 def processes_of(devices: int, per_node: int, tp: int, shards: int = 1) -> tuple[NoiseProcess, ...]:
@@ -104,7 +114,15 @@ def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
 
 def watch_settings(recipe: Recipe, watched: Aqn, total_steps: int) -> str:
     """The content of payload/aqn.json where nothing is ever disturbed: sigma 0 on the layers of another arm's noise."""
-    nothing = {"sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant", "per_epoch": False, "multipliers": {}}
+    nothing = {
+        "sigma_start": 0.0,
+        "sigma_end": 0.0,
+        "schedule": "constant",
+        "adaptive": None,
+        "perturbations": 1,
+        "per_epoch": False,
+        "multipliers": {},
+    }
     return payload_settings(recipe, watched.model_copy(update=nothing), total_steps, None)
 
 
@@ -124,4 +142,8 @@ def payload_settings(recipe: Recipe, aqn: Aqn, total_steps: int, epoch_steps: in
         "seed": recipe.seed,
         "validation_noise": recipe.eval.noise,
     }
+    if (follows := _adaptive(aqn)) is not None:
+        settings["adaptive"] = to_jsonable(follows)
+    if aqn.perturbations > 1:
+        settings["perturbations"] = aqn.perturbations
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"

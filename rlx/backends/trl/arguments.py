@@ -6,29 +6,17 @@ Source of what they mean: trl 1.16.0, trainer/grpo_config.py and grpo_trainer.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.effective import EffectiveSettings
-from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.shared.overrides import Override
+from rlx.backends.shared.rendering import Rendering as Rendering
 from rlx.backends.trl.length import steps
 
 if TYPE_CHECKING:
-    from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
 _NEVER = "no"
-
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """A resolved recipe and the arguments of the TRL it is written for."""
-
-    resolved: ResolvedRecipe
-    recipe: Recipe
-    table: KeyTable
-    version: str
 
 
 def rendered(recipe: Recipe) -> tuple[Override, ...]:

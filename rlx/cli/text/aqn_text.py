@@ -25,6 +25,7 @@ def _arm_answer(arm: NoisyArm) -> dict[str, Any]:
         "steps_mostly_rounded_away": {kind: sum(span.steps for span in arm.lost(kind)) for kind in arm.weights},
         "weights_around": {kind: around(weights) for kind, weights in arm.weights.items()},
         "sigmas": arm.noise.sigmas,
+        "adaptive": arm.noise.adaptive,
         "stages": [
             {"first": span.first, "last": span.last, "sigma": span.sigma, "survives": _survives(arm, span)}
             for span in arm.noise.spans
@@ -69,6 +70,8 @@ def _tables(arms: Sequence[NoisyArm]) -> Iterator[tuple[NoisyArm, str]]:
 
 def _sentences(arm: NoisyArm, kind: str) -> Iterator[str]:
     yield f"arm {arm.name}, {kind} layers: {len(arm.noise.sigmas)} steps, {arm.noisy_steps} with noise."
+    if follows := arm.noise.adaptive:
+        yield f"Sigma follows the {follows.target} that the run measures; shown is where it begins."
     lost = arm.lost(kind)
     about = f"{arm.dtype} weights around {around(arm.weights[kind]):.3g}"
     if lost:

@@ -172,6 +172,14 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
     for first, last, sigma in noise.spans:
         shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
         yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
+    if noise.perturbations > 1:
+        yield f"  each step draws it {noise.perturbations} times, each draw for an equal part of every group of answers"
+    if noise.adaptive is not None:
+        rule = noise.adaptive
+        yield (
+            f"  sigma then follows the {rule.target} of each step, for {rule.value:g}: times or divided by "
+            f"{1 + rule.gain:g}, {rule.sigma_min:g} to {rule.sigma_max:g}"
+        )
     if noise.promise is not None:
         yield from _promised(noise.promise)
 

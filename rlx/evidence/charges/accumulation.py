@@ -35,7 +35,8 @@ def charges(
     evidence: Evidence, found: Application, control: Mapping[int, float] | None = None, witness: str = ""
 ) -> Iterator[Charge]:
     yield from _not_restored(found)
-    yield from _stays_while_sigma_falls(evidence, found, control, witness)
+    if not found.is_adaptive:  # there sigma falls where the gap is large
+        yield from _stays_while_sigma_falls(evidence, found, control, witness)
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:

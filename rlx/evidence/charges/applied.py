@@ -26,6 +26,7 @@ class Application:
     `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
     promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
     the largest sigma in lines whose wording rlx does not know. `has_lost_lines`: of the payload's own record.
+    `is_adaptive`: sigma follows a measurement, so that it is no dose that the run was given.
     """
 
     sigmas: tuple[float, ...]
@@ -35,6 +36,7 @@ class Application:
     unplaced: tuple[NoiseEvent, ...]
     unread: float = 0.0
     has_lost_lines: bool = False
+    is_adaptive: bool = False
 
     @cached_property
     def noisy(self) -> tuple[int, ...]:
@@ -66,7 +68,7 @@ class Application:
 
 def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
     """Sort the evidence by step."""
-    sigmas = planned_sigmas(noise, evidence.total_steps)
+    sigmas = planned_sigmas(noise, evidence)
     steps = training_steps(evidence)
     events: dict[int, list[NoiseEvent]] = defaultdict(list)
     for event in evidence.noise:
@@ -80,6 +82,7 @@ def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
         unplaced=tuple(event for event in evidence.noise if event.step is None),
         unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
         has_lost_lines=any(count.lost for count in evidence.records),
+        is_adaptive=noise.adaptive is not None,
     )
 
 

@@ -1,8 +1,8 @@
 """Link "drawn": does the noise differ by step and replica, is it as large as asked, and the same where it must be?
 
-The payload draws from (seed, replica, step, name of the weight) and nothing else. So the fingerprint of a replica at a
-step is one and the same in its shards and ranks, in each sync of that step and in a resumed run, and no other replica
-or step has it.
+The payload draws from (seed, replica, step, name of the weight) and nothing else, but for the number of the draw where
+a step has several. So the fingerprint of a replica at a step is one and the same in its shards and ranks, in each sync
+of that step and in a resumed run, and no other replica, step or draw has it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlx.plan.rounding import Band, least_changed, std_band
 _CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not that of one drawing"
 _SMALLEST, _LARGEST = 1e-30, 1e30
 """A sigma beyond that is none that a plan has (RLX603), and its square no number."""
-Draw = tuple[int, int]  # replica and step
+Draw = tuple[int, int, int]  # replica, step, and which draw of that step
 
 
 def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
@@ -39,7 +39,7 @@ def _draws(evidence: Evidence) -> dict[Draw, list[NoiseEvent]]:
     draws: dict[Draw, list[NoiseEvent]] = defaultdict(list)
     for event in evidence.noise:
         if event.is_noisy and event.fingerprint and event.step is not None:
-            draws[event.replica, event.step].append(event)
+            draws[event.replica, event.step, event.draw].append(event)
     return draws
 
 
@@ -47,12 +47,12 @@ def _other_noise(evidence: Evidence) -> Iterator[Charge]:
     """Charge one replica and step with several noises."""
     wrong = {draw: events for draw, events in _draws(evidence).items() if len(_prints(events)) > 1}
     if wrong:
-        (replica, step), events = next(iter(wrong.items()))
+        (replica, step, _), events = next(iter(wrong.items()))
         by_process = len({event.process.place for event in events if event.attempt == events[0].attempt}) > 1
         who = "its processes" if by_process else "its syncs"
         yield invalid(
             "RLX676",
-            f"replica {replica} must have one noise at {at_steps(at for _, at in wrong)}, and {who} have others "
+            f"replica {replica} must have one noise at {at_steps(at for _, at, _ in wrong)}, and {who} have others "
             f"({', '.join(sorted(_prints(events))[:2])} at step {step})",
             _CHECK_PAYLOAD,
             step,
@@ -71,8 +71,8 @@ def _same_noise(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
             drawn[event.fingerprint][draw] = None
     repeated = {draw for draws in drawn.values() if len(draws) > 1 for draw in draws}
     if repeated:
-        replicas = sorted({replica for replica, _ in repeated})
-        steps = {step for _, step in repeated}
+        replicas = sorted({replica for replica, _, _ in repeated})
+        steps = {step for _, step, _ in repeated}
         several = {event.replica for event in evidence.noise} | {each.replica for each in promise_of(noise).processes}
         which = f"in replica{'s' if len(replicas) > 1 else ''} {', '.join(map(str, replicas))} "
         where = f"{which if len(several) > 1 else ''}at"

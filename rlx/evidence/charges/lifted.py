@@ -80,7 +80,7 @@ def not_shown(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
 
 def _declared(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
     """Declared noise is that of the validated step; of a stage free of noise there is none to show."""
-    sigmas = planned_sigmas(noise, evidence.total_steps)
+    sigmas = planned_sigmas(noise, evidence)
     steps = [
         event.step
         for event in _events(evidence)

@@ -73,7 +73,7 @@ def gap_test(
         DosedStep(
             step,
             gap,
-            sigma_at(found.sigmas, step) if step in effective else 0.0,
+            _dose(found, step) if step in effective else 0.0,
             least_gap(found, step, control, witness) if step in effective else 0.0,
         )
         for step, gap in sorted(gaps.items())
@@ -88,6 +88,11 @@ def gap_test(
 
 def _is_noisy(found: Application, step: int) -> bool:
     return any(event.is_noisy for event in found.at(step))
+
+
+def _dose(found: Application, step: int) -> float:
+    """Sigma; where that follows a measurement all noise is one dose, for it may fall because the gap is large."""
+    return max(found.sigmas) if found.is_adaptive else sigma_at(found.sigmas, step)
 
 
 def least_gap(found: Application, step: int, control: Mapping[int, float] | None, witness: str = "") -> float:

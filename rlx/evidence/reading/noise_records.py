@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSett
 from rlx.plan import NoiseProcess
 
 NEEDLES = (b'"kind"',)
-RULES = "noise records 3"
+RULES = "noise records 4"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_LAYERS = 100_000
 
@@ -87,6 +88,7 @@ def _with_history(documents: Sequence[Document]) -> Iterator[Document]:
     """Add to each line of noise what the lines before it in its file say of its weights; nothing after a gap."""
     left = sent = ""
     expected = 0
+    answers = _answers(documents)
     for document in documents:
         if document.get("seq") != expected:
             left = sent = ""
@@ -95,8 +97,15 @@ def _with_history(documents: Sequence[Document]) -> Iterator[Document]:
             yield document
             continue
         sent = _text(document.get("digest_clean")) if document.get("synced") is True else sent
-        yield {**document, "left": left, "sent": sent}
+        yield {**document, "left": left, "sent": sent, "answers": answers.get(document.get("seq"))}
         left = _text(document.get("digest_after"))
+
+
+def _answers(documents: Sequence[Document]) -> Mapping[Any, int]:
+    """Find how many answers were given on the weights of each line of noise: the next line of noise says it."""
+    noise = [document for document in documents if document.get("kind") == "noise"]
+    counts = ((line.get("seq"), _count(after.get("answered"))) for line, after in pairwise(noise))
+    return {number: count for number, count in counts if is_count(number) and count is not None}
 
 
 def _by_time(name: str, documents: Iterable[Document]) -> Iterator[tuple[float, str, Document]]:
@@ -142,6 +151,9 @@ def _event(document: Document, source: str, attempt: int) -> NoiseEvent | None:
         digest_left=document.get("left", ""),
         digest_sent=document.get("sent", ""),
         attempt=attempt,
+        measured=_number(document.get("measured")),
+        draw=_count(document.get("draw")) or 0,
+        answers=document.get("answers"),
     )
 
 

@@ -119,6 +119,48 @@ def split_weights(facts: Facts) -> Iterator[Flaw]:
         yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
+@rule(
+    "RLX695",
+    title="sigma that follows a measurement, where nothing hands it on",
+    why="the noise would stay at sigma_start: the processes that generate do not know what the trainer measures",
+    fix="`rollout.engine: cpu`, or another `aqn.schedule`",
+    source="the payload of rlx's own rollout on a CPU hands it on; no other engine's does",
+)
+def adaptive(facts: Facts) -> Iterator[Flaw]:
+    aqn, recipe = facts.recipe.aqn, facts.recipe
+    if aqn is None or aqn.adaptive is None:
+        return
+    if recipe.rollout.engine != "cpu":
+        message = f"aqn.schedule adaptive: nothing hands the measurements to rollout.engine {recipe.rollout.engine}"
+        yield error(message, "rollout.engine: cpu, or another aqn.schedule", "aqn.schedule")
+    elif recipe.algorithm.correction is not None and recipe.algorithm.correction.bypass:
+        message = "aqn.schedule adaptive: where the correction is a bypass, neither gap nor entropy is measured"
+        yield error(message, "no bypass, or another aqn.schedule", "aqn.schedule")
+
+
+@rule(
+    "RLX195",
+    title="several perturbations a group, where a group has one",
+    why="an engine that batches all requests has one set of weights for all: every answer would get the same draw",
+    fix="`rollout.engine: cpu` on one device with `rollout.n` a multiple of `aqn.perturbations`, or one perturbation",
+    source="rlx's own rollout on a CPU changes its weights between two batches; no other engine can be told to",
+)
+def perturbations(facts: Facts) -> Iterator[Flaw]:
+    aqn, rollout, layout = facts.recipe.aqn, facts.recipe.rollout, facts.recipe.layout
+    if aqn is None or aqn.perturbations == 1:
+        return
+    place, many = "aqn.perturbations", aqn.perturbations
+    if rollout.engine != "cpu":
+        message = f"{place} {many}: rollout.engine {rollout.engine} has one set of weights for all answers"
+        yield error(message, "rollout.engine: cpu, or 1", place)
+    elif layout.nodes * layout.devices_per_node > 1:
+        message = f"{place} {many}: with several devices the answers of a group come from several replicas"
+        yield error(message, "one device, or 1", place)
+    elif rollout.n % many:
+        message = f"{place} {many}: the {rollout.n} answers of a group (rollout.n) cannot be dealt out to them equally"
+        yield error(message, f"a divisor of {rollout.n}", place)
+
+
 def _module_names(facts: Facts, kind: str) -> tuple[str, ...]:
     """Names of one block and what follows it. Experts count unless the model is known to have none."""
     has_none = facts.architecture is not None and facts.architecture.experts is None

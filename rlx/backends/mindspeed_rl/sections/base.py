@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.models import sub_config
-from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared import rendering
 from rlx.backends.shared.overrides import Override
-
-if TYPE_CHECKING:
-    from rlx.recipe import ResolvedRecipe
-    from rlx.recipe.schema import Recipe
 
 MODEL = "megatron_training.model"
 LOAD = "actor_config.load"
@@ -21,13 +16,8 @@ HYDRA_DIR = "hydra.run.dir"
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class Rendering(rendering.Rendering):
     """A resolved recipe and the keys of the MindSpeed-RL it is written for."""
-
-    resolved: ResolvedRecipe
-    recipe: Recipe
-    table: KeyTable
-    version: str
 
     @property
     def kind(self) -> str:

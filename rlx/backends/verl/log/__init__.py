@@ -34,6 +34,7 @@ GRAMMAR = LogGrammar(
         Role.TOKENS_A_SECOND_AND_DEVICE: ("perf/throughput",),
         Role.SCORE: ("critic/score/mean", "critic/rewards/mean"),
         Role.ENTROPY: ("actor/entropy",),
+        Role.ROLLOUT_ENTROPY: ("rollout_corr/rollout_log_ppl",),
         Role.RESPONSE_LENGTH: ("response_length/mean",),
         Role.CLIP_RATIO: ("response_length/clip_ratio",),
         Role.GRAD_NORM: ("actor/grad_norm",),

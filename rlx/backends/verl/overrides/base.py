@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared import rendering
 from rlx.backends.shared.overrides import Override
-
-if TYPE_CHECKING:
-    from rlx.recipe import ResolvedRecipe
-    from rlx.recipe.schema import Recipe
 
 _MODULES = "VERL_USE_EXTERNAL_MODULES"
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
-    """A resolved recipe and the keys of the verl it is written for. `version` is the one found, else the recipe's."""
-
-    resolved: ResolvedRecipe
-    recipe: Recipe
-    table: KeyTable
-    version: str
+class Rendering(rendering.Rendering):
+    """A resolved recipe and the keys of the verl it is written for."""
 
     @property
     def is_megatron(self) -> bool:

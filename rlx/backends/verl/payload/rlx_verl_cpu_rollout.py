@@ -79,6 +79,7 @@ class CPUServer:
         self._injector = _injector()
         self._probe = self._make_probe(settings) if self._injector is not None else None
         self._phase, self._step = "rollout", 1
+        self._draw, self._draws = 0, 1
         self._seen: Counter[tuple[int, ...]] = Counter()
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self._sampler: asyncio.Task[None] | None = None
@@ -121,7 +122,14 @@ class CPUServer:
         self._seen.clear()
         if self._injector is not None and self._probe is not None:
             event = self._injector.apply(self._model, step, self._replica, phase)
+            several = phase == "rollout" and event.sigma > 0
+            self._draw, self._draws = 0, self._injector.settings.perturbations if several else 1
             await self._probe.pair(phase, step, event.sigma)
+
+    async def measured(self, step: int, value: float) -> None:
+        """Hear what the trainer measured of the rollout of a step, before the weights of the next one come."""
+        if self._injector is not None:
+            self._injector.measured(step, value)
 
     def _make_probe(self, settings: Any) -> Any:
         """The probe of this server: its rows are shorter than what a request may be, and have no special tokens."""
@@ -168,14 +176,16 @@ class CPUServer:
             temperature=float(params.get("temperature", 1.0)),
             top_k=int(params.get("top_k") or -1),
             top_p=float(params.get("top_p", 1.0)),
+            draw=occurrence % self._draws,
         )
 
     async def _serve(self) -> None:
         while self._waiting:
             await self._wait_until_quiet()
-            batch = sorted(self._waiting, key=lambda entry: (entry[0].prompt, entry[0].seed))
-            self._waiting = batch[self._config.max_num_seqs :]
-            await self._answer(batch[: self._config.max_num_seqs])
+            waiting = sorted(self._waiting, key=lambda entry: (entry[0].draw, entry[0].prompt, entry[0].seed))
+            size = sum(request.draw == waiting[0][0].draw for request, _ in waiting[: self._config.max_num_seqs])
+            self._waiting = waiting[size:]
+            await self._answer(waiting[:size])
 
     async def _wait_until_quiet(self) -> None:
         arrived = 0
@@ -186,13 +196,22 @@ class CPUServer:
     async def _answer(self, batch: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
         requests = [request for request, _ in batch]
         try:
+            self._perturb(requests[0].draw)
             answers = await asyncio.to_thread(sample, self._model, requests, self._end_tokens)
         except Exception as error:  # noqa: BLE001 - handed to every caller that waits, instead of leaving them waiting
             for _, future in batch:
                 future.set_exception(RuntimeError(f"the CPU rollout failed: {error!r}"))
             return
+        if self._injector is not None:
+            self._injector.answered(len(answers))
         for (_, future), answer in zip(batch, answers, strict=True):
             future.set_result(answer)
+
+    def _perturb(self, draw: int) -> None:
+        """Put another of the step's perturbations into the weights, where that is not the one that stands there."""
+        if self._injector is not None and draw != self._draw:
+            self._injector.apply(self._model, self._step, self._replica, self._phase, draw)
+            self._draw = draw
 
 
 def _build_model(path: str, dtype: str) -> Any:

@@ -13,7 +13,10 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Request:
-    """One answer to sample. temperature 0 is greedy; top_k < 1 and top_p >= 1 are off; lengths in tokens."""
+    """One answer to sample. temperature 0 is greedy; top_k < 1 and top_p >= 1 are off; lengths in tokens.
+
+    `draw`: which of the perturbations of its step the weights must have; only requests of one draw make a batch.
+    """
 
     prompt: tuple[int, ...]
     seed: int
@@ -21,6 +24,7 @@ class Request:
     temperature: float = 1.0
     top_k: int = -1
     top_p: float = 1.0
+    draw: int = 0
 
 
 @dataclass(frozen=True)
