@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
@@ -24,6 +28,25 @@ def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bo
 
     plans.refuse(strict)
     return launch_plans(plans.plans, os.environ if secrets is None else secrets, rlx_home())
+
+
+def note_agreed(sent: Iterable[tuple[str, str]], plan: str) -> None:
+    """Write down which secrets of a written plan go where without that anybody was asked; names, never values.
+
+    `sent`: names and destinations. The journal is `agreed.jsonl` in rlx's home. Raises RlxError where it cannot be
+    written, because then nothing would tell of it.
+    """
+    from rlx.api.home import rlx_home
+
+    path = rlx_home() / "agreed.jsonl"
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    lines = [json.dumps({"time": now, "secret": name, "to": place, "plan": plan}) for name, place in sent]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with path.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise RlxError(f"{path}: {error.strerror}", "rlx notes there which secrets -y agreed to send") from None
 
 
 def size_of(plans: Plans) -> str:

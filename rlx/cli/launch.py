@@ -68,7 +68,7 @@ def launch(
     if dry_run:
         return
     _ask_before_many(plans, yes)
-    _name_secrets(plans if plan else None, secret_file, yes)
+    _name_secrets(plans, plan, secret_file, yes)
     launched = _launched(plans, secret_file, strict)
     _print_launched(launched, as_json)
     _narrate_next(launched, plans.plans)
@@ -138,21 +138,27 @@ def _ask_before_many(plans: Plans, yes: bool) -> None:
     typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
 
 
-def _name_secrets(written: Plans | None, secret_file: str | None, yes: bool) -> None:
+def _name_secrets(written: Plans, file: str | None, secret_file: str | None, yes: bool) -> None:
     """Tell which values a written plan has sent where, before it gets them. Raises UsageError if nobody can be asked.
 
-    What has no value yet is asked for by its name.
+    What has no value yet is asked for by its name. What `yes` agrees to is journaled.
     """
+    from rlx.api.launching import note_agreed
     from rlx.cli.frame.output import narrate
     from rlx.cli.frame.secret_values import secret_values
 
-    nodes = [node for plan in (written.plans if written else ()) for node in plan.nodes]
+    if file is None:
+        return
+    nodes = [node for plan in written.plans for node in plan.nodes]
     wanted = sorted({(name, _destination(node.site)) for node in nodes for name in node.secret_names})
     if not wanted:
         return
     narrate(f"rlx: the plan has secrets sent: {', '.join(f'{name} to {place}' for name, place in wanted)}")
     given = secret_values(secret_file)
-    if yes or not any(given.get(name) for name, _ in wanted):
+    if not any(given.get(name) for name, _ in wanted):
+        return
+    if yes:
+        note_agreed(((name, place) for name, place in wanted if given.get(name)), file)
         return
     if not sys.stdin.isatty():
         raise UsageError("nobody can be asked whether to send these secrets", "-y sends them")

@@ -11,7 +11,7 @@ import pytest
 from rlx.hosts import user_file
 from rlx.plan import to_jsonable
 from tests.cli.support import rlx
-from tests.runs.toys import toy_plan
+from tests.runs.toys import home, toy_plan
 
 
 @pytest.fixture
@@ -57,4 +57,9 @@ def test_secrets_are_named_before_they_go(tmp_path: Path, monkeypatch: pytest.Mo
     assert "the plan has secrets sent: AWS_SECRET_ACCESS_KEY to this machine" in refused
     assert "nobody can be asked" in refused
     assert not (tmp_path / "root/runs").exists()
+    assert not (home() / "agreed.jsonl").exists()
     assert "AWS_SECRET_ACCESS_KEY" in rlx("launch", "--plan", file, "-y").stderr
+    journal = (home() / "agreed.jsonl").read_text()
+    agreed = json.loads(journal)
+    assert (agreed["secret"], agreed["to"], agreed["plan"]) == ("AWS_SECRET_ACCESS_KEY", "this machine", file)
+    assert "of somebody" not in journal
