@@ -129,11 +129,12 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
 
 
 def _rebuilt(index: Index, host: str | None, tell: Tell) -> Site:
+    from rlx.api.planning import finding_text
     from rlx.hosts import local_site
 
     site = _located(host, tell) if host else local_site()
-    for conflict in index.rebuild(site):
-        tell(f"rlx: warning: {conflict}")
+    for found in index.rebuild(site):
+        tell(f"rlx: {finding_text(found)}")
     return site
 
 

@@ -3,7 +3,7 @@
 `rlx/payload/supervise/05-layout.sh` holds those that shell scripts use, under the same names.
 
     <root>/runs/<run id>/
-      manifest.json  launch.sh  supervise.sh  env  payload/  checkpoints/  cluster  container  image
+      manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  checkpoints/  cluster  container  image
       holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
@@ -18,6 +18,7 @@ MANIFEST_FILE = "manifest.json"
 LAUNCH_FILE = "launch.sh"
 SUPERVISE_FILE = "supervise.sh"
 ENV_FILE = "env"
+MASK_FILE = "mask_secrets.py"
 PAYLOAD_DIR = "payload"
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"

@@ -161,10 +161,15 @@ _MOST_NAMED = 3
 
 def read_manifest(run_dir: Path) -> Manifest | None:
     """The manifest in a run directory of this machine; None where it is gone, damaged or of another version."""
+    return parse_manifest(manifest_text(run_dir))
+
+
+def manifest_text(run_dir: Path) -> str:
+    """The text of that file; empty where it cannot be read."""
     try:
-        return parse_manifest((run_dir / MANIFEST_FILE).read_text(encoding="utf-8", errors="replace"))
+        return (run_dir / MANIFEST_FILE).read_bytes().decode(errors="replace")
     except OSError:
-        return None
+        return ""
 
 
 def fetch_manifests(place: Place, root: str, ids: Sequence[str] = ()) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rlx.plan import LaunchPlan, Place
+from rlx.plan import LaunchPlan, Place, Site
 from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE
 
 
@@ -17,6 +17,8 @@ class RunRef:
     """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is in seconds since 1970.
 
     A run of several nodes has one for each: node 0, the head, is what a person calls the run, the others its workers.
+    `container` is the id of the one that shares the folder of the run, from its launch or the inventory and never from
+    its files; empty where there is none or it is not known.
     """
 
     run_id: str
@@ -28,6 +30,7 @@ class RunRef:
     root: str
     created: float
     node: int = 0
+    container: str = field(default="", compare=False)
 
     @property
     def head_id(self) -> str:
@@ -98,7 +101,14 @@ def new_launch_id(now: float) -> str:
 def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
     """A fresh run of a plan, with an id that was never used and never will be again."""
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
-    return RunRef(run_id, launch_id, plan.name, plan.arm, plan.seed, plan.site.place, plan.site.root, now)
+    site = plan.site
+    names = (run_id, launch_id, plan.name, plan.arm, plan.seed)
+    return RunRef(*names, site.place, site.root, now, container=container_of(site))
+
+
+def container_of(site: Site) -> str:
+    """The id of the container that shares the folder of the runs; empty where none does."""
+    return site.container_id or "" if site.container_root is not None else ""
 
 
 def is_run_id(ref: RunRef) -> bool:
@@ -109,7 +119,8 @@ def is_run_id(ref: RunRef) -> bool:
 def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
     """The part of a run on another node."""
     run_id = f"{head.run_id}{_node_suffix(worker.node)}"
-    return replace(head, run_id=run_id, place=worker.site.place, root=worker.site.root, node=worker.node)
+    site, node = worker.site, worker.node
+    return replace(head, run_id=run_id, place=site.place, root=site.root, node=node, container=container_of(site))
 
 
 def _node_suffix(node: int) -> str:

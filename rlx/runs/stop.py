@@ -92,9 +92,8 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
         raise _taken_in(ref.run_id, source)
     grace = math.ceil(grace_s)
-    text = supervisor.call(
-        ref.place, "stop", ref.remote_dir, str(grace), timeout_s=grace + _MARGIN_S, accept_codes=(0, 1)
-    )
+    asked = ("stop", ref.remote_dir, str(grace), ref.container or "none")
+    text = supervisor.call(ref.place, *asked, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
     with reading_answer(ref.host, "rlx stop"):
         pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
         return Stopped(ref.run_id, pids["ended"], pids["left"], pids.get("zombies", ()))

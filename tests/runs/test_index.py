@@ -173,7 +173,8 @@ def test_a_run_stays_where_it_was_launched(tmp_path: Path) -> None:
     elsewhere = shown_by("thief", ref, tmp_path / "theirs")
     elsewhere = replace(elsewhere, place=Place("thief", None, "other"))
     (said,) = index.rebuild(elsewhere)
-    assert said == f"thief shows {ref.run_id}, which was launched on local and stays there"
+    assert said.id == "RLX409"
+    assert said.message == f"thief shows {ref.run_id}, which was launched on local and stays there"
     assert index.runs() == (ref,)
 
 
@@ -182,7 +183,7 @@ def test_another_run_under_a_known_id_is_left_out(tmp_path: Path) -> None:
     ended(ref)
     index = Index(home())
     other = shown_by("local", ref, tmp_path / "changed", created_epoch=ref.created + 9)
-    assert "another run" in index.rebuild(other)[0]
+    assert "another run" in index.rebuild(other)[0].message
     assert index.runs() == (ref,)
 
 
@@ -191,7 +192,7 @@ def test_a_host_joins_no_launch_of_mine(tmp_path: Path) -> None:
     ended(ref)
     index = Index(home())
     joined = shown_by("thief", ref, tmp_path / "joined", run_id=f"{ref.run_name}-20990101-000000-abcd")
-    assert "as a part of a launch from here" in index.rebuild(joined)[0]
+    assert "as a part of a launch from here" in index.rebuild(joined)[0].message
     assert latest_launch(index) == (ref,)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,7 +105,7 @@ def test_what_this_rlx_wrote_is_read_in_full() -> None:
     assert (manifest.unread, manifest.lacks) == ((), "")
 
 
-def test_the_run_is_shown_with_its_numbers() -> None:
+def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     (ref,) = start(toy_plan(f'{_STEP}echo "$line" >"$RLX_ATTEMPT_DIR/metrics.jsonl"\n'))
     ended(ref)
     path = ref.run_dir / "manifest.json"
@@ -113,10 +114,11 @@ def test_the_run_is_shown_with_its_numbers() -> None:
     del written["plan"]["expectations"]["noise"]
     written["plan"]["quantum"] = True
     path.write_text(json.dumps(written))
+    # By an index that has never heard of it: what was launched from here is known word for word.
+    monkeypatch.setenv("RLX_HOME", str(home() / "new"))
     (run,) = json.loads(rlx("status", "--json").stdout)["runs"]
     assert (run["state"], run["steps_done"], run["last_validation"]["value"]) == ("finished", 1, 0.25)
     assert run["verdict"]["status"] == "unverified"
     assert "written by rlx 9.9.0" in run["verdict"]["sentence"]
     assert "plan.quantum, plan.expectations.noise" in run["verdict"]["sentence"]
-    # Also for an index that has never heard of it.
-    assert [known.run_id for known in Index(home() / "new").runs()] == [ref.run_id]
+    assert [known.run_id for known in Index(home()).runs()] == [ref.run_id]

@@ -5,6 +5,7 @@ MANIFEST_FILE=manifest.json
 LAUNCH_FILE=launch.sh
 SUPERVISE_FILE=supervise.sh
 ENV_FILE='env'
+MASK_FILE=mask_secrets.py
 CLUSTER_FILE=cluster
 CONTAINER_FILE=container
 HOLDER_FILE=holder

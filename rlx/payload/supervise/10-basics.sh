@@ -9,8 +9,8 @@
 #                                        the second half of hold, started while flock holds the devices
 #   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
-#   stop RUN GRACE                       end everything that belongs to the run, and check that it is gone
-#   report ROOT [ID…]                    facts about all runs, or about these; writes nothing
+#   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
+#   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
 #   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
@@ -35,6 +35,9 @@ SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
 CLAIM_S=20       # how long a supervisor waits for its holder to pass the devices on
 SIGN_S=5         # how long whoever starts a run takes to say who it is
+DRAIN_S=5        # how long the last lines of a run may take into its log
+MASK_FILES_S=60
+MASK_STARTS=20
 TMUX_RETRY_S=3
 DOCKER_S=20  # a docker that hangs must not hang whoever asks
 REPORT_DOCKER_S=7 # twice that is less than rlx waits for a report, which is about other runs, too
@@ -141,8 +144,10 @@ record() {
     rm -f "$STATE/$RESERVED_FILE.$1"
 }
 
-# In a subshell: callers ask about other runs than their own.
+# run_alive RUN [LISTED]: in a subshell, because callers ask about other runs than their own.
 run_alive() (
+    # shellcheck disable=SC2030 # that is what the subshell is for
+    LISTED=${2-any}
     if contained "$1"; then contained_alive; else alive_here "$1"; fi
 )
 

@@ -11,6 +11,9 @@ contained() {
     [ -z "$WITHIN" ] && [ -f "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
     # An id, and nothing that docker would take for an option.
     case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
+    # Root of the container could have written the id of another one: whoever asks from afar knows which it is.
+    # shellcheck disable=SC2031 # set by who asks
+    case ${LISTED-any} in any | *" ${1##*/}=$CONTAINER "*) ;; *) CONTAINER=unlisted ;; esac
 }
 
 # enter VERB…: as long as it takes.
@@ -47,6 +50,7 @@ find_complaint() {
 
 # Where nobody can tell, the run counts as alive: its devices must not go to another one.
 contained_alive() {
+    [ "$CONTAINER" != unlisted ] || return 0
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
     case $STATUS in

@@ -115,7 +115,17 @@ claim_alive() {
     CLAIMED=
     [ -f "$claim" ] && [ ! -L "$claim" ] && { read -r _ _ _ written_on CLAIMED <"$claim"; } 2>/dev/null || return 1
     case $written_on in /*) CLAIMED="$written_on${CLAIMED:+ $CLAIMED}" ;; esac # of before rlx noted names
-    { alive "$claim" && same_owner "$claim" "$PID"; } || { own "$CLAIMED" && run_alive "$CLAIMED"; }
+    { alive "$claim" && same_owner "$claim" "$PID"; } || { own "$CLAIMED" && run_alive "$CLAIMED" "$(claimed_in)"; }
+}
+
+# The container of the run that has $claim, for run_alive: by its holder, and not by the files of the run. Claims of
+# before rlx noted it have one line.
+claimed_in() {
+    if own "$claim" && { read -r _ && read -r container; } <"$claim"; then
+        printf '%s' " ${CLAIMED##*/}=$container "
+    else
+        printf any
+    fi
 }
 
 # Looking at a run may mean to run its supervise.sh in its container.
@@ -172,12 +182,12 @@ choose_first() {
     [ "$needed" -eq 0 ]
 }
 
-# claim PID: say on every device whose it is; fails if that cannot be written.
+# claim PID: say on every device whose it is, and in which container; fails if that cannot be written.
 claim() {
     who=$(ident "$1") || return 0
     for number in $devices; do
         claim_file "$number"
-        (umask 022 && put "$CLAIM" "$who $run") || return 1
+        (umask 022 && put "$CLAIM" "$who $run$NEWLINE$CONTAINER") || return 1
     done
 }
 

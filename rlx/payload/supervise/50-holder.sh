@@ -62,7 +62,7 @@ held() {
     wait "$supervisor"
     # Normally everything is over now. A killed supervisor leaves the rest of its work to the holder.
     if [ -n "$CONTAINER" ]; then await_inside; else await "$run"; fi
-    run_alive "$run" || unclaim
+    run_alive "$run" " ${run##*/}=$CONTAINER " || unclaim
     [ -z "$viewer" ] || kill "$viewer" 2>/dev/null
     return 0
 }

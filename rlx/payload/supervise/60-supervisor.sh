@@ -94,6 +94,8 @@ lead() {
     trap : HUP INT QUIT TERM
     if [ -e "$run/$STOP_FILE" ]; then
         code=143
+    elif [ -e "$run/$ENV_FILE" ]; then
+        launch_masked
     else
         (launch)
         code=$?
@@ -110,4 +112,50 @@ launch() {
         rm -f "$ENV_FILE" && [ ! -e "$ENV_FILE" ] || exit 74
     fi
     exec bash "./$LAUNCH_FILE"
+}
+
+# What a run with secrets prints goes through a pipe to a program that masks their values: the log never holds them. The
+# values go there by an open file, which loses its name before launch.sh starts.
+launch_masked() {
+    exec 6<"$run/$ENV_FILE"
+    pipe=$RLX_RAY_TMP/printed
+    if find_python && mkfifo -m 600 "$pipe"; then
+        print_masked &
+        masking=$!
+        # shellcheck disable=SC2094 # both ends are open, so its name is no longer needed
+        (exec 6<&- && rm -f "$pipe" && launch) >"$pipe" 2>&1
+        code=$?
+        # Whoever outlives launch.sh has the pipe open, and is ended later.
+        within "$DRAIN_S" has_ended "$masking"
+        timeout "$MASK_FILES_S" "$PYTHON" -I -S "$run/$MASK_FILE" files "$run"
+    else
+        echo "rlx: there is no Python 3.8 or later on the PATH here: the values of secrets are not masked in this log"
+        (exec 6<&- && launch)
+        code=$?
+    fi
+    exec 6<&-
+}
+
+has_ended() { ! start_tick "$1"; }
+
+find_python() {
+    for PYTHON in python3 python; do
+        "$PYTHON" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null && return
+    done
+    return 1
+}
+
+# Nobody reads the pipe without it, and then the run would stand still or end: so it starts again whenever somebody kills
+# it, takes no signal of the run's, and in the end lets what it cannot mask go unseen.
+print_masked() {
+    trap '' HUP INT QUIT TERM
+    exec <"$pipe"
+    starts=1
+    until "$PYTHON" -I -S "$run/$MASK_FILE" print; do
+        starts=$((starts + 1))
+        [ "$starts" -le "$MASK_STARTS" ] || break
+    done
+    [ "$starts" -gt "$MASK_STARTS" ] || return 0
+    echo "rlx: what masks the values of secrets ended $MASK_STARTS times: what the run prints from here on is not kept"
+    cat >/dev/null
 }

@@ -4,6 +4,7 @@ stop() {
     expand "$1"
     run=$EXPANDED
     grace=$2 was_alive=''
+    [ $# -lt 3 ] || LISTED=" ${run##*/}=$3 "
     [ -d "$run" ] || { stop_removed && return; }
     ! elsewhere "$run" || [ -n "$(members "${run##*/}")" ] || fail "not known here: it was started on $OTHER, and this is $NODE"
     find_attempt "$run"
@@ -68,6 +69,10 @@ stop_contained() {
 }
 
 stop_inside() {
+    [ "$CONTAINER" != unlisted ] || {
+        withdraw
+        fail "RLX411 its files name a container that is not known to be its own: nothing was asked or ended in there"
+    }
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
     case $STATUS in

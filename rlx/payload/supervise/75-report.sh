@@ -8,6 +8,7 @@
 
 report() {
     choose_runs "$@"
+    LISTED="${LISTED-} "
     DOCKER_S=$REPORT_DOCKER_S
     report_containers
     printf 'marked '
@@ -41,12 +42,15 @@ manifests() {
     return 0
 }
 
-# choose_runs ROOT [ID…]: in RUNS, these ids, or all names below ROOT that can be run ids; those contain no blanks.
+# choose_runs ROOT [ID…] [-- ID=CONTAINER…]: in RUNS, these ids, or all names below ROOT that can be run ids; those
+# contain no blanks. In LISTED, the containers that may be entered, each for one run.
 choose_runs() {
     expand "$1"
     root=$EXPANDED
     shift
-    RUNS=$*
+    RUNS=
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do RUNS="$RUNS $1" && shift; done
+    [ $# -eq 0 ] || LISTED=" $*"
     [ -z "$RUNS" ] || return 0
     for run in "$root/runs/"*/"$MANIFEST_FILE"; do
         id=${run%/"$MANIFEST_FILE"}
@@ -69,7 +73,7 @@ END
 report_containers() {
     CONTAINERS='' INNERS=''
     for id in $RUNS; do
-        contained "$root/runs/$id" || continue
+        contained "$root/runs/$id" && [ "$CONTAINER" != unlisted ] || continue
         ! elsewhere "$root/runs/$id" || continue
         INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
         case " $CONTAINERS " in *" $CONTAINER "*) ;; *) CONTAINERS="$CONTAINERS $CONTAINER" ;; esac

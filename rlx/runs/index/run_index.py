@@ -17,20 +17,21 @@ from typing import TypeVar
 
 from rlx.errors import RlxError
 from rlx.hosts import local_site
-from rlx.plan import Site
+from rlx.plan import Finding, Severity, Site
 from rlx.runs.adopted.adopted_dirs import adopted_refs
-from rlx.runs.index import sightings, tables
+from rlx.runs.index import promises, sightings, tables
 from rlx.runs.index.sightings import Sighting
-from rlx.runs.index.tables import PendingLaunch
+from rlx.runs.index.tables import Found, PendingLaunch
 from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state_report import request_reports
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
-from rlx.runs.run import RunRef, is_run_id
+from rlx.runs.run import RunRef, container_of, is_run_id
 
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 30.0
 _SETTLE_S = 10.0
+_STAYS = "nothing was changed; ask whoever can write the runs' folder of that host"
 
 
 class Index:
@@ -58,15 +59,23 @@ class Index:
         known = self._guarded(tables.read_workers) if heads else ()
         return tuple(ref for ref in known if ref.head_id in heads)
 
-    def rebuild(self, site: Site) -> tuple[str, ...]:
+    def rebuild(self, site: Site) -> tuple[Finding, ...]:
         """Add every run that lies below the root of a site, also those that another rlx launched.
 
         A run stays where it was launched: what a host shows of one that is known elsewhere, or is another, changes
-        nothing and is told by what is returned. Raises HostError if the site does not answer.
+        nothing and is what is found (RLX409). Raises HostError if the site does not answer.
         """
         found = _find_runs(site)
         conflicts = self._guarded(lambda db: tables.meet(db, found)) if found else ()
-        return tuple(_conflict(shown, known) for shown, known in conflicts)
+        return tuple(Finding("RLX409", Severity.WARNING, _conflict(*conflict), _STAYS) for conflict in conflicts)
+
+    def promise(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Keep of these runs, before they are shipped: id, digest of the manifest, id of the container."""
+        self._guarded(lambda db: tables.promise(db, rows))
+
+    def digests(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """The digests of the manifests that were sent from here for these runs, as far as any was."""
+        return self._guarded(lambda db: promises.read_digests(db, run_ids))
 
     def own_launches(self) -> frozenset[str]:
         """The ids of the launches that were typed on this machine."""
@@ -116,7 +125,7 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        refs = [*_find_runs(local_site()), *adopted_refs(self.path.parent)]
+        refs = [*((one.ref, one.position) for one in _find_runs(local_site())), *adopted_refs(self.path.parent)]
         self._guarded(lambda db: tables.create(db, refs))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -171,12 +180,16 @@ def _make_folder(home: Path) -> None:
         raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
 
 
-def _find_runs(site: Site) -> list[tuple[RunRef, int]]:
-    """Every run below the root of a site, with its position in its launch."""
+def _find_runs(site: Site) -> list[Found]:
+    """Every run below the root of a site."""
     # One of another version of rlx is no reason to go without the others.
-    manifests = map(parse_manifest, fetch_manifests(site.place, site.root))
-    refs = [(_ref_of(manifest, site), manifest.position) for manifest in manifests if manifest is not None]
-    return [(ref, position) for ref, position in refs if is_run_id(ref)]
+    read = [(text, parse_manifest(text)) for text in fetch_manifests(site.place, site.root)]
+    found = [
+        Found(_ref_of(manifest, site), manifest.position, promises.manifest_digest(text))
+        for text, manifest in read
+        if manifest is not None
+    ]
+    return [one for one in found if is_run_id(one.ref)]
 
 
 def _conflict(shown: RunRef, known: RunRef | None) -> str:
@@ -190,4 +203,6 @@ def _conflict(shown: RunRef, known: RunRef | None) -> str:
 def _ref_of(manifest: Manifest, site: Site) -> RunRef:
     plan, created = manifest.plan, manifest.created_epoch
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
-    return RunRef(*names, site.place, site.root, created, plan.node)
+    # The manifest may name any container. It has the site's if that is the one in which the inventory has runs.
+    container = container_of(site) if plan.site.container_id == site.container_id else ""
+    return RunRef(*names, site.place, site.root, created, plan.node, container)

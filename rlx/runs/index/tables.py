@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from rlx.plan import Place
-from rlx.runs.index import sightings
+from rlx.runs.index import promises, sightings
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
@@ -29,10 +29,21 @@ _SCHEMA = (
     " arrived INTEGER NOT NULL CHECK (arrived IN (-1, 0, 1)))",
     "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
     sightings.SCHEMA,
+    promises.SCHEMA,
     f"PRAGMA user_version = {_VERSION}",
 )
 
 _REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created, node"
+_READ_COLUMNS = f"{_REF_COLUMNS}, {promises.CONTAINER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run that a host shows: its position in its launch, and the digest of its manifest."""
+
+    ref: RunRef
+    position: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,9 @@ def is_new(db: sqlite3.Connection) -> bool:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version not in (0, _VERSION):
         raise sqlite3.DatabaseError(f"version {version}")
+    if version:
+        # Made by an rlx that had no such table.
+        db.execute(promises.SCHEMA)
     return version == 0
 
 
@@ -75,19 +89,19 @@ def read_runs(db: sqlite3.Connection) -> tuple[RunRef, ...]:
     # A launch stays together, also one that logs were added to later.
     newest = "max(created) OVER (PARTITION BY launch_id)"
     rows = db.execute(
-        f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 ORDER BY {newest} DESC, launch_id, position, run_id"
+        f"SELECT {_READ_COLUMNS} FROM runs WHERE arrived = 1 ORDER BY {newest} DESC, launch_id, position, run_id"
     )
     return tuple(map(_ref, rows))
 
 
 def read_workers(db: sqlite3.Connection) -> tuple[RunRef, ...]:
-    rows = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 1 AND node > 0 ORDER BY launch_id, run_id")
+    rows = db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE arrived = 1 AND node > 0 ORDER BY launch_id, run_id")
     return tuple(map(_ref, rows))
 
 
 def _ref(row: tuple[Any, ...]) -> RunRef:
-    run_id, launch_id, name, arm, seed, *place, root, created, node = row
-    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node)
+    run_id, launch_id, name, arm, seed, *place, root, created, node, container = row
+    return RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node, container)
 
 
 def _columns(ref: RunRef) -> tuple[Any, ...]:
@@ -97,7 +111,7 @@ def _columns(ref: RunRef) -> tuple[Any, ...]:
 
 
 def read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
-    return tuple(map(_ref, db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE arrived = 0")))
+    return tuple(map(_ref, db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE arrived = 0")))
 
 
 def settle(db: sqlite3.Connection, answered: Iterable[RunRef], there: Container[str]) -> None:
@@ -115,7 +129,7 @@ def find_pending(db: sqlite3.Connection, digest: str) -> PendingLaunch | None:
     ).fetchone()
     if row is None:
         return None
-    runs = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", row)
+    runs = db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", row)
     return PendingLaunch(row[0], tuple(map(_ref, runs)), is_new=False)
 
 
@@ -155,23 +169,27 @@ def add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
         _insert_arrived(db, refs)
 
 
-def meet(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> tuple[tuple[RunRef, RunRef | None], ...]:
+def meet(db: sqlite3.Connection, found: Sequence[Found]) -> tuple[tuple[RunRef, RunRef | None], ...]:
     """Add the runs that a host shows. What contradicts the index changes nothing, and comes back with what is known.
 
     None is known of a run that nobody here launched, and that says it belongs to a launch from here.
     """
     with transaction(db):
-        return tuple(conflict for ref, position in refs for conflict in _meet(db, ref, position))
+        digests = promises.read_digests(db, [one.ref.run_id for one in found])
+        return tuple(conflict for one in found for conflict in _meet(db, one, digests.get(one.ref.run_id)))
 
 
-def _meet(db: sqlite3.Connection, ref: RunRef, position: int) -> Iterator[tuple[RunRef, RunRef | None]]:
-    known = _find(db, ref.run_id)
+def _meet(
+    db: sqlite3.Connection, found: Found, digests: frozenset[str] | None
+) -> Iterator[tuple[RunRef, RunRef | None]]:
+    ref, known = found.ref, _find(db, found.ref.run_id)
     if known is None and ref.launch_id in own_launches(db) and _find(db, ref.head_id) is None:
         yield ref, None
-    elif known is not None and not _is_same(known, ref):
+    elif known is not None and not (_is_same(known, ref) and (digests is None or found.digest in digests)):
         yield ref, known
     else:
-        _insert_run(db, ref, position, arrived=True)
+        _insert_run(db, ref, found.position, arrived=True)
+        promises.note(db, [(ref.run_id, "", ref.container)] if ref.container else [])
 
 
 def _is_same(known: RunRef, shown: RunRef) -> bool:
@@ -183,7 +201,7 @@ def _is_same(known: RunRef, shown: RunRef) -> bool:
 
 
 def _find(db: sqlite3.Connection, run_id: str) -> RunRef | None:
-    row = db.execute(f"SELECT {_REF_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    row = db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     return _ref(row) if row else None
 
 
@@ -195,6 +213,11 @@ def own_launches(db: sqlite3.Connection) -> frozenset[str]:
 def _insert_arrived(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
     for ref, position in refs:
         _insert_run(db, ref, position, arrived=True)
+
+
+def promise(db: sqlite3.Connection, rows: Iterable[tuple[str, str, str]]) -> None:
+    with transaction(db):
+        promises.note(db, rows)
 
 
 def note(db: sqlite3.Connection, seen: Sequence[Observation], now: float) -> None:

@@ -25,7 +25,7 @@ from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
 from rlx.runs.launching.delivery import Part, deliver
-from rlx.runs.launching.shipment import check_plan, pack, pick_secrets
+from rlx.runs.launching.shipment import SHORTEST_MASKED, check_plan, pack, pick_secrets, promised, short_secrets
 from rlx.runs.looking.look import look
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
@@ -34,6 +34,7 @@ from rlx.runs.stop import stop
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
 _UNCHECKED = "the rules have not judged this plan, or it was changed since, or another version of rlx made it"
+_UNMASKED = "the secret {} has fewer than {} bytes: its value is not masked where the run shows it"
 _BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch --plan FILE"
 
 
@@ -68,12 +69,19 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
     pending = _journal(index, plans)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     answers: list[str] = []
-    for part in _parts(plans, pending.runs):
+    parts = _parts(plans, pending.runs)
+    index.promise([row for part in parts for row in promised(part.plans, part.refs)])
+    for part in parts:
         answers += _start(index, pending, part, pack(part.plans, part.refs, secrets, tokens))
     index.resolve_launch(pending.launch_id)
     warnings = tuple(answer.removeprefix("warning ") for answer in answers if answer.startswith("warning "))
+    warnings += tuple(_UNMASKED.format(name, SHORTEST_MASKED) for name in _short_secrets(plans, secrets))
     heads = tuple(ref for ref in pending.runs if not ref.node)
     return Launched(pending.launch_id, heads, not pending.is_new, warnings)
+
+
+def _short_secrets(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> dict[str, None]:
+    return dict.fromkeys(name for plan in plans for node in plan.nodes for name in short_secrets(node, secrets))
 
 
 def _parts(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[Part]:

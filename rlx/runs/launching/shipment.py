@@ -36,6 +36,7 @@ from rlx.plan.run_dir import (
     LEADER_FILE,
     LOG_FILE,
     MANIFEST_FILE,
+    MASK_FILE,
     RESERVED_FILE,
     STATE_DIR,
     STOP_FILE,
@@ -44,14 +45,25 @@ from rlx.plan.run_dir import (
     TICKET_FILE,
     VALIDATION_DIR,
 )
+from rlx.resources import payload_folder
 from rlx.runs import supervisor
+from rlx.runs.index.promises import manifest_digest
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.manifest import render_manifest
-from rlx.runs.run import RunRef
+from rlx.runs.run import RunRef, container_of
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OWN_NAMES = {MANIFEST_FILE, SUPERVISE_FILE, ENV_FILE, HOLDER_FILE, HOLDER_LOG_FILE, TICKET_FILE, STOP_FILE} | {
+_OWN_NAMES = {
+    MANIFEST_FILE,
+    SUPERVISE_FILE,
+    ENV_FILE,
+    MASK_FILE,
+    HOLDER_FILE,
+    HOLDER_LOG_FILE,
+    TICKET_FILE,
+    STOP_FILE,
+} | {
     CLUSTER_FILE,
     CONTAINER_FILE,
     IMAGE_FILE,
@@ -64,6 +76,8 @@ _OWN_NAMES = {MANIFEST_FILE, SUPERVISE_FILE, ENV_FILE, HOLDER_FILE, HOLDER_LOG_F
 _EXIT_RECORD_BYTES = 63
 # Linux takes 128 kB for a variable with its name (MAX_ARG_STRLEN); a program with a longer one cannot be started.
 _MOST_BYTES_A_SECRET = 120 << 10
+SHORTEST_MASKED = 8
+"""Bytes, as in rlx/payload/mask_secrets.py."""
 # The home directory of another user (`~name`) is something that only a login shell can look up.
 _ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
 _ABSOLUTE = re.compile(r"/[^\n\0]*")
@@ -172,6 +186,12 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
     return {name: values[name] for name in plan.secret_names}
 
 
+def short_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> list[str]:
+    """The secrets whose values are too short to be masked: they would stand in a log by chance."""
+    picked = pick_secrets(plan, values)
+    return [name for name, value in picked.items() if len(value.encode(errors="surrogateescape")) < SHORTEST_MASKED]
+
+
 def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
     """Write what the env file exports: the recipe's secrets by their names, and proxies with those they refer to."""
     picked = pick_secrets(plan, values)
@@ -205,6 +225,13 @@ def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
     return "\n".join([*lines, "end\n"])
 
 
+def promised(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[tuple[str, str, str]]:
+    """Run id, digest of the manifest and container of each run that `pack` packs, for the index to keep."""
+    numbered = enumerate(zip(plans, refs, strict=True))
+    texts = [(ref, render_manifest(ref, position, plan)) for position, (plan, ref) in numbered]
+    return [(ref.run_id, manifest_digest(text), ref.container) for ref, text in texts]
+
+
 def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
     return hashlib.sha256((supervisor.script() + _order(plans, refs)).encode()).hexdigest()
@@ -212,7 +239,8 @@ def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
 
 def shared_container(site: Site) -> tuple[str, str]:
     """Id of the container that shares the folder of the runs, and the runs' folder as it sees it; empty without."""
-    return (site.container_id or "", _inner_runs(site)) if site.container_root is not None else ("", "")
+    container = container_of(site)
+    return (container, _inner_runs(site)) if container else ("", "")
 
 
 def _inner_runs(site: Site) -> str:
@@ -257,9 +285,13 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str,
     if plan.cluster is not None:
         own.append(PlannedFile(CLUSTER_FILE, cluster_file(plan.cluster, ref)))
     if variables:
-        own.append(PlannedFile(ENV_FILE, env_file(variables)))
+        own += [PlannedFile(ENV_FILE, env_file(variables)), PlannedFile(MASK_FILE, _mask_program())]
     # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
     return [*own, *plan.files]
+
+
+def _mask_program() -> str:
+    return (payload_folder() / MASK_FILE).read_text(encoding="utf-8")
 
 
 def container_file(site: Site, ref: RunRef) -> str:

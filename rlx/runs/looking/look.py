@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,6 +13,7 @@ from rlx.plan import RunState
 from rlx.runs.adopted.adopted_state import observe_adopted
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.copies.mirror import Copies, Mirrored, gathered, kept, refresh
+from rlx.runs.index.promises import manifest_digest
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.workers import Workers, workers_of
 from rlx.runs.looking.conclusion import conclude
@@ -21,12 +22,14 @@ from rlx.runs.looking.observe import add_nodes, observe
 from rlx.runs.looking.revisit import Revisit
 from rlx.runs.looking.state_report import Reports, request_reports
 from rlx.runs.looking.states_and_files import request_states_and_files
-from rlx.runs.manifest import Manifest, read_manifest
+from rlx.runs.manifest import Manifest, manifest_text, parse_manifest
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
+_CHANGED_ID = "RLX410"
+CHANGED = f"{_CHANGED_ID} its manifest.json is not the one that was launched, so nothing of it is believed"
 Observations = dict[str, Observation]
 """By the ids of the runs."""
 
@@ -139,12 +142,29 @@ def _sights(
     index: Index, refs: Sequence[RunRef], seen: Mapping[str, Observation], copies: Mapping[str, Mirrored]
 ) -> dict[str, Sight]:
     workers, parsed = workers_of(index, refs, copies), ParsedFiles(index.home)
-    return {ref.run_id: _sight(ref, seen[ref.run_id], copies[ref.run_id], workers[ref.run_id], parsed) for ref in refs}
+    sent = index.digests([ref.run_id for ref in refs])
+    sights = {}
+    for ref in refs:
+        copy, found = copies[ref.run_id], seen[ref.run_id]
+        manifest, why = _believed(manifest_text(copy.run_dir), sent.get(ref.run_id))
+        if not found.detail.startswith(why):
+            found = replace(found, detail="; ".join(filter(None, (why, found.detail))))
+        sights[ref.run_id] = _sight(ref, found, copy, workers[ref.run_id], manifest, parsed)
+    return sights
 
 
-def _sight(ref: RunRef, seen: Observation, copy: Mirrored, workers: Workers, parsed: ParsedFiles) -> Sight:
+def _believed(text: str, sent: Collection[str] | None) -> tuple[Manifest | None, str]:
+    """The manifest, and why it is not believed: host and container can write the file, and it holds the promises."""
+    manifest = parse_manifest(text)
+    if manifest is None or sent is None or manifest_digest(text) in sent:
+        return manifest, ""
+    return None, CHANGED
+
+
+def _sight(
+    ref: RunRef, seen: Observation, copy: Mirrored, workers: Workers, manifest: Manifest | None, parsed: ParsedFiles
+) -> Sight:
     copy = _up_to_its_end(copy, seen)
-    manifest = read_manifest(copy.run_dir)
     evidence = None
     # A worker has no steps of its own.
     if seen.state in (RunState.STARTING, RunState.RUNNING) and not ref.node:

@@ -26,7 +26,8 @@ class Life(StrEnum):
 
 _LAST_EPOCH = 1e11
 _CLOCK = "/proc/self/"
-_NO_ANSWER = frozenset({"unknown", "paused"})
+_UNLISTED = "unlisted"
+_NO_ANSWER = frozenset({"unknown", "paused", _UNLISTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Facts:
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
-    `gone`, `unknown`, or `restarted` if it started after the run did; empty for a run that has none. `foreign` names
+    `gone`, `unknown`, or `restarted` if it started after the run did; `unlisted` if rlx knows of no such container of
+    it; empty for a run that has none. `foreign` names
     the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
     names the machine that has the run where that is not the one that reports: both see the folder.
     `is_removed`: the run directory is gone, and its processes are known by their mark alone.
@@ -165,7 +167,8 @@ def _values_of(run_id: str, records: _Records) -> dict[str, str]:
     values = records.runs[run_id]
     if "container" not in values:
         return {**values, "members": str(records.members[run_id])}
-    status = records.containers.get(values["container"], "unknown")
+    unknown = _UNLISTED if values["container"] == _UNLISTED else "unknown"
+    status = records.containers.get(values["container"], unknown)
     return {**values, **_contained(status, records.inside.get(run_id))}
 
 
@@ -277,6 +280,8 @@ def container_detail(facts: Facts) -> str:
         return ""
     if facts.container == "paused":
         return "its container is paused"
+    if facts.container == _UNLISTED:
+        return _IN_ANOTHER
     if facts.container == "unknown":
         return "docker does not say whether it still runs"
     if facts.may_be_alive:
@@ -284,6 +289,11 @@ def container_detail(facts: Facts) -> str:
     return _ENDS.get(facts.container, "")
 
 
+_IN_ANOTHER_ID = "RLX411"
+_IN_ANOTHER = (
+    f"{_IN_ANOTHER_ID} its files name a container that is not known to be its own, and nothing was asked in there: "
+    "rlx status --host HOST asks the one in the host's entry"
+)
 _ENDS = {
     "restarted": "its container was restarted, which ended it",
     "exited": "its container was stopped, which ended it",

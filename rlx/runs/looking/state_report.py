@@ -22,15 +22,20 @@ Reports = Asked[dict[str, Facts]]
 def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Reports:
     """Ask for the facts of those runs that exist on their hosts, one answer a root."""
 
+    refs = list(refs)
+
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
-        return facts_of(place, run_part(transport_for(place), report_part(root, ids), deadline_s))
+        return facts_of(place, run_part(transport_for(place), report_part(root, ids, refs), deadline_s))
 
     return ask(refs, report, deadline_s)
 
 
-def report_part(root: str, ids: Sequence[str]) -> ScriptPart:
+def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> ScriptPart:
+    """Ask about the runs of these ids. Of `refs` are their containers: no other one is entered."""
+    asked = set(ids)
+    containers = [f"{ref.run_id}={ref.container}" for ref in refs if ref.container and ref.run_id in asked]
     # Beyond this, naming them costs more than hearing about all.
-    return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []))
+    return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []), "--", *containers)
 
 
 def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:

@@ -34,14 +34,14 @@ def request_states_and_files(index: Index, refs: Sequence[RunRef], *, whole: boo
     """
     home = folder_of(index)
     deadline_s = WHOLE_DEADLINE_S if whole else DEADLINE_S
-    asked = ask(refs, lambda place, root, ids: _both(home, place, root, ids, whole), deadline_s)
+    asked = ask(refs, lambda place, root, ids: _both(home, place, root, ids, refs, whole), deadline_s)
     facts = [(place, found) for place, found, _ in asked.answers]
     copies = [(place, found) for place, _, found in asked.answers]
     return _sorted(facts, asked), _sorted(copies, asked)
 
 
-def _both(home: Path, place: Place, root: str, ids: Sequence[str], whole: bool) -> _Both:
-    report = report_part(root, ids)
+def _both(home: Path, place: Place, root: str, ids: Sequence[str], refs: Sequence[RunRef], whole: bool) -> _Both:
+    report = report_part(root, ids, refs)
     if place.is_local:
         return place, facts_of(place, run_part(transport_for(place), report, DEADLINE_S)), {}
     began, (until, timeout_s) = time.time(), limits(whole=whole)
