@@ -89,9 +89,9 @@ def holds(pid: int) -> bool:
 
 def test_a_secret_arrives_byte_for_byte() -> None:
     value = os.fsdecode(b'it\'s "$(x)" `y` \\ \n\n \x81\x82\x88\xff\x01 \xc3\xa9 -n !') + "\n"
-    (ref,) = start(toy_plan('printf %s "$TOKEN" >got', secrets=("TOKEN",)), secrets={"TOKEN": value})
+    (ref,) = start(toy_plan('printf %s "$TOKEN" >checkpoints/got', secrets=("TOKEN",)), secrets={"TOKEN": value})
     assert ended(ref).exit_code == 0
-    assert (ref.run_dir / "got").read_bytes() == os.fsencode(value)
+    assert (ref.run_dir / "checkpoints/got").read_bytes() == os.fsencode(value)
     assert not (ref.run_dir / "env").exists()
 
 

@@ -6,14 +6,15 @@
 # Root of the container can write all of the run directory. The host's user runs nothing from there, and a holder knows
 # its container from its arguments.
 
-# contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set.
+# contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set, and
+# MAY_ENTER, unless nobody but its files says that it is this one.
 contained() {
     [ -z "$WITHIN" ] && [ -f "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
     # An id, and nothing that docker would take for an option.
     case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
     # Root of the container could have written the id of another one: whoever asks from afar knows which it is.
     # shellcheck disable=SC2031 # set by who asks
-    case ${LISTED-any} in any | *" ${1##*/}=$CONTAINER "*) ;; *) CONTAINER=unlisted ;; esac
+    case ${LISTED-any} in any | *" ${1##*/}=$CONTAINER "*) MAY_ENTER=1 ;; *) MAY_ENTER='' ;; esac
 }
 
 # enter VERB…: as long as it takes.
@@ -50,11 +51,10 @@ find_complaint() {
 
 # Where nobody can tell, the run counts as alive: its devices must not go to another one.
 contained_alive() {
-    [ "$CONTAINER" != unlisted ] || return 0
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
     case $STATUS in
-        running) seen=$(look_inside "$INNER") || return 0 ;;
+        running) [ -n "$MAY_ENTER" ] && seen=$(look_inside "$INNER") || return 0 ;;
         paused | unknown) return 0 ;;
         *) return 1 ;;
     esac

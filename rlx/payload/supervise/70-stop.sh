@@ -68,15 +68,13 @@ stop_contained() {
     if [ -e "$STATE/$STARTED_DIR" ]; then stop_inside; else nothing_left; fi
 }
 
+UNLISTED='RLX411 its files name a container that is not known to be its own: nothing was asked or ended in there'
+
 stop_inside() {
-    [ "$CONTAINER" != unlisted ] || {
-        withdraw
-        fail "RLX411 its files name a container that is not known to be its own: nothing was asked or ended in there"
-    }
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
     case $STATUS in
-        running) ;;
+        running) [ -n "$MAY_ENTER" ] || { withdraw && fail "$UNLISTED"; } ;;
         paused) withdraw && fail "its container is paused: docker unpause $CONTAINER" ;;
         unknown) withdraw && find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
         *) nothing_left && return ;;

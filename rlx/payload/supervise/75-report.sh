@@ -73,9 +73,9 @@ END
 report_containers() {
     CONTAINERS='' INNERS=''
     for id in $RUNS; do
-        contained "$root/runs/$id" && [ "$CONTAINER" != unlisted ] || continue
+        contained "$root/runs/$id" || continue
         ! elsewhere "$root/runs/$id" || continue
-        INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
+        [ -z "$MAY_ENTER" ] || INNERS="$INNERS$CONTAINER $INNER$NEWLINE"
         case " $CONTAINERS " in *" $CONTAINER "*) ;; *) CONTAINERS="$CONTAINERS $CONTAINER" ;; esac
     done
     [ -n "$CONTAINERS" ] || return 0
@@ -102,7 +102,7 @@ look_at_runs() {
         case $entry in "$CONTAINER "*) INNER=${entry#* } && set -- "$@" "$INNER" ;; esac
     done
     unset IFS
-    look_inside "$@"
+    [ $# -eq 0 ] || look_inside "$@"
 }
 
 # Processes are looked at before the files they write at their end: whoever is seen dead has written already.
@@ -114,6 +114,7 @@ report_run() {
         line="$line node=$OTHER supervisor=unknown leader=unknown"
     elif contained "$1"; then
         line="$line container=$CONTAINER"
+        [ -n "$MAY_ENTER" ] || line="$line unlisted=1"
     else
         add_life supervisor "$STATE/$SUPERVISOR_FILE"
         add_life leader "$STATE/$LEADER_FILE"

@@ -167,8 +167,8 @@ def _values_of(run_id: str, records: _Records) -> dict[str, str]:
     values = records.runs[run_id]
     if "container" not in values:
         return {**values, "members": str(records.members[run_id])}
-    unknown = _UNLISTED if values["container"] == _UNLISTED else "unknown"
-    status = records.containers.get(values["container"], unknown)
+    status = records.containers.get(values["container"], "unknown")
+    status = _UNLISTED if _UNLISTED in values and status == "running" else status
     return {**values, **_contained(status, records.inside.get(run_id))}
 
 
