@@ -39,15 +39,18 @@ test-engines: .venv/.ready trl tmux rig
 check: lint
 	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts and not engines"
 
-# The property tests on examples that no run has seen.
+# The property tests on examples that no run has seen, and every parser of what others wrote on mangled inputs.
+MINUTES ?= 10
 fuzz: .venv/.ready tmux rig
 	RLX_EXAMPLES=fuzz $(BIN)/python -m pytest -n 2 -m hypothesis
+	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES) --seed $${RANDOM}
 
 lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python requirements/lock.py --check
 	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run
 	$(BIN)/shellcheck -s sh rlx/preflight/probing/scripts/*.sh
 	for part in rlx/payload/supervise/*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
@@ -58,16 +61,30 @@ format: .venv/.ready
 
 setup: .venv/.ready tmux
 
-# torch goes first: whatever asks for it later is then content with the build that is there. Other users of the machine
-# may read what is set up, whatever the umask: some tests become another user.
-.venv/.ready: pyproject.toml
+# Each file by its SHA-256 (requirements/dev.lock), where the lock is for this Python and machine. What is built here is
+# built with what is locked: else pip would fetch setuptools and hatchling by their names alone. torch has no hash, since
+# its build for CPUs is another file on each index. Where there is no lock it goes first: whatever asks for it later is then
+# content with the build that is there. Other users of the machine may read what is set up, whatever the umask: some tests
+# become another user.
+LOCK := requirements/dev.lock
+LOCKED_FOR = $(shell sed -n 's/^. For \(.*\), which CI runs on.*/\1/p' $(LOCK))
+THIS = $$($(BIN)/python -c 'import sys; sys.path[:0] = ["requirements"]; import lock; print(lock.this_platform())')
+LOCKED = $(PIP) install --no-deps --no-build-isolation
+.venv/.ready: pyproject.toml $(LOCK)
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; rlx needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "setting up .venv with $(PYTHON); this takes a few minutes the first time"
 	@test -x $(BIN)/python || (umask 022; $(PYTHON) -m venv .venv)
-	@echo "  torch"; umask 022; $(PIP) install '$(TORCH)'
-	@echo "  rlx with verl, Ray and the development tools"; umask 022; $(PIP) install -e '.[verl-cpu,dev]'
+	@umask 022; if [ "$(THIS)" = "$(LOCKED_FOR)" ]; then \
+		echo "  verl, Ray and the development tools, by $(LOCK)" && \
+		$(LOCKED) --require-hashes -r <(grep '^setuptools==' $(LOCK)) && $(LOCKED) --require-hashes -r $(LOCK) && \
+		echo "  torch" && $(PIP) install '$(TORCH)' && $(LOCKED) -e .; \
+	else \
+		echo "  note: $(LOCK) is for $(LOCKED_FOR), and this is $(THIS): installing by pyproject.toml, without hashes" && \
+		echo "  torch" && $(PIP) install '$(TORCH)' && \
+		echo "  rlx with verl, Ray and the development tools" && $(PIP) install -e '.[verl-cpu,dev]'; \
+	fi
 	@touch $@
 
 # Real vLLM (its CPU build) beside verl, 3 GB in an environment of its own: recipes with rollout.engine vllm train here.

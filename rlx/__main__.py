@@ -11,6 +11,10 @@ def main() -> None:
     except KeyboardInterrupt:
         # Ctrl-C while the modules are loaded; `run` knows the rest.
         sys.exit(130)
+    except ImportError:
+        if not (_warn_of_other_owners() or _tell_replaced_files()):
+            raise
+        sys.exit(1)
 
 
 def _main() -> None:
@@ -20,11 +24,33 @@ def _main() -> None:
     if sys.argv[1:] == ["--version"]:
         from rlx import __version__
 
+        _warn_of_other_owners()
         end(0, f"rlx {__version__}\n")
     _collect_less_garbage()
     from rlx.cli.frame.app import run
 
     run()
+
+
+def _warn_of_other_owners() -> bool:
+    """Say whose files may have taken the place of ours; False if nobody's."""
+    from rlx.other_owners import other_owners, warning_of
+
+    owners = other_owners()
+    if owners:
+        sys.stderr.write(warning_of(owners))
+    return bool(owners)
+
+
+def _tell_replaced_files() -> bool:
+    """Say which files of rlx are no longer those that were installed; False if all are."""
+    from rlx.installed import replaced_files
+
+    if not (replaced := replaced_files()):
+        return False
+    words = f"files of rlx are gone, or not those that were installed: {', '.join(replaced[:5])}"
+    sys.stderr.write(f"rlx: {words}\n  fix: install rlx again from its checkout or wheel (RLX413)\n")
+    return True
 
 
 def _collect_less_garbage() -> None:

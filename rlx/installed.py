@@ -1,13 +1,16 @@
-"""Say how more of rlx is installed, by the way in which this one was.
+"""Say how this rlx was installed: how more of it is, by the same way, and which of its files are no longer its own.
 
 No index is asked for the name `rlx`: on a public one it may be anybody's.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from importlib import metadata
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _EXTRA = re.compile(r"""\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*$""")
@@ -37,3 +40,25 @@ def _requirements(extra: str) -> list[str]:
     matches = ((line, _EXTRA.search(line)) for line in lines)
     found = [line[: match.start()] for line, match in matches if match and match[1] == extra]
     return found or [f"what the extra {extra} of rlx's pyproject.toml names"]
+
+
+def replaced_files() -> list[str]:
+    """Name the files of rlx that are gone, or other ones than were installed; none for a checkout.
+
+    Source: RECORD of the installed distribution (PEP 376), whose digests are those of the files that pip wrote.
+    """
+    try:
+        files = metadata.files("rlx") or []
+    except metadata.PackageNotFoundError:
+        return []
+    ours = (file for file in files if file.hash and (file.parts[0] == "rlx" or file.name == "rlx"))
+    return sorted(str(file) for file in ours if _digest(Path(str(file.locate()))) != (file.hash and file.hash.value))
+
+
+def _digest(path: Path) -> str:
+    """The SHA-256 as RECORD writes it; "" for what cannot be read."""
+    try:
+        digest = hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return ""
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

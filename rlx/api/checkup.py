@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from rlx.errors import ExitCode
     from rlx.plan import Finding
     from rlx.preflight.probing.examined import Examined
+
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,25 @@ def examine_host(host: str, container: str | None = None, recipe: str | None = N
     from rlx.api.target import named_target
 
     target = named_target(host, container, consents=trust)
-    return _with_recipe(target, recipe) if recipe else _without(target)
+    found = _with_recipe(target, recipe) if recipe else _without(target)
+    return replace(found, findings=(*_about_rlx(), *found.findings))
+
+
+def _about_rlx() -> Iterator[Finding]:
+    """What of this very rlx may be somebody else's: without that, no other finding is worth much."""
+    from rlx.installed import replaced_files
+    from rlx.other_owners import other_owners
+    from rlx.plan import Finding, Severity
+
+    owners, replaced = other_owners(), replaced_files()
+    if not (owners or replaced):
+        return
+    names = " ".join(name.partition(" ")[0] for name in owners)
+    words = [f"{', '.join(owners)} also brings a package or command rlx"] if owners else []
+    shown = ", ".join(replaced[:_MOST_NAMED]) + (", …" if len(replaced) > _MOST_NAMED else "")
+    words += [f"{len(replaced)} files of rlx are not those that were installed: {shown}"] if replaced else []
+    fix = f"pip uninstall {names} rlx".replace("  ", " ") + ", then install rlx again from its checkout or wheel"
+    yield Finding("RLX413", Severity.WARNING, "; ".join(words), fix, "this machine")
 
 
 def _without(target: Target) -> Checkup:

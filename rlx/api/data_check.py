@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.plan import Finding, Site
     from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import Recipe as ReadRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,24 @@ def check_data(
     files cannot be looked at.
     """
     from rlx.api.recipes import recipe_file
-    from rlx.preflight.data_files import data_findings, examine
+    from rlx.hosts.sent_python import place_text
+    from rlx.preflight.data_files import examine
 
     file = recipe_file(recipe, sets)
     resolved = replace(file.resolve(arm or file.control or file.arms[0]), sendable=tuple(send))
     _refuse_private(resolved)
     facts = examine(resolved, site, calls_reward=trust)
-    return DataCheck(data_findings(resolved.recipe, facts, called_reward=trust), facts["files"])
+    return judge_answer(resolved.recipe, facts, place_text(site), called_reward=trust)
+
+
+def judge_answer(recipe: ReadRecipe, facts: Mapping[str, Any], where: str, *, called_reward: bool = False) -> DataCheck:
+    """Judge what a place tells of the data. Raises HostError where that has another form than examine_data.py's."""
+    from rlx.hosts.host_errors import reading_answer
+    from rlx.preflight.data_files import data_findings
+
+    with reading_answer(where, "what its data files hold"):
+        findings = data_findings(recipe, facts, called_reward=called_reward)
+        return DataCheck(findings, {role: facts["files"][role] for role in ("train", "val")})
 
 
 def _refuse_private(resolved: ResolvedRecipe) -> None:

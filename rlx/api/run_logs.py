@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
+    from rlx.plan import Place
     from rlx.runs import Index, RunRef
     from rlx.runs.logs.log_lines import LogQuery
 
@@ -91,15 +92,21 @@ def _copy_adopted(refs: Sequence[RunRef], tell: Tell) -> None:
 
 
 def _read_all(refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError]) -> Iterator[LogLine]:
-    """One run that cannot be read keeps no other from being shown."""
+    """One run that cannot be read keeps no other from being shown. A host that could not be reached is asked once."""
+    from rlx.hosts.host_errors import HostError
     from rlx.runs.logs.log_lines import read_log
 
+    silent: set[Place] = set()
     for ref in refs:
+        if ref.place in silent:
+            continue
         try:
             for line in read_log(ref, query):
                 yield ref, line
         except RlxError as error:
             failures.append(error)
+            if isinstance(error, HostError) and not error.arrived:
+                silent.add(ref.place)
 
 
 def _follow_all(
@@ -109,8 +116,9 @@ def _follow_all(
     from queue import Empty, Queue
 
     came: Queue[_Came] = Queue(_LINES_AHEAD)
+    tell_once = _once(tell)
     for ref in refs:
-        _in_background(_read_into, came, ref, query, tell)
+        _in_background(_read_into, came, ref, query, tell_once)
     by_id = {ref.run_id: ref for ref in refs}
     going, quiet_s = set(by_id), _QUIET_SECONDS
     while going:
@@ -132,18 +140,34 @@ def _follow_all(
             raise found
 
 
+def _once(tell: Tell) -> Callable[[Place, str], None]:
+    """Tell what several runs of a place say of it once, until one of them says something else."""
+    from threading import Lock
+
+    lock = Lock()
+    last: dict[Place, str] = {}
+
+    def tell_once(place: Place, text: str) -> None:
+        with lock:
+            before, last[place] = last.get(place), text
+        if text != before:
+            tell(text)
+
+    return tell_once
+
+
 def _in_background(work: Callable[..., None], *arguments: object) -> None:
     from threading import Thread
 
     Thread(target=work, args=arguments, daemon=True).start()
 
 
-def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery, tell: Tell) -> None:
+def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]) -> None:
     """The lines of one run, then None or what went wrong."""
     from rlx.runs.logs.follow import follow_log
 
     try:
-        for line in follow_log(ref, query, lambda text: tell(f"rlx: {text}")):
+        for line in follow_log(ref, query, lambda text: tell(ref.place, f"rlx: {text}")):
             came.put((ref.run_id, line))
     except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
         came.put((ref.run_id, problem))

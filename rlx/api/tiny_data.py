@@ -24,6 +24,7 @@ def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unh
     Returns the folder, and whether something was made. Raises UsageError for a relative path elsewhere, RlxError where
     packages are missing, or the folder holds something else.
     """
+    from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import answer_of, place_text
 
     refuse_relative(site, "--to", to)
@@ -31,9 +32,10 @@ def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unh
     tell(f"{where}: making {to} (seconds)")
     completed = _run(site, [to, *_PACKAGES, *(["--force"] if force else [])])
     answer = answer_of(completed.out, completed.err, completed.code, where)
-    if "problem" in answer:
-        raise _error(answer, where, completed)
-    return answer
+    with reading_answer(where, "rlx data"):
+        if "problem" in answer:
+            raise _error(answer, where, completed)
+        return {**answer, "folder": str(answer["folder"]), "made": bool(answer["made"])}
 
 
 def _run(site: Site, arguments: list[str]) -> Completed:

@@ -73,8 +73,20 @@ def _confirm(refs: Sequence[RunRef]) -> None:
 def _outcome(before: Sight, result: Stopped) -> str:
     was = f"had {before.state}" if before.state.is_terminal else "stopped"
     ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
-    left = f"STILL THERE: {' '.join(map(str, result.left))}" if result.left else "nothing left"
-    return f"{was}; {ended}, {left}{_zombies(len(result.zombies))}"
+    left = f"STILL THERE: {_numbers(result.left)}" if result.left else "nothing left that carries its mark"
+    return f"{was}; {ended}, {left}{_strays(result.strays)}{_zombies(len(result.zombies))}"
+
+
+def _strays(pids: tuple[int, ...]) -> str:
+    if not pids:
+        return ""
+    return (
+        f"; WITHOUT A MARK, but writing to its files: {_numbers(pids)}, which rlx does not end: kill {_numbers(pids)}"
+    )
+
+
+def _numbers(pids: tuple[int, ...]) -> str:
+    return " ".join(map(str, pids))
 
 
 def _zombies(count: int) -> str:

@@ -89,7 +89,7 @@ def reading_answer(host: str, question: str) -> Iterator[None]:
     """Raise Garbled where an answer cannot be read, because another machine may say anything."""
     try:
         yield
-    except (ValueError, LookupError, ArithmeticError, RecursionError) as problem:
+    except (ValueError, LookupError, ArithmeticError, RecursionError, TypeError, AttributeError) as problem:
         raise Garbled(
             f"{host}: its answer to {question} makes no sense ({type(problem).__name__}: {str(problem)[:100]})",
             "does a program on its way change it? rlx doctor HOST looks at the host",

@@ -84,14 +84,16 @@ def examine(resolved: ResolvedRecipe, site: Site, *, calls_reward: bool = False)
     """Look at the files; with `calls_reward` the recipe's own function is run on some rows.
 
     Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow."""
+    from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
     answer = run_sent(site, MODULES, _order(resolved.recipe, calls_reward), _TIMEOUT_S)
-    if "problem" in answer:
-        raise RlxError(
-            f"{place_text(site)}: reading parquet files needs {answer['detail']}",
-            f"here: {install_command('data')}; elsewhere name the container that has it: --container NAME",
-        )
+    with reading_answer(place_text(site), "what its data files hold"):
+        if "problem" in answer:
+            raise RlxError(
+                f"{place_text(site)}: reading parquet files needs {answer['detail']}",
+                f"here: {install_command('data')}; elsewhere name the container that has it: --container NAME",
+            )
     return answer
 
 

@@ -78,13 +78,15 @@ class BackendHost:
 
     `name`: as people call it; `packages`: as Python names them, the back-end first. Not `is_numbered`: what its package
     says of its version means nothing. `version_file`: in the package's folder, where nobody installed it.
-    `file_checks`: by roles that are its own. `cpus`: without which it waits for ever, as `shortage` says.
+    `file_checks`: by roles that are its own. `cpus`: without which it waits for ever, as `shortage` says. `starts_ray`:
+    a run has a Ray, to which processes of other people may try to speak.
     """
 
     name: str = ""
     packages: tuple[str, ...] = ()
     is_numbered: bool = True
     version_file: str = ""
+    starts_ray: bool = False
     files: Callable[[Recipe], Iterator[DataFile]] = data_files
     file_checks: Mapping[str, FileCheck] = field(default_factory=dict)
     cpus: Callable[[ResolvedRecipe], int] = _no_cpus

@@ -227,3 +227,40 @@ def test_a_pull_of_files_that_cannot_be_is_words(
     said = (done.stdout + done.stderr).decode()
     assert done.returncode in (0, 1, 4) and "Traceback" not in said
     assert is_plain(said)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"{}", b'{"files": []}', b'{"files": {"train": {"rows": "x"}, "val": {}}}', b'{"problem": 1}'], ids=repr
+)
+def test_facts_of_data_files_in_another_form(answer: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of the host may answer anything."""
+    folder = tmp_path / "ssh"
+    (folder / "there").mkdir(parents=True)
+    for path, text in (
+        (folder / "ssh", _SSH.format(sh=shutil.which("sh"), folder=folder)),
+        (folder / "there" / "python3", f"#!/bin/sh\ncat >/dev/null\ncat {folder}/answer\n"),
+    ):
+        path.write_text(text)
+        path.chmod(0o755)
+    (folder / "answer").write_bytes(answer)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    done = run_rlx(["data", "check", "tiny-cpu", "--host", "me@evil"])
+    assert done.returncode in (1, 4), done.stderr
+    assert b"me@evil" in done.stderr
+
+
+def test_a_silent_host_of_several_runs_is_asked_and_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, calls = tmp_path / "ssh" / "ssh", tmp_path / "calls"
+    program.parent.mkdir()
+    refused = "ssh: connect to host evil port 22: Connection refused"
+    program.write_text(f"#!/bin/sh\necho \"$*\" >>{calls}\necho '{refused}' >&2\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    for number in range(3):
+        Index(home()).add(ref_there(f"main-{number}"), number)
+    one = rlx("logs", "main-0", code=4)
+    asked = len(calls.read_text().splitlines())
+    several = rlx("logs", code=4)
+    assert several.stderr == one.stderr
+    assert several.stderr.count("Connection refused") == 1
+    assert len(calls.read_text().splitlines()) == 2 * asked

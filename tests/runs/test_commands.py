@@ -43,7 +43,7 @@ def test_a_launch_answers_with_the_run_ids_and_narrates_what_to_do_next(plan_fil
     assert [ref.run_id for ref in resolve(Index(home()), ["base", "aqn"])] == ids
     stopped = rlx("stop", "base")
     assert (stopped.returncode, stopped.stdout.split()[:2]) == (0, [ids[0], "stopped;"])
-    assert stopped.stdout.rstrip().endswith("nothing left")
+    assert stopped.stdout.rstrip().endswith("nothing left that carries its mark")
     (aqn,) = resolve(Index(home()), ["aqn"])
     assert ended(aqn).exit_code == 7
     again = rlx("stop", "aqn")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 
 import pytest
 
 from rlx.errors import RlxError
 from rlx.plan import LOCAL, RunState
-from rlx.runs import Index, look, look_at_leases, stop, stop_runs
+from rlx.runs import Index, RunPaths, look, look_at_leases, stop, stop_runs
+from tests.command import run_rlx
 from tests.runs.toys import (
     FOREVER,
     ended,
@@ -160,3 +162,26 @@ def test_a_run_whose_folder_was_removed_is_found_by_its_mark() -> None:
     assert see(ref).state is RunState.LOST
     with pytest.raises(RlxError, match="there is no"):
         stop(ref, grace_s=1)
+
+
+DAEMON = "(setsid env -i bash -c 'echo bare $$; while :; do sleep 0.2; done' &)\n"
+
+
+def test_a_daemon_that_cleared_its_environment_is_told_and_not_ended() -> None:
+    ref = start_one(DAEMON + FOREVER)
+    bare = logged_pid(ref, "bare")
+    try:
+        assert bare not in marked_processes(ref.run_id)
+        # Who reads the log, or stands in its folder, is none of the run's.
+        log = RunPaths(ref.run_dir).log
+        reader = subprocess.Popen(["tail", "-f", log], cwd=log.parent, stdout=subprocess.DEVNULL)
+        done = run_rlx(["stop", "--grace", "1", ref.run_id])
+        said = done.stdout.decode()
+        assert f"nothing left that carries its mark; WITHOUT A MARK, but writing to its files: {bare}, " in said
+        assert is_running(bare) and reader.poll() is None
+        reader.kill()
+        reader.wait()
+    finally:
+        os.kill(bare, signal.SIGKILL)
+    until(lambda: not is_running(bare), "it is gone")
+    assert stop(ref, grace_s=0).strays == ()

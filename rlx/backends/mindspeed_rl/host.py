@@ -65,6 +65,7 @@ HOST = BackendHost(
     name="MindSpeed-RL",
     packages=("mindspeed_rl", "mindspeed"),
     is_numbered=False,  # every branch installs itself as 2.1.0
+    starts_ray=True,
     files=_files,
     file_checks={"mcore": _weights, "packed": _packed},
     cpus=_cpus,

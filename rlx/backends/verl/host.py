@@ -3,4 +3,4 @@
 from rlx.preflight.wanted import BackendHost
 
 # In a checkout that nobody installed its file is the only place of its version.
-HOST = BackendHost(name="verl", packages=("verl",), version_file="version/version")
+HOST = BackendHost(name="verl", packages=("verl",), version_file="version/version", starts_ray=True)

@@ -55,7 +55,9 @@ def _print(recipe: str, where: str, fits: bool, findings: tuple[Finding, ...], f
     from rlx.api.planning import finding_text
     from rlx.cli.frame.output import print_text
 
-    rows = ", ".join(f"{role} {file['rows']:,} rows" for role, file in files.items() if "rows" in file)
+    rows = ", ".join(
+        f"{role} {file['rows']:,} rows" for role, file in files.items() if isinstance(file.get("rows"), int)
+    )
     print_text(f"{recipe}: the data on {where} {'fits' if fits else 'does not fit'}{f' ({rows})' if rows else ''}")
     for finding in findings:
         print_text("  " + finding_text(finding).replace("\n", "\n  "))

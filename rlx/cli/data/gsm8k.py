@@ -65,6 +65,7 @@ def gsm8k(
     bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
     """
     from rlx.api.data_place import data_site, refuse_relative
+    from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
     _check(framework, tokenizer, preprocess)
@@ -74,12 +75,13 @@ def gsm8k(
     order = {"sources": source, "to": to, "style": _forms()[framework].style or form, "force": force}
     order |= {"instruction": instruction, "tokenizer": tokenizer or ""}
     answer = run_sent(site, MODULES, order, _TIMEOUT_S)
-    if "problem" in answer:
-        raise _error(answer, place_text(site))
-    step = _forms()[framework].preprocessing
-    if preprocess and step:
-        answer["packed"] = _preprocessed(site, step, preprocess, to)
-    _tell(answer, step, as_json)
+    with reading_answer(place_text(site), "rlx data"):
+        if "problem" in answer:
+            raise _error(answer, place_text(site))
+        step = _forms()[framework].preprocessing
+        if preprocess and step:
+            answer["packed"] = _preprocessed(site, step, preprocess, to)
+        _tell(answer, step, as_json)
 
 
 def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> None:

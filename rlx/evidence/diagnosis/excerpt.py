@@ -14,6 +14,7 @@ _SPEAKER = re.compile(r"\s*(\((?:\w[\w .<>=-]*)?\s?pid=[^)]{1,60}\)|\[rank\d+\]:
 _STAMP = re.compile(
     r"\s?(?:\[\d{4}-\d\d-\d\d[ T][\d:,.]+\]|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[?[\w./-]{1,80}:\d+\])"
 )
+_MOST_DIGITS = 15
 _CONTEXT, _LAST, _MORE = b"-", b"=", b"+"
 
 
@@ -56,17 +57,22 @@ def read_excerpt(records: Iterable[bytes]) -> Excerpt:
     size, lacks = None, ""
     for record in records:
         if size is None and record.startswith(b"size "):
-            size = int(record[5:]) if record[5:].isdigit() else None
+            size = _number(record[5:])
         elif size is None and record.startswith(b"lacks "):
             lacks = record[6:].decode("utf-8", "replace")
         elif (found := _RECORD.match(record)) and found[2] == _MORE:
-            more[int(found[1])] = int(found[3]) if found[3].isdigit() else 0
+            more[int(found[1])] = _number(found[3]) or 0
         elif found:
             into = last if found[2] == _LAST else lines
             into += _parts(int(found[1]), found[3], matched=found[2] != _CONTEXT)
     known = {line.number for line in lines if line.matched}
     lines += [replace(line, is_last=True) for line in last if line.number not in known]
     return Excerpt(tuple(sorted(lines, key=lambda line: line.number)), more, tuple(last), size, lacks)
+
+
+def _number(digits: bytes) -> int | None:
+    """Read a number that this host may have counted; Python refuses those of thousands of digits."""
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
 
 def clean(text: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from rlx.preflight.wanted import hosts
 
 _HELD = ("cann", "torch", "torch_npu", "vllm", "vllm_ascend", "transformers", "ray")
 # Built for each other: the release must be the same, whatever is appended to it.
+_RAY_WITH_TOKENS = (2, 52)
 _TWINS = (("torch", "torch_npu", Severity.ERROR), ("vllm", "vllm_ascend", Severity.WARNING))
 
 
@@ -31,6 +32,7 @@ def version_findings(found: Mapping[str, str]) -> Iterator[Finding]:
     """`found`: package -> version, with CANN as `cann`. Findings of what is known to fail, then of what is unknown."""
     yield from _twins(found)
     yield from _known_bad(found)
+    yield from _ray_without_tokens(found)
     # The documented combinations are those of NPU images; elsewhere they say nothing.
     if "torch_npu" in found:
         yield from _combination(found)
@@ -55,6 +57,18 @@ def _known_bad(found: Mapping[str, str]) -> Iterator[Finding]:
         if row["below"] is None or release(found[partner]) < release(row["below"]):
             message = f"{package} {found[package]} with {partner} {found[partner]}: {row['why']} ({row['source']})"
             yield Finding("RLX541", Severity.WARNING, message, row["fix"])
+
+
+def _ray_without_tokens(found: Mapping[str, str]) -> Iterator[Finding]:
+    """Of back-ends that start a Ray. Source: Ray 2.52, release notes and docs, ray-security/token-auth."""
+    starts_ray = any(host.starts_ray and host.packages[0] in found for host in hosts())
+    if starts_ray and "ray" in found and release(found["ray"])[:2] < _RAY_WITH_TOKENS:
+        message = (
+            f"ray {found['ray']} has no tokens (they came with 2.52): whoever reaches the ports of a run's Ray, every "
+            "user of this machine among them, can run code in it as you"
+        )
+        fix = "train where nobody else logs in, or in a container with a network of its own"
+        yield Finding("RLX414", Severity.WARNING, message, fix)
 
 
 def _combination(found: Mapping[str, str]) -> Iterator[Finding]:

@@ -118,7 +118,10 @@ def _experts(config: Mapping[str, Any], kind: str) -> Experts | None:
 
 def _mixed_layers(config: Mapping[str, Any]) -> int:
     """Layers with experts: every `decoder_sparse_step`-th, less those in `mlp_only_layers`."""
-    dense, every = set(config.get("mlp_only_layers") or ()), _number(config, "decoder_sparse_step", 1)
+    named, every = config.get("mlp_only_layers") or [], _number(config, "decoder_sparse_step", 1)
+    if not (isinstance(named, list) and all(type(layer) is int for layer in named)):
+        raise UsageError("mlp_only_layers is no list of whole numbers", "copy the model's config.json again")
+    dense = set(named)
     layers = range(_number(config, "num_hidden_layers"))
     return sum(layer not in dense and (layer + 1) % every == 0 for layer in layers)
 

@@ -200,3 +200,10 @@ def test_an_exit_code_speaks_where_the_log_is_silent(code: int, word: str) -> No
 
 def test_exit_code_one_says_nothing() -> None:
     assert diagnose(read_excerpt([b"size 3"]), RunState.FAILED, 1).findings == ()
+
+
+def test_numbers_of_thousands_of_digits_are_none() -> None:
+    """A host writes them where diagnose.sh counts; Python refuses to read them."""
+    endless = b"9" * 5000
+    excerpt = read_excerpt([b"size " + endless, b"1:" + OOM, b"1+" + endless])
+    assert (excerpt.size, dict(excerpt.more), len(excerpt.lines)) == (None, {1: 0}, 1)
