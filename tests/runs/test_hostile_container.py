@@ -62,10 +62,10 @@ def test_what_it_leaves_there_holds_nobody_up(host: Host, ada: Laptop, evil: Con
 
 
 def test_what_it_locks_is_told_with_its_process(host: Host, ada: Laptop, evil: Container) -> None:
-    hold = "exec 6<%s; flock 6; echo locked >/leases/said; sleep 600"
+    hold = "flock %s sh -c 'echo locked >/leases/said; sleep 600'"
     evil.run("sh", "-c", f"({hold % '/leases/tickets'}) </dev/null >/dev/null 2>&1 &")
     patiently(host.path(f"{LEASES}/said").exists, "it has the lock")
-    with pytest.raises(RlxError, match=r"tickets has been locked for 15 s by process \d+ of root, sh"):
+    with pytest.raises(RlxError, match=r"tickets has been locked for 15 s by process \d+ of root, flock"):
         ada.launch(plan(ada, "kept-out"))
     evil.restart()
     host.path(f"{LEASES}/said").unlink()
@@ -75,7 +75,7 @@ def test_what_it_locks_is_told_with_its_process(host: Host, ada: Laptop, evil: C
     ada.reaches(waiting, RunState.QUEUED)
     site = ada.site("ada@h1")
     (foreign,) = ada.client.call(lambda: look_at_leases(site.place, site.leases)).foreign
-    assert host.processes()[foreign.pid] == "sh"
+    assert host.processes()[foreign.pid] == "flock"
     evil.stop()
     assert ada.ended(waiting).state is RunState.FINISHED
 
