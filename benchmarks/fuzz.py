@@ -246,7 +246,9 @@ def branches(scratch: Path) -> dict[str, tuple[int, int]]:
     counted.json_report(outfile=str(scratch / "branches.json"))
     files = json.loads((scratch / "branches.json").read_text())["files"]
     found = {str(Path(path).resolve().relative_to(REPOSITORY)): file["summary"] for path, file in files.items()}
-    return {path: (summary["covered_branches"], summary["num_branches"]) for path, summary in found.items()}
+    return {
+        path: (summary.get("covered_branches", 0), summary.get("num_branches", 0)) for path, summary in found.items()
+    }
 
 
 def rows(told: dict[str, Told], taken: dict[str, tuple[int, int]]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -194,3 +195,11 @@ def test_what_verl_prints_is_what_rlx_reads(values: dict[str, float]) -> None:
     line = " - ".join(["step:5", *(f"{key}:{value!r}" for key, value in values.items())])
     read = steps(line.encode() + b"\n")[5]
     assert {key: repr(value) for key, value in read.items()} == {key: repr(value) for key, value in values.items()}
+
+
+def test_a_number_that_never_ends_takes_no_time() -> None:
+    """Each digit is read in one way only: the square of 300,000 would be hours."""
+    began = time.process_time()
+    for end in (b"j", b"e", b".", b"j 1", b""):
+        steps(b"step:3 - a/b:" + b"9" * 300_000 + end + b" - c/d:2.5\n")
+    assert time.process_time() - began < 5

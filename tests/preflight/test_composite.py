@@ -118,3 +118,8 @@ def test_an_output_that_is_cut_off_is_no_answer(length: int) -> None:
 
 
 WHOLE = ask(pack([Question(TOOLS), Question(MACHINE)]))
+
+
+def test_an_exit_status_of_thousands_of_digits_is_no_end() -> None:
+    found = frames(f"\n{MARK} begin tools\nx\n{MARK} end tools {'9' * 5000}\n", MARK)
+    assert found == {"tools": Frame("x", None)}

@@ -78,7 +78,7 @@ def frames(output: str, mark: str) -> dict[str, Frame]:
 
 
 def _frame(rest: str, name: str, mark: str) -> Frame:
-    end = re.search(rf"^{re.escape(mark)} end {re.escape(name)} (\d+)$", rest, re.MULTILINE)
+    end = re.search(rf"^{re.escape(mark)} end {re.escape(name)} (\d{{1,9}})$", rest, re.MULTILINE)
     if end:
         return Frame(rest[: max(end.start() - 1, 0)], int(end[1]))
     nothing_more = re.search(rf"^{re.escape(mark)} ", rest, re.MULTILINE)
