@@ -78,11 +78,7 @@ def _outcome(before: Sight, result: Stopped) -> str:
 
 
 def _strays(pids: tuple[int, ...]) -> str:
-    if not pids:
-        return ""
-    return (
-        f"; WITHOUT A MARK, but writing to its files: {_numbers(pids)}, which rlx does not end: kill {_numbers(pids)}"
-    )
+    return f"; WITHOUT A MARK, but writing to its files: {_numbers(pids)}, which rlx does not end" if pids else ""
 
 
 def _numbers(pids: tuple[int, ...]) -> str:

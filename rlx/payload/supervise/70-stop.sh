@@ -44,6 +44,7 @@ stop_here() {
 # cleared its environment has no mark; by an open file alone it may be somebody else's, so it is told and not ended.
 # `ls` shows in the rights of the links in /proc/<pid>/fd how each file was opened.
 find_strays() {
+    # shellcheck disable=SC2012 # no name is read, only rights, and what a link begins with
     STRAYS=$(at=$(cd "$ATTEMPT" 2>/dev/null && pwd -P) && LC_ALL=C ls -l /proc/[0-9]*/fd 2>/dev/null | AT=" -> $at/" awk '
         /^\/proc\// { split($0, part, "/"); pid = part[3] }
         substr($0, 3, 1) == "w" && index($0, ENVIRON["AT"]) && !(pid in told) { told[pid] = 1; printf " %s", pid }')
