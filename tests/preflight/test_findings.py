@@ -359,3 +359,21 @@ def test_no_output_is_an_error_of_rlx(output: tuple[str, str]) -> None:
     for site in (Site(), IN_CONTAINER):
         for finding in look(answers, {probe: text}, site, wanted):
             assert finding.message and finding.fix
+
+
+@pytest.mark.parametrize(
+    ("versions", "warns"),
+    [
+        ({"verl": "0.6.1", "ray": "2.46.0"}, True),
+        ({"mindspeed_rl": "2.1.0", "ray": "2.51.1"}, True),
+        ({"verl": "0.9.1", "ray": "2.52.0"}, False),
+        ({"verl": "0.9.1", "ray": "2.60.0"}, False),
+        ({"verl": "0.9.1"}, False),
+        # It starts no Ray.
+        ({"trl": "1.16.0", "ray": "2.40.0"}, False),
+    ],
+    ids=str,
+)
+def test_a_ray_without_tokens_is_told(versions: dict[str, str], warns: bool) -> None:
+    found = said(look({"machine": MACHINE, "packages": packages(**versions)}))
+    assert (found.get("RLX414") is WARNING) is warns
