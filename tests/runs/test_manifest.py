@@ -122,3 +122,10 @@ def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     assert "written by rlx 9.9.0" in run["verdict"]["sentence"]
     assert "plan.quantum, plan.expectations.noise" in run["verdict"]["sentence"]
     assert [known.run_id for known in Index(home()).runs()] == [ref.run_id]
+
+
+def test_a_time_that_no_float_holds_is_no_time() -> None:
+    from rlx.runs.looking.state import epoch_of
+
+    with pytest.raises(ValueError, match="is no time"):
+        epoch_of(10**400)

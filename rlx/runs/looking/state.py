@@ -174,7 +174,10 @@ def _values_of(run_id: str, records: _Records) -> dict[str, str]:
 
 def epoch_of(text: str | float) -> float:
     """Seconds since 1970. Raises ValueError for a time that no calendar has."""
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except OverflowError:
+        seconds = math.inf
     if not (math.isfinite(seconds) and abs(seconds) < _LAST_EPOCH):
         raise ValueError(f"{str(text)[:40]} is no time")
     return seconds
