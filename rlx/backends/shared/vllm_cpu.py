@@ -1,4 +1,4 @@
-"""What the CPU build of vLLM needs, whichever trainer calls it. Seen with vLLM 0.27.1."""
+"""Needs of the CPU build of vLLM, whichever trainer calls it. Seen with vLLM 0.27.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vLLM must be told and TRL 1.16.0 has no argument for; the payload's program puts it in.
+"""Arguments of vLLM that TRL 1.16.0 has no argument for; the payload's program puts them in.
 
 Source: trl 1.16.0, generation/vllm_generation.py, _init_vllm: the arguments that it gives to vllm.LLM.
 """

@@ -1,4 +1,4 @@
-"""What generates for TRL, and the trainer's own model as that: transformers' `generate`, and what it sampled."""
+"""The engine of a rollout, and the trainer's own model as one: transformers' `generate`, and what it sampled."""
 
 from __future__ import annotations
 
