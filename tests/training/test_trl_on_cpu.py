@@ -97,9 +97,13 @@ def test_a_validation_is_the_mean_of_its_answers(run_dirs: dict[str, Path], lapt
 
 
 def test_each_fault_in_vllm_has_its_id(new_laptop: Callable[[], Laptop]) -> None:
-    """A prefix cache that is never emptied, noise that did not stay, noise in a validation of which no record tells."""
+    """A prefix cache that is never emptied, noise that did not stay, noise in a validation of which no record tells.
+
+    On the way TRL weighs its samples, as the recipe asks here.
+    """
     faults = Path(__file__).with_name("sabotage") / "trl_vllm_with_faults.py"
-    settings = {**SHORT, "backend.python": PYTHON, "reward.path": faults}
+    weights = {"algorithm.correction.weights": "token"}
+    settings = {**SHORT, **weights, "backend.python": PYTHON, "reward.path": faults}
     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     laptop = new_laptop()
     laptop.rlx("launch", str(REPOSITORY / "recipes/tiny-trl-vllm.yaml"), "--host", "local", "--arm", "aqn", *sets)
@@ -112,3 +116,5 @@ def test_each_fault_in_vllm_has_its_id(new_laptop: Callable[[], Laptop]) -> None
     assert "other ones were found at step 6" in findings["RLX684"]
     assert "at the validation of step 3 otherwise than on clean weights" in findings["RLX688"]
     assert "32 tokens of a prompt" in findings["RLX690"]
+    steps = metrics(Path(row["run_dir"]))
+    assert 1 < max(steps[step]["sampling/importance_sampling_ratio/max"] for step in range(1, 7)) <= 2
