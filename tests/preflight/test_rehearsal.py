@@ -198,7 +198,7 @@ def test_data_that_cannot_be_read_ends_it(tmp_path: Path, sets: tuple[str, ...])
         rows_with(path, *sets)
 
 
-VLLM = Engine("vllm", "/there/.venv-vllm/bin/python", 32, "the real vLLM, its CPU build")
+VLLM = Engine("vllm", "/there/.venv-engines/bin/python", 32, "the real vLLM, its CPU build")
 
 
 def test_the_real_engine_gets_the_arguments_that_a_cpu_build_knows() -> None:

@@ -22,6 +22,7 @@ from rlx.plan import Finding, Installation, Severity
 from rlx.preflight.rules import check
 from rlx.preflight.rules.rule_table import all_rules
 from rlx.recipe import load_recipe
+from rlx.recipe.schema import Recipe
 from tests.backends.conftest import config_tree
 from tests.conftest import CASES, REPOSITORY
 from tests.wheels import INSTALLED
@@ -29,18 +30,22 @@ from tests.wheels import INSTALLED
 FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.startswith("RLX"))
 RULES = all_rules()
 # Rules that may say a mere note about what breaks them.
-NOTES = ("RLX157", "RLX620", "RLX621", "RLX661", "RLX662", "RLX738")
+NOTES = ("RLX157", "RLX182", "RLX620", "RLX621", "RLX661", "RLX662", "RLX738")
 BASES = ("fsdp-npu.yaml", "megatron-npu.yaml", "fork-npu.yaml", "nla-npu.yaml")
 
 
 def findings_of(recipe: str | Path) -> list[Finding]:
     """Of all arms, each once. A config.json beside the recipe is the model's, as found on a host."""
     file, model = load_recipe(recipe), Path(recipe).with_name("config.json")
-    found = found_on_a_host(model.read_text(encoding="utf-8")) if model.exists() else None
-    return list(dict.fromkeys(finding for arm in file.arms for finding in check(file.resolve(arm), found)))
+    arms = [file.resolve(arm) for arm in file.arms]
+    found = found_on_a_host(arms[0].recipe, model.read_text(encoding="utf-8")) if model.exists() else None
+    return list(dict.fromkeys(finding for arm in arms for finding in check(arm, found)))
 
 
-def found_on_a_host(model: str) -> Installation:
+def found_on_a_host(recipe: Recipe, model: str) -> Installation:
+    """verl with its configuration; of another back-end the version alone."""
+    if recipe.backend.kind != "verl":
+        return Installation("host", recipe.backend.version, model=model)
     return Installation("host", INSTALLED, config_tree(INSTALLED), model=model)
 
 

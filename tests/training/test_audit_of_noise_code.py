@@ -1,4 +1,4 @@
-"""Noise code beside vLLM's own model, in the environment that `make vllm` makes."""
+"""Noise code beside vLLM's own model, in the environment that `make engines` makes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
 from tests.audit.checkouts import BY_CLASS, BY_TEXT, checkout
 from tests.conftest import REPOSITORY
 
-PYTHON = REPOSITORY / ".venv-vllm/bin/python"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with vLLM: make vllm")
+PYTHON = REPOSITORY / ".venv-engines/bin/python"
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with vLLM: make engines")
 
 
 @pytest.mark.parametrize(("code", "reached"), [(BY_CLASS, 0), (BY_TEXT, 5)], ids=["by class", "by name"])

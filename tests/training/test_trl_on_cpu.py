@@ -1,4 +1,7 @@
-"""Real TRL with transformers' generation. `make trl` makes the environment, which is its own."""
+"""Real TRL with transformers' generation, and with the real vLLM (its CPU build) in its process.
+
+`make engines` makes the environment, which is its own.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,40 @@ from tests.conftest import REPOSITORY
 from tests.training.conftest import Laptop, metrics
 from tests.training.test_tiny_cpu import noise_events, records, validations
 
-PYTHON = REPOSITORY / ".venv-trl/bin/python"
-RECIPE = REPOSITORY / "recipes/tiny-trl.yaml"
+PYTHON = REPOSITORY / ".venv-engines/bin/python"
 PATIENCE_S = 900
+SHORT = {
+    "train.steps": "6",
+    "eval.every": "3",
+    "arms.aqn.aqn.stages": "3",
+    "train.batch_size": "8",
+    "train.mini_batch_size": "8",
+    "train.micro_batch_size": "32",
+    "rollout.log_prob_micro_batch_size": "32",
+}
 
 pytestmark = [
     pytest.mark.training,
     pytest.mark.timeout(2 * PATIENCE_S),
-    pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with TRL: make trl"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with TRL: make engines"),
 ]
 
 
+@pytest.fixture(scope="module", params=["tiny-trl", "tiny-trl-vllm"])
+def recipe(request: pytest.FixtureRequest) -> str:
+    return str(REPOSITORY / f"recipes/{request.param}.yaml")
+
+
 @pytest.fixture(scope="module")
-def laptop(new_laptop: Callable[[], Laptop]) -> Laptop:
+def laptop(new_laptop: Callable[[], Laptop], recipe: str) -> Laptop:
+    """A home for each recipe: both have arms of the same names."""
     return new_laptop()
 
 
 @pytest.fixture(scope="module")
-def run_dirs(laptop: Laptop) -> dict[str, Path]:
+def run_dirs(laptop: Laptop, recipe: str) -> dict[str, Path]:
     """Both arms, trained to the end and judged valid without a finding."""
-    laptop.rlx("launch", str(RECIPE), "--host", "local", "--arm", "all", "--set", f"backend.python={PYTHON}")
+    laptop.rlx("launch", recipe, "--host", "local", "--arm", "all", "--set", f"backend.python={PYTHON}")
     laptop.rlx("wait", "baseline", "aqn", timeout_s=PATIENCE_S)
     rows = {row["arm"]: row for row in laptop.status()}
     for row in rows.values():
@@ -44,7 +61,7 @@ def test_the_model_that_generates_felt_the_noise_and_nothing_else(run_dirs: dict
         looks = records(run_dirs[arm], "probe")
         assert {look["step"] for look in looks if look["phase"] == "rollout"} == set(range(1, 22))
         assert {look["step"] for look in looks if look["phase"] == "validation"} == {0, 5, 10, 15, 20}
-        assert all((look["floor"], look["missing"]) == (0.0, "") for look in looks)
+        assert all((look["floor"], look["missing"], look["cached"]) == (0.0, "", 0) for look in looks)
         assert {look["step"] for look in looks if look["phase"] == "rollout" and look["delta"] > 0} == noisy
         assert all(look["delta"] == 0 for look in looks if look["phase"] == "validation")
 
@@ -77,3 +94,27 @@ def test_a_validation_is_the_mean_of_its_answers(run_dirs: dict[str, Path], lapt
     assert set(validations(run_dirs["baseline"])) == {0, 5, 10, 15, 20}
     said = laptop.rlx("compare", "baseline", "aqn").stdout
     assert "n = 100 items that both answered" in said
+
+
+def test_each_fault_in_vllm_has_its_id(new_laptop: Callable[[], Laptop]) -> None:
+    """A prefix cache that is never emptied, noise that did not stay, noise in a validation of which no record tells.
+
+    On the way TRL weighs its samples, as the recipe asks here.
+    """
+    faults = Path(__file__).with_name("sabotage") / "trl_vllm_with_faults.py"
+    weights = {"algorithm.correction.weights": "token"}
+    settings = {**SHORT, **weights, "backend.python": PYTHON, "reward.path": faults}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    laptop = new_laptop()
+    laptop.rlx("launch", str(REPOSITORY / "recipes/tiny-trl-vllm.yaml"), "--host", "local", "--arm", "aqn", *sets)
+    laptop.rlx("wait", "aqn", code=14, timeout_s=PATIENCE_S)
+    (row,) = laptop.status()
+    assert row["state"] == "finished" and row["verdict"]["status"] != "valid", row
+    findings = {finding["id"]: finding["message"] for finding in row["verdict"]["findings"]}
+    assert findings.keys() == {"RLX680", "RLX684", "RLX688", "RLX690"}, findings
+    assert "at step 5 as on clean weights" in findings["RLX680"]
+    assert "other ones were found at step 6" in findings["RLX684"]
+    assert "at the validation of step 3 otherwise than on clean weights" in findings["RLX688"]
+    assert "32 tokens of a prompt" in findings["RLX690"]
+    steps = metrics(Path(row["run_dir"]))
+    assert 1 < max(steps[step]["sampling/importance_sampling_ratio/max"] for step in range(1, 7)) <= 2

@@ -1,28 +1,25 @@
-"""Real verl with the real vLLM (its CPU build) under the hooks. `make vllm` makes the environment, which is its own."""
+"""Real verl with the real vLLM (its CPU build) under the hooks. `make engines` makes the environment for it."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlx.resources import payload_folder
 from tests.conftest import REPOSITORY
 from tests.training.conftest import Laptop
 from tests.training.test_tiny_cpu import noise_events, probability_gaps, records
 
-PYTHON = REPOSITORY / ".venv-vllm/bin/python"
+PYTHON = REPOSITORY / ".venv-engines/bin/python"
 PATIENCE_S = 1800
 
 pytestmark = [
     pytest.mark.training,
     pytest.mark.timeout(2 * PATIENCE_S),
-    pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with vLLM: make vllm"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="needs the environment with vLLM: make engines"),
 ]
 
 STEPS = range(1, 11)
@@ -30,6 +27,7 @@ STEPS = range(1, 11)
 NOISY = set(range(5, 11))
 VALIDATIONS = {0, 5, 10}
 SETTINGS = {
+    "model.path": "~/.cache/rlx/tiny-cpu/model-heads-32",
     "rollout.engine": "vllm",
     "backend.python": str(PYTHON),
     "train.steps": "10",
@@ -59,50 +57,40 @@ PLUGGED = {
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model with heads of 32, the smallest that vLLM's attention on a CPU knows."""
-    folder = tmp_path_factory.mktemp("tiny")
-    program = f"import sys; sys.path.insert(0, {str(payload_folder())!r}); import pathlib, tiny_addition as tiny; "
-    program += f"tiny.make(pathlib.Path({str(folder)!r}), warm_up_steps=160, heads=2)"
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=600)
-    return folder / "model"
-
-
-@pytest.fixture(scope="module")
-def control(new_laptop: Callable[[], Laptop], model: Path) -> Path:
+def control(new_laptop: Callable[[], Laptop]) -> Path:
     """Full weights on one device."""
-    return honest(new_laptop(), "baseline", model, {})
+    return honest(new_laptop(), "baseline", {})
 
 
 @pytest.fixture(scope="module")
-def two_replicas(new_laptop: Callable[[], Laptop], model: Path) -> Path:
-    return honest(new_laptop(), "aqn", model, {"layout.devices_per_node": "2", **CACHED})
+def two_replicas(new_laptop: Callable[[], Laptop]) -> Path:
+    return honest(new_laptop(), "aqn", {"layout.devices_per_node": "2", **CACHED})
 
 
 @pytest.fixture(scope="module")
-def two_ranks_with_lora(new_laptop: Callable[[], Laptop], model: Path) -> Path:
-    return honest(new_laptop(), "aqn", model, {**TWO_RANKS, "model.lora": "{rank: 4, alpha: 8}"})
+def two_ranks_with_lora(new_laptop: Callable[[], Laptop]) -> Path:
+    return honest(new_laptop(), "aqn", {**TWO_RANKS, "model.lora": "{rank: 4, alpha: 8}"})
 
 
 @pytest.fixture(scope="module")
-def faults(new_laptop: Callable[[], Laptop], model: Path) -> dict[str, Any]:
+def faults(new_laptop: Callable[[], Laptop]) -> dict[str, Any]:
     """A run on two ranks whose workers and server are broken by plugins."""
     short = {"train.steps": "6", "eval.every": "3"}
-    row = trained(new_laptop(), "aqn", model, {**TWO_RANKS, **CACHED, **short, **PLUGGED})
+    row = trained(new_laptop(), "aqn", {**TWO_RANKS, **CACHED, **short, **PLUGGED})
     assert row["state"] == "finished", row
     return row
 
 
-def honest(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> Path:
+def honest(laptop: Laptop, arm: str, settings: Mapping[str, str]) -> Path:
     """The directory of a run that was trained to its end and judged valid without a finding."""
-    row = trained(laptop, arm, model, settings)
+    row = trained(laptop, arm, settings)
     assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
     return Path(row["run_dir"])
 
 
-def trained(laptop: Laptop, arm: str, model: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+def trained(laptop: Laptop, arm: str, settings: Mapping[str, str]) -> dict[str, Any]:
     """What `rlx status` says of the run, once it has come to its end."""
-    every = {**SETTINGS, "model.path": str(model), **settings}
+    every = {**SETTINGS, **settings}
     sets = [word for key, value in every.items() for word in ("--set", f"{key}={value}")]
     (run,) = laptop.launch("--arm", arm, *sets)
     laptop.rlx("wait", run, code=None, timeout_s=PATIENCE_S)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.rendering import Rendering as Rendering
+from rlx.backends.trl.correction import correction_arguments
 from rlx.backends.trl.length import steps
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _NEVER = "no"
 
 def rendered(recipe: Recipe) -> tuple[Override, ...]:
     """Render what rlx itself writes. Raises UsageError for a length that nobody knows."""
-    parts = (_length, _optimisation, _rollout, _validation, _device, _records)
+    parts = (_length, _optimisation, _rollout, _vllm, _validation, _device, _records)
     return tuple(argument for part in parts for argument in part(recipe))
 
 
@@ -71,7 +72,21 @@ def _rollout(recipe: Recipe) -> Iterator[Override]:
     yield Override("temperature", rollout.temperature, "rollout.temperature")
     yield Override("top_p", rollout.top_p, "rollout.top_p")
     yield Override("top_k", max(0, rollout.top_k), "rollout.top_k")
-    yield Override("use_vllm", False, "rollout.engine")
+
+
+def _vllm(recipe: Recipe) -> Iterator[Override]:
+    """vLLM in the process of the trainer. What TRL passes on to it of the recipe; the rest: engine_arguments."""
+    data, engine = recipe.data, recipe.rollout.engine
+    yield Override("use_vllm", engine == "vllm", "rollout.engine")
+    if engine != "vllm":
+        return
+    yield Override("vllm_mode", "colocate", "rollout.engine")
+    yield Override("vllm_max_model_length", data.max_prompt_tokens + data.max_response_tokens, "data.max_prompt_tokens")
+    if recipe.layout.device != "cpu":
+        yield Override("vllm_gpu_memory_utilization", recipe.rollout.memory_fraction, "rollout.memory_fraction")
+    # Before each generation it loads the weights of the checkpoint again, which are not those that are trained.
+    yield Override("vllm_enable_sleep_mode", False, "rollout.engine")
+    yield from correction_arguments(recipe)
 
 
 def _validation(recipe: Recipe) -> Iterator[Override]:

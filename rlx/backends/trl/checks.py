@@ -39,7 +39,7 @@ def _found(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
     """Report where the host says something else than the recipe, or nothing."""
     said = resolved.recipe.backend.version
     if found.missing:
-        fix = "check host, container and backend.python: make trl makes an environment with it"
+        fix = "check host, container and backend.python: make engines makes an environment with it"
         yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)
     elif found.version and found.version != said:
         message = f"{found.where} has TRL {found.version}, and backend.version says {said}"

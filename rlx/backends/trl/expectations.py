@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.trl.arguments import Rendering
+from rlx.backends.trl.correction import correction_of
 from rlx.backends.trl.noise import schedule, watch
 from rlx.errors import UsageError
 from rlx.plan import Expectations
@@ -27,6 +28,7 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
         metric=recipe.eval.metric,
         noise=schedule(rendering, total),
         reports_probability_gap=True,
+        correction=correction_of(settings),
         watch=watch(rendering, total),
     )
 

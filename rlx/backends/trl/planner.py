@@ -12,6 +12,7 @@ from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.trl.arguments import Rendering, chosen, settings_of
 from rlx.backends.trl.checks import rendering_of
+from rlx.backends.trl.engine_arguments import engine_arguments
 from rlx.backends.trl.expectations import expectations
 from rlx.backends.trl.noise import noise_files
 from rlx.backends.trl.script import Script, render
@@ -65,6 +66,7 @@ def _order(recipe: Recipe) -> dict[str, Any]:
         "arguments": {argument.key: argument.value for argument in chosen(recipe)},
         "model": recipe.model.path,
         "dtype": recipe.model.dtype,
+        **({"vllm": engine_arguments(recipe)} if recipe.rollout.engine == "vllm" else {}),
         "data": {
             "train": data.train,
             "val": data.val,

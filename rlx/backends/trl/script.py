@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlx.backends.shared import vllm_cpu
 from rlx.backends.shared.shell import render_template
 
 if TYPE_CHECKING:
@@ -50,12 +51,22 @@ class Script:
             workdir=recipe.backend.workdir,
             model=recipe.model.path,
             data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
-            env={**site.env, **_ENVIRONMENT, **recipe.env},
+            env={**site.env, **_ENVIRONMENT, **_of_vllm(recipe), **recipe.env},
             path_prefix=site.path_prefix,
             setup=site.setup,
             nodes=recipe.layout.nodes,
             post=recipe.eval.post is not None,
         )
+
+
+def _of_vllm(recipe: Recipe) -> dict[str, str]:
+    """In one process, where the noise and TRL's own weight sync find its model."""
+    if recipe.rollout.engine != "vllm":
+        return {}
+    return {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        **(vllm_cpu.ENVIRONMENT if recipe.layout.device == "cpu" else {}),
+    }
 
 
 def render(script: Script) -> str:

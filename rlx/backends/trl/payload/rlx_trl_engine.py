@@ -1,4 +1,4 @@
-"""The trainer's own model as an engine: transformers' `generate`, and the probabilities of what it sampled."""
+"""The engine of a rollout, and the trainer's own model as one: transformers' `generate`, and what it sampled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Answered(Protocol):
 class Engine(Protocol):
     """What generates. `owner.generate` is what TRL calls, `model` has the weights that answer.
 
-    `forget` empties a prefix cache; None where there is none.
+    `forget` empties a prefix cache, and `cached` tells how many tokens of a row are in it; None where there is none.
     """
 
     owner: Any
@@ -28,6 +28,7 @@ class Engine(Protocol):
     longest: int
     special: frozenset[int]
     forget: Callable[[], Awaitable[object]] | None
+    cached: Callable[[Sequence[int]], Awaitable[int]] | None
 
     async def score(self, row: Sequence[int]) -> tuple[Sequence[int], Sequence[float]]: ...
 
@@ -37,7 +38,7 @@ class Engine(Protocol):
 class OwnModel:
     """The model that is trained generates itself, so noise must be gone before anything else uses it."""
 
-    forget = None
+    forget = cached = None
 
     def __init__(self, model: nn.Module, tokenizer: Any, temperature: float) -> None:
         self.owner = self.model = model

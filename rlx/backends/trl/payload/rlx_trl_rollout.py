@@ -89,4 +89,4 @@ def _probe(engine: Engine, injector: Any) -> Any:
     from rlx_aqn_probe import Probe, fixed_rows
 
     rows = fixed_rows(engine.vocabulary, engine.longest - 1, engine.special)
-    return Probe(rows, engine.score, injector.record, engine.forget)
+    return Probe(rows, engine.score, injector.record, engine.forget, engine.cached)

@@ -51,6 +51,10 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     """The trainer, and on the way everything that can be wrong with model, data and reward."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     path = str(expanded(order["model"]))
+    if "vllm" in order:
+        import rlx_trl_vllm
+
+        rlx_trl_vllm.tell(order["vllm"], cpu=order["arguments"]["use_cpu"])
     tokenizer = AutoTokenizer.from_pretrained(path)
     train, validation = (read_rows(order, tokenizer, split) for split in ("train", "val"))
     rewards = Rewards(order["reward"], {"train": train, "val": validation})

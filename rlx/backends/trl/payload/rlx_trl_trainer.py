@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from rlx_trl_engine import OwnModel
+from rlx_trl_engine import Engine, OwnModel
 from rlx_trl_rollout import Rollout, injector_of_run
 from trl import GRPOTrainer
 
@@ -22,12 +22,19 @@ class WitnessTrainer(GRPOTrainer):
     def __init__(self, log_prob_batch: int, **settings: Any) -> None:
         super().__init__(**settings)
         self._log_prob_batch = log_prob_batch
-        model = self.accelerator.unwrap_model(self.model)
-        engine = OwnModel(model, self.processing_class, self.temperature)
-        self._rollout = Rollout(engine, injector_of_run())
+        self._rollout = Rollout(self._engine(), injector_of_run())
+
+    def _engine(self) -> Engine:
+        if not self.use_vllm:
+            return OwnModel(self.accelerator.unwrap_model(self.model), self.processing_class, self.temperature)
+        from rlx_trl_vllm import ColocatedVllm
+
+        return ColocatedVllm(self.vllm_generation.llm, self.processing_class)
 
     def look_at_what_is_left(self) -> None:
         """Record the weights after the last update, as any rollout after it would have them: without noise."""
+        if self.use_vllm:
+            self.vllm_generation.sync_weights()
         self._rollout.look("rollout", self.state.global_step + 1)
 
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:

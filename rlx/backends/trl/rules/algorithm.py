@@ -39,15 +39,26 @@ def kl(facts: TrlFacts) -> Iterator[Flaw]:
 
 @rule(
     "RLX174",
-    title="TRL: a correction where it has none",
-    why="it corrects for the difference between rollout and actor with vLLM only: the samples would go in as they are",
-    fix="`algorithm.correction: null`",
-    source=f"{TRAINER}: sampling_per_token_logps are looked at where use_vllm is set",
+    title="TRL: a correction that it does not have, or does not tell of",
+    why="it corrects for the difference between rollout and actor with vLLM only, by weights, and tells nowhere how "
+    "many samples weights of 0 take from the training",
+    fix="`algorithm.correction: null`; with vLLM weights by token or sequence, and one number as their threshold",
+    source=f"{TRAINER}: sampling_per_token_logps are looked at where use_vllm is set; _mask and _truncate",
 )
 def correction(facts: TrlFacts) -> Iterator[Flaw]:
-    if facts.recipe.algorithm.correction is not None:
-        message = f"algorithm.correction with rollout.engine {facts.recipe.rollout.engine}: TRL has none"
-        yield error(message, "algorithm.correction null", "algorithm.correction")
+    said, place = facts.recipe.algorithm.correction, "algorithm.correction"
+    if said is None:
+        return
+    if facts.recipe.rollout.engine != "vllm":
+        message = f"{place} with rollout.engine {facts.recipe.rollout.engine}: TRL has none"
+        yield error(message, f"{place} null", place)
+        return
+    if said.rejection is not None or said.bypass:
+        key = "rejection" if said.rejection is not None else "bypass"
+        yield error(f"{place}.{key}: TRL has weights only", f"{place}: {{weights: token}}", f"{place}.{key}")
+    elif isinstance(said.weights_threshold, str):
+        message = f"{place}.weights_threshold {said.weights_threshold}: TRL does not tell how many weights are 0"
+        yield error(message, "one number, to which larger weights are cut", f"{place}.weights_threshold")
 
 
 @rule(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rlx.backends.trl.correction import KEYS as CORRECTION
 from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
+ENGINES = ("transformers", "vllm")
 # A recipe has these for other back-ends or engines; what they are by default says nothing.
 UNTAKEN = (
     *(f"backend.{name}" for name in ("engine", "entrypoint", "config_name", "key_source")),
@@ -38,23 +40,25 @@ KEPT = (
     *(f"use_{name}" for name in ("vllm", "cpu", "transformers_continuous_batching", "transformers_paged")),
     *("bf16", "fp16", "auto_find_batch_size", "accelerator_config", "deepspeed", "fsdp", "parallelism_config"),
     *("cast_lm_head_to_fp32", "cache_implementation", "disable_tqdm"),
+    *(f"vllm_{name}" for name in ("mode", "model_impl", "tensor_parallel_size", "enable_sleep_mode")),
+    *("vllm_max_model_length", *CORRECTION),
 )
 
 
 @rule(
     "RLX176",
     title="TRL: a device or a rollout engine that rlx has not run with it",
-    why="noise, probe and records were shown with transformers' generation in one process on a CPU only",
-    fix="`layout.device: cpu` and `rollout.engine: transformers`, or verl",
-    source="rlx/backends/trl/payload, run with trl 1.16.0, transformers 5.23.0 and torch 2.13.0 on a CPU",
+    why="noise, probe and records were shown in one process on a CPU only, with transformers' generation and with vLLM",
+    fix="`layout.device: cpu` and `rollout.engine: transformers` or `vllm`, or verl",
+    source="rlx/backends/trl/payload, run with trl 1.16.0, transformers 5.10.4, vLLM 0.27.1 and torch 2.13.0 on a CPU",
 )
 def platform(facts: TrlFacts) -> Iterator[Flaw]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "cpu":
         yield error(f"layout.device {device}: rlx runs TRL on a CPU", "layout.device cpu", "layout.device")
-    if engine != "transformers":
-        message = f"rollout.engine {engine}: rlx runs TRL with transformers' generation"
-        yield error(message, "rollout.engine transformers", "rollout.engine")
+    if engine not in ENGINES:
+        message = f"rollout.engine {engine}: rlx runs TRL with transformers' generation or vLLM"
+        yield error(message, f"rollout.engine {' or '.join(ENGINES)}", "rollout.engine")
 
 
 @rule(
@@ -77,7 +81,7 @@ def model(facts: TrlFacts) -> Iterator[Flaw]:
     title="TRL: a key of the recipe that it has nothing for",
     why="one process trains and generates with the whole model: the key would be ignored",
     fix="remove it, or verl",
-    source=f"{TRAINER} with transformers' generation",
+    source=f"{TRAINER} in one process",
 )
 def untaken(facts: TrlFacts) -> Iterator[Flaw]:
     for key in UNTAKEN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override, path_on_all_nodes
+from rlx.backends.shared.vllm_cpu import ENVIRONMENT, KV_CACHE_BYTES
 from rlx.backends.verl.overrides.base import Rendering
 from rlx.plan.run_dir import PAYLOAD_DIR
 
@@ -32,20 +33,12 @@ _VLLM_ADDITIONS: dict[str, object] = {
     # No CPU build can give its memory back in between.
     "actor_rollout_ref.rollout.enable_sleep_mode": False,
     f"{_VLLM}.worker_cls": f"{VLLM_PLUGIN}_worker.ReloadableCPUWorker",
-    # Without a number vLLM takes half of the machine; its own variable counts whole GiB.
-    f"{_VLLM}.kv_cache_memory_bytes": 64 * 1024**2,
+    f"{_VLLM}.kv_cache_memory_bytes": KV_CACHE_BYTES,
 }
 OBJECT_STORE_BYTES = 256 * 1024**2
 # Ray counts logical CPUs: with fewer the placement group waits for ever.
 _LOGICAL_CPUS_PER_DEVICE = 8
-_VLLM_ENVIRONMENT = {
-    "VERL_USE_EXTERNAL_MODULES": f"{PLUGIN},{VLLM_PLUGIN}",
-    # The first generation would compile C++ for 42 s.
-    "TORCHDYNAMO_DISABLE": "1",
-    # Else vLLM wants a NUMA node for each rank of a replica, and binds the ranks of all replicas to the same cores.
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_NO_USAGE_STATS": "1",
-}
+_VLLM_ENVIRONMENT = {"VERL_USE_EXTERNAL_MODULES": f"{PLUGIN},{VLLM_PLUGIN}", **ENVIRONMENT}
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

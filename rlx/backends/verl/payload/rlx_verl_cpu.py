@@ -1,4 +1,4 @@
-"""Lets stock verl 0.9 train on a CPU: a platform, two repairs, and the rollout back-end "cpu".
+"""Lets stock verl 0.9 train on a CPU: a platform, three repairs, and the rollout back-end "cpu".
 
 Active through VERL_USE_EXTERNAL_MODULES=rlx_verl_cpu and VERL_PLATFORM=cpu: verl then imports this module in every
 process of the run, while `import verl` is still under way. So nothing here imports more of verl than it patches.
@@ -7,6 +7,7 @@ process of the run, while `import verl` is still under way. So nothing here impo
 from __future__ import annotations
 
 import os
+import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,10 @@ from verl.plugin.platform import platform_manager
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.workers.rollout import base as rollout_base
 from verl.workers.rollout import replica as rollout_replica
+
+# Where any TRL is installed, verl 0.9.1 imports a class that TRL 1 no longer has (models/transformers/monkey_patch.py).
+# None in its place tells importlib that there is none.
+sys.modules["trl"] = None  # type: ignore[assignment]
 
 
 def _device_module() -> types.ModuleType:

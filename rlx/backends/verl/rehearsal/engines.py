@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.backends.verl.rules.cpu import VLLM_HEAD_SIZES
+from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.errors import RlxError, UsageError
 from rlx.preflight.rehearsal.twin import Engine
 from rlx.preflight.rules.facts import facts_of
@@ -15,8 +15,8 @@ from rlx.preflight.rules.facts import facts_of
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
-# Beside the environment of rlx, as `make vllm` makes it.
-_BESIDE = ".venv-vllm/bin/python"
+# Beside the environment of rlx, as `make engines` makes it.
+_BESIDE = ".venv-engines/bin/python"
 NAMES = ("cpu", "vllm")
 
 
@@ -29,10 +29,10 @@ def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> Engine:
         raise UsageError(f"--engine {wanted}: a rehearsal generates with {' or '.join(NAMES)}", "leave it out")
     python = _vllm_python()
     if wanted == "vllm" and not python:
-        raise RlxError(f"there is no {_BESIDE} beside {sys.prefix}", "make vllm in a clone of rlx, or --engine cpu")
+        raise RlxError(f"there is no {_BESIDE} beside {sys.prefix}", "make engines in a clone of rlx, or --engine cpu")
     if wanted == "cpu" or not python or not (wanted or _is_seen_with(resolved)):
         return Engine()
-    return Engine("vllm", python, VLLM_HEAD_SIZES[0], "the real vLLM, its CPU build")
+    return Engine("vllm", python, HEAD_SIZES[0], "the real vLLM, its CPU build")
 
 
 def _vllm_python() -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import one_of
 from rlx.preflight.rules.rule_table import Flaw, error, rule
-
-VLLM_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 
 
 @rule(
@@ -49,6 +48,6 @@ def head_size(facts: VerlFacts) -> Iterator[Flaw]:
     shape, recipe = facts.architecture, facts.recipe
     if recipe.layout.device != "cpu" or recipe.rollout.engine != "vllm" or shape is None:
         return
-    if shape.head_dim not in VLLM_HEAD_SIZES:
-        message = f"{shape.name} has heads of {shape.head_dim}, and vLLM on a CPU knows {one_of(VLLM_HEAD_SIZES)}"
+    if shape.head_dim not in HEAD_SIZES:
+        message = f"{shape.name} has heads of {shape.head_dim}, and vLLM on a CPU knows {one_of(HEAD_SIZES)}"
         yield error(message, "another model, or rollout.engine cpu", "rollout.engine")
