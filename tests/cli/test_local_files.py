@@ -110,6 +110,14 @@ def test_a_file_that_a_recipe_names(section: str, tmp_path: Path) -> None:
         assert not one["valid"], (make, one)
 
 
+def test_source_with_a_name_of_thousands_of_parts(tmp_path: Path) -> None:
+    """Python's parser takes 480 MB for it."""
+    (tmp_path / "odd").write_text("import transformers" + ".transformers" * 9000 + "\n" + REWARD)
+    (tmp_path / "base.yaml").write_text(RECIPE)
+    (tmp_path / "recipe.yaml").write_text("version: 1\nextends: base.yaml\nreward: {path: odd}\n")
+    assert "has a name of over 1,000 parts" in rlx("validate", tmp_path / "recipe.yaml").stdout
+
+
 @pytest.mark.parametrize("make", [_pipe, _device, _huge], ids=lambda make: make.__name__)
 def test_a_grader_for_afterwards(make: Make, tmp_path: Path) -> None:
     make(tmp_path / "odd")
