@@ -25,6 +25,11 @@ def findings_page() -> Path:
     return _shared_folder("docs") / "verdicts.md"
 
 
+def recorded_pair() -> Path:
+    """Two run directories of the recipe tiny-cpu, as verl left them: a control, and an arm with noise."""
+    return _shared_folder("tests") / "cases/pairs/probed"
+
+
 def payload_folder(backend: str = "") -> Path:
     """Files that travel with a run: the common ones, or those of a back-end, by the name of its folder."""
     return _PACKAGE / "backends" / backend / "payload" if backend else _PACKAGE / "payload"

@@ -48,6 +48,8 @@ def test_the_installed_rlx_works_without_torch(installed: Path, tmp_path: Path) 
     plans = json.loads(rlx(installed, tmp_path, "plan", "tiny-cpu", "--json"))["plans"]
     assert {plan["arm"] for plan in plans} == {"baseline", "aqn"}
     assert any(file["path"] == "launch.sh" for file in plans[0]["files"])
+    scenes = json.loads(rlx(installed, tmp_path, "demo", "--json"))["scenes"]
+    assert [scene["reportable"] for scene in scenes] == [True, False, False, False]
 
 
 def test_the_installed_rlx_has_its_types_and_says_what_it_is(installed: Path, tmp_path: Path) -> None:

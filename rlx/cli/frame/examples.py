@@ -26,6 +26,7 @@ EXAMPLES = {
     "compare": ("rlx compare baseline aqn", "rlx compare baseline aqn --html report.html"),
     "report": ("rlx report", "rlx report baseline aqn"),
     "explain": ("rlx explain RLX601", "rlx explain invalid"),
+    "demo": ("rlx demo", "rlx demo --to /tmp/rlx-demo"),
     "doctor": ("rlx doctor a3", "rlx doctor a3 --container trainer --recipe recipe.yaml"),
     "data tiny-cpu": ("rlx data tiny-cpu", "rlx data tiny-cpu --host a3"),
     "data gsm8k": ("rlx data gsm8k --host a3", "rlx data gsm8k --help"),

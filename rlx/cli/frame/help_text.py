@@ -20,7 +20,7 @@ WIDEST = 160
 GROUPS = {
     "Recipes": ("init", "recipes", "show", "validate", "plan", "layouts", "rehearse", "migrate", "schema"),
     "Runs": ("launch", "status", "logs", "metrics", "diagnose", "attach", "wait", "stop", "pull", "adopt", "import"),
-    "Results": ("compare", "report", "explain"),
+    "Results": ("compare", "report", "explain", "demo"),
     "Machines and data": ("doctor", "hosts", "data", "aqn"),
 }
 """The commands in the order of a day's work."""

@@ -1,0 +1,212 @@
+"""Lay out runs that show what verdicts are for: a recorded pair, and edits of it that are no experiment any more.
+
+The pair was trained by stock verl on a CPU and travels with rlx. Each edit is what one mishap leaves in a run
+directory. Nothing is trained here, and nothing of the user's own runs is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.api.telling import unheard
+from rlx.errors import RlxError, UsageError
+
+if TYPE_CHECKING:
+    from rlx.api.comparing import Compared
+    from rlx.api.telling import Tell
+    from rlx.runs.looking.overview import Overview
+
+CONTROL, TREATMENT = "baseline", "aqn"
+_CUT_AT = 12
+_PLACES = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One pair of runs. `told`: what its owner would have said; `happened`: what the edit did to the recorded pair."""
+
+    name: str
+    told: str
+    happened: str
+    edit: Callable[[Path, Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A scene as rlx sees it, and the page about it."""
+
+    scene: Scene
+    rows: Sequence[Overview]
+    compared: Compared
+    page: Path
+
+
+def _nothing(control: Path, treatment: Path) -> None:
+    """Leave the pair as it was recorded."""
+
+
+def _take_the_noise_away(control: Path, treatment: Path) -> None:
+    """Let the noisy arm have what a run leaves whose payload was never loaded: the control's log and values."""
+    for name in ("log", "metrics.jsonl", "validation"):
+        ours, theirs = treatment / "attempts/1" / name, control / "attempts/1" / name
+        if theirs.is_dir():
+            shutil.rmtree(ours)
+            shutil.copytree(theirs, ours)
+        else:
+            ours.write_bytes(theirs.read_bytes())
+    for path in (treatment / "attempts/1/events").iterdir():
+        path.unlink()
+
+
+def _cut_short(control: Path, treatment: Path) -> None:
+    """End the noisy arm in the middle, as when the memory of its host ran out."""
+    attempt = treatment / "attempts/1"
+    _keep_until(attempt / "log", lambda line: f"step:{_CUT_AT + 1} " in line)
+    _keep_until(attempt / "metrics.jsonl", lambda line: json.loads(line)["step"] > _CUT_AT)
+    for path in (attempt / "events").iterdir():
+        _keep_until(path, lambda line: json.loads(line).get("step", 0) > _CUT_AT + 1)
+    for path in (attempt / "validation").iterdir():
+        if int(path.stem) > _CUT_AT:
+            path.unlink()
+    _, *rest = (attempt / "state/exit").read_text().split(" ")
+    (attempt / "state/exit").write_text(" ".join(("137", *rest)))
+
+
+def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    end = next((number for number, line in enumerate(lines) if is_over(line)), len(lines))
+    path.write_text("".join(lines[:end]), encoding="utf-8")
+
+
+def _evaluate_otherwise(control: Path, treatment: Path) -> None:
+    """Let the noisy arm have been validated by sampling, where the control was validated greedily."""
+    _edit_plan(treatment, lambda plan: plan["recipe"]["eval"].update(temperature=1.0))
+
+
+SCENES = (
+    Scene("honest", "AQN changes nothing here", "nothing: both arms as they were recorded", _nothing),
+    Scene(
+        "no-noise",
+        "AQN costs nothing: 0.97 in both arms",
+        "in the arm named aqn no noise was ever added: its hook was not loaded",
+        _take_the_noise_away,
+    ),
+    Scene(
+        "cut-short",
+        "AQN hurts: 0.67 against 0.97",
+        f"the arm named aqn ended at step {_CUT_AT} of 20, out of memory",
+        _cut_short,
+    ),
+    Scene(
+        "other-evaluation",
+        "AQN is a point behind",
+        "aqn was validated by sampling at temperature 1, the control greedily",
+        _evaluate_otherwise,
+    ),
+)
+
+
+def demo(folder: Path, tell: Tell = unheard) -> Iterator[Shown]:
+    """Lay the scenes out below `folder`, and look at one after the other as `status`, `compare` and `report` do.
+
+    Raises UsageError for a folder that holds anything else than an earlier demo, RlxError where it cannot be written.
+    """
+    from rlx.api.comparing import compare
+    from rlx.api.reporting import report
+    from rlx.api.status import status
+
+    folder = folder.absolute()
+    lay_out(folder)
+    with _home(folder):
+        for scene in SCENES:
+            ids = [_run_id(scene, recorded) for recorded in _recorded()]
+            arms = sorted(ids, key=lambda run_id: f"-{CONTROL}-" not in run_id)
+            compared = compare(*arms, tell=tell)
+            yield Shown(scene, status(arms), compared, report(folder / f"{scene.name}.html", *arms))
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """What rlx needs in its environment to see these runs, and none of the user's own."""
+    return {name: str(folder.absolute() / place) for name, place in _PLACES.items()}
+
+
+def lay_out(folder: Path) -> None:
+    """Write the run directories of all scenes, in place of those of an earlier demo. Raises UsageError, RlxError."""
+    try:
+        _lay_out(folder)
+    except OSError as error:
+        raise RlxError(f"{folder}: cannot be written: {error.strerror}", "rlx demo --to ANOTHER") from None
+
+
+def _lay_out(folder: Path) -> None:
+    mark = folder / "made-by-rlx-demo"
+    if folder.exists() and not mark.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: is there already, and no demo of rlx", "rlx demo --to ANOTHER")
+    for place in _PLACES.values():
+        shutil.rmtree(folder / place, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    for scene in SCENES:
+        placed = {_arm(recorded): _place(scene, recorded, folder) for recorded in _recorded()}
+        scene.edit(placed[CONTROL], placed[TREATMENT])
+
+
+def _recorded() -> list[Path]:
+    from rlx.resources import recorded_pair
+
+    return sorted(manifest.parent for manifest in recorded_pair().glob("*/manifest.json"))
+
+
+def _arm(recorded: Path) -> str:
+    return TREATMENT if f"-{TREATMENT}-" in recorded.name else CONTROL
+
+
+def _run_id(scene: Scene, recorded: Path) -> str:
+    return f"{scene.name}{recorded.name.removeprefix('tiny-cpu')}"
+
+
+def _place(scene: Scene, recorded: Path, folder: Path) -> Path:
+    """Copy a run as rlx leaves runs that have ended, under the name of the scene."""
+    run = folder / "root/runs" / _run_id(scene, recorded)
+    shutil.copytree(recorded, run)
+    (run / "attempts/1/state/started").touch()
+    (run / "latest").symlink_to("attempts/1")
+    log = run / "attempts/1/log"
+    log.write_text(log.read_text(encoding="utf-8").replace(recorded.name, run.name), encoding="utf-8")
+
+    def rename(plan: dict[str, Any]) -> None:
+        plan["name"] = plan["recipe"]["name"] = scene.name
+        plan["site"]["root"] = str(folder / "root")
+
+    _edit_plan(run, rename)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest |= {"run_id": run.name, "launch_id": f"demo-{scene.name}"}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    return run
+
+
+def _edit_plan(run: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    edit(manifest["plan"])
+    (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+@contextmanager
+def _home(folder: Path) -> Iterator[None]:
+    """Work in the demo's own home, so that none of it ever stands among the user's runs."""
+    wanted = variables(folder)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ |= wanted
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ |= {} if value is None else {name: value}

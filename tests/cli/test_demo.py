@@ -1,0 +1,60 @@
+"""The first ten seconds: recorded runs, what is wrong with three pairs of four, and a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import rlx
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_pair_is_told_apart() -> None:
+    scenes = {scene["name"]: scene for scene in json.loads(rlx("demo", "--json").stdout)["scenes"]}
+    assert {name: scene["verdicts"]["aqn"]["status"] for name, scene in scenes.items()} == {
+        "honest": "valid",
+        "no-noise": "invalid",
+        "cut-short": "incomplete",
+        "other-evaluation": "valid",
+    }
+    assert {scene["verdicts"]["baseline"]["status"] for scene in scenes.values()} == {"valid"}
+    assert {name for name, scene in scenes.items() if scene["reportable"]} == {"honest"}
+    for name, id in (("no-noise", "RLX601"), ("cut-short", "RLX801"), ("other-evaluation", "RLX902")):
+        assert id in scenes[name]["said"]
+    assert "no significant difference" in scenes["honest"]["said"]
+    for scene in scenes.values():
+        assert "<html" in Path(scene["page"]).read_text()
+
+
+def test_what_it_says_to_type_next_works_and_the_own_runs_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = rlx("demo").stdout
+    assert "no runs yet" in rlx("status").stderr
+    assert not Path(os.environ["RLX_HOME"], "index.db").read_bytes().count(b"no-noise")
+    lines = said.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("  export ")]
+    for word in shlex.split(lines[place])[1:]:
+        monkeypatch.setenv(*word.split("=", 1))
+    commands = [part.strip().removeprefix("rlx ") for part in lines[place + 1].split("·")]
+    assert len(commands) == 3
+    for command in commands:
+        rlx(*shlex.split(command), code=14 if command.startswith("compare") else 0)
+
+
+def test_it_replaces_an_earlier_demo_and_nothing_else(tmp_path: Path) -> None:
+    rlx("demo", "--to", "shown")
+    rlx("demo", "--to", "shown")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("years of work")
+    (tmp_path / "file").write_text("x")
+    for name in ("mine", "file"):
+        assert "no demo of rlx" in rlx("demo", "--to", name, code=2).stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+    assert "rlx demo --to" in rlx("demo", "--to", "/proc/nowhere", code=1).stderr
