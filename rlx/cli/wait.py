@@ -24,22 +24,23 @@ def wait(
 ) -> None:
     """Wait until the runs have ended.
 
-    Ctrl-C ends the waiting only. Exit code: 0 all finished and nothing contradicts them · 10 one failed or was lost ·
-    13 one was stopped · 14 one finished, but its verdict is invalid or incomplete, or contradicted · 11 the time was
-    up.
+    Ctrl-C ends the waiting only. Whoever notify.yaml names is told what becomes of the runs. Exit code: 0 all finished
+    and nothing contradicts them · 10 one failed or was lost · 13 one was stopped · 14 one finished, but its verdict is
+    invalid or incomplete, or contradicted · 11 the time was up.
     """
+    from rlx.api.notifying import notified
     from rlx.api.waiting import outcome
     from rlx.api.waiting import wait as wait_for
     from rlx.cli.frame.ages import parse_age
     from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.frame.sign_of_life import sign_of_life
+    from rlx.cli.frame.sign_of_life import each_of, sign_of_life
     from rlx.cli.text.next_step import hint_at_diagnosis
     from rlx.cli.text.run_document import row_document
 
     timeout_s = parse_age(timeout) if timeout else None
     try:
-        with sign_of_life() as alive:
-            rows = wait_for(names or None, timeout_s=timeout_s, tell=narrate, seen=alive)
+        with notified(narrate) as notifier, sign_of_life() as alive:
+            rows = wait_for(names or None, timeout_s=timeout_s, tell=narrate, seen=each_of(alive, notifier.see))
     except KeyboardInterrupt:
         narrate("\nno longer waiting; the runs go on. Again: rlx wait · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

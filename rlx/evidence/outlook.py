@@ -8,7 +8,7 @@ from rlx.evidence.verdict import CONTRADICTED, Verdict, VerdictStatus
 from rlx.plan import RunState, Severity
 
 ON_TRACK = "on track"
-LOST = "cannot become valid"
+HOPELESS = "cannot become valid"
 _INTERIM = "RLX906"
 
 
@@ -27,7 +27,7 @@ def outlook(verdict: Verdict, state: RunState) -> Outlook:
     errors = [finding for finding in open_yet if finding.severity is Severity.ERROR]
     why = next((f"{finding.message} ({finding.id})" for finding in errors or open_yet), "")
     if errors:
-        return Outlook(LOST, why)
+        return Outlook(HOPELESS, why)
     if verdict.dissent:
         return Outlook(f"{CONTRADICTED} so far", why)
     if verdict.status is VerdictStatus.UNVERIFIED:

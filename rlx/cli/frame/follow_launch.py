@@ -23,16 +23,17 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
+    from rlx.api.notifying import notified
     from rlx.api.status import StatusWatch
     from rlx.api.waiting import outcome
     from rlx.cli.frame.output import narrate
-    from rlx.cli.frame.sign_of_life import sign_of_life
+    from rlx.cli.frame.sign_of_life import each_of, sign_of_life
     from rlx.cli.text.next_step import hint_at_diagnosis
 
     watch = StatusWatch(refs, tell=narrate)
     try:
-        with sign_of_life() as alive:
-            rows = _narrate_until_ended(watch.look, alive)
+        with notified(narrate) as notifier, sign_of_life() as alive:
+            rows = _narrate_until_ended(watch.look, each_of(alive, notifier.see))
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None

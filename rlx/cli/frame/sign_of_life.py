@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 _QUIET_SECONDS = 15.0
 
 
+def each_of(*hearers: Callable[[Sequence[Overview]], None]) -> Callable[[Sequence[Overview]], None]:
+    """Let several hear of each look."""
+
+    def hear(rows: Sequence[Overview]) -> None:
+        for hearer in hearers:
+            hearer(rows)
+
+    return hear
+
+
 @contextmanager
 def sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
     """Give what is to hear of each look: it moves a line on a terminal, and prints a rare one elsewhere."""
