@@ -201,6 +201,8 @@ def _worker(name: str, options: argparse.Namespace, first: int, seconds: float) 
     )
     hung = _watched(process, options.scratch / f"at.{name}", seconds)
     out, err = process.communicate()
+    if not (options.scratch / f"at.{name}").exists():
+        sys.exit(f"{name}: no input was tried: {(err.strip().splitlines() or ['it ended'])[-1]}")
     at = int.from_bytes((options.scratch / f"at.{name}").read_bytes(), "little")
     if process.returncode == 0:
         return json.loads(out.splitlines()[-1]), at, ""
