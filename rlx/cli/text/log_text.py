@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rlx.api.run_logs import Logs
+
+
+_MOST_OTHERS = 5000
 
 
 class LogValue(NamedTuple):
@@ -31,27 +34,49 @@ def print_lines(came: Logs, *, at_once: bool) -> bool:
 
 
 def print_values(came: Logs, pattern: str, *, fixed: bool, at_once: bool) -> bool:
-    """Print the values of the metrics whose names the pattern finds, other lines whole. Returns whether any came.
+    """Print the values of the metrics whose names the pattern finds. Returns whether any line came.
 
-    `at_once`: each value on a line as it comes; else all of them at the end, by metric and step.
+    `at_once`: each value on a line as it comes, and other lines whole; else all values at the end, by metric and step.
+    Other lines are then counted: trainers print their metrics in other forms, too. Without any value they are shown.
     """
-    from rlx.cli.text.terminal_text import printable_lines
-
-    marks, any_line = _marks(came), False
-    series: dict[tuple[str, str], dict[int, float]] = {}
     is_named = _finder(pattern, fixed)
+    if at_once:
+        return _print_at_once(came, is_named)
+    others: list[tuple[str, bytes]] = []
+    series: dict[tuple[str, str], dict[int, float]] = {}
     for ref, line in came:
-        any_line = True
         values = [each for each in line_values(line) if is_named(each.metric)]
         for each in values:
             series.setdefault((each.metric, ref.run_id), {})[each.step] = each.value
-        if not values:
-            _write(marks[ref.run_id], printable_lines(line), at_once)
-        elif at_once:
-            _write(marks[ref.run_id], map(_value_line, values), at_once)
-    if not at_once:
-        _print_series(came, series)
+        if not values and len(others) < _MOST_OTHERS:
+            others.append((ref.run_id, line))
+    if series:
+        _print_series(came, series, len(others))
+    else:
+        _print_others(came, others)
+    return bool(series or others)
+
+
+def _print_at_once(came: Logs, is_named: Callable[[str], object]) -> bool:
+    from rlx.cli.text.terminal_text import printable_lines
+
+    marks, any_line = _marks(came), False
+    for ref, line in came:
+        any_line = True
+        values = [each for each in line_values(line) if is_named(each.metric)]
+        _write(marks[ref.run_id], map(_value_line, values) if values else printable_lines(line), at_once=True)
     return any_line
+
+
+def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]]) -> None:
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.text.terminal_text import printable_lines
+
+    marks = _marks(came)
+    for run_id, line in lines:
+        _write(marks[run_id], printable_lines(line), at_once=False)
+    if len(lines) == _MOST_OTHERS:
+        narrate(f"the first {_MOST_OTHERS:,} lines; --raw shows all")
 
 
 def log_answer(came: Logs) -> dict[str, Any]:
@@ -110,7 +135,7 @@ def _write(mark: str, parts: Iterable[str], at_once: bool) -> None:
         sys.stdout.flush()
 
 
-def _print_series(came: Logs, series: Mapping[tuple[str, str], Mapping[int, float]]) -> None:
+def _print_series(came: Logs, series: Mapping[tuple[str, str], Mapping[int, float]], others: int) -> None:
     """Print the values by metric, the runs of each in the order of the choice."""
     from shutil import get_terminal_size
 
@@ -124,5 +149,5 @@ def _print_series(came: Logs, series: Mapping[tuple[str, str], Mapping[int, floa
     found = [Series(metric, labels[run_id], dict(sorted(series[metric, run_id].items()))) for metric, run_id in order]
     for line in series_lines(found, get_terminal_size().columns):
         print_text(line)
-    if found:
-        narrate("as the logs say; what may be believed of it: rlx status · whole lines: --raw")
+    more = f"{others:,}{'+' if others == _MOST_OTHERS else ''} other lines match" if others else "whole lines"
+    narrate(f"as the logs say · {more}: --raw · what to believe: rlx status")
