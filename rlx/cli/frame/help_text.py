@@ -19,7 +19,20 @@ WIDEST = 160
 
 GROUPS = {
     "Recipes": ("init", "recipes", "show", "validate", "plan", "layouts", "rehearse", "migrate", "schema"),
-    "Runs": ("launch", "status", "logs", "metrics", "diagnose", "attach", "wait", "stop", "pull", "adopt", "import"),
+    "Runs": (
+        "launch",
+        "status",
+        "logs",
+        "metrics",
+        "watch",
+        "diagnose",
+        "attach",
+        "wait",
+        "stop",
+        "pull",
+        "adopt",
+        "import",
+    ),
     "Results": ("compare", "report", "explain", "demo"),
     "Machines and data": ("doctor", "hosts", "data", "aqn"),
 }

@@ -1,0 +1,112 @@
+"""Lay out a tmux window over runs: their status on top, their logs side by side, and who has the devices below."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlx.api.selection import Runs
+    from rlx.runs import RunRef
+
+_MOST_LOGS = 4
+_LOGS_SHARE, _DEVICE_LINES = 70, 10
+_DEVICES_EVERY_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A window that is open. `attach`: the command that shows it; empty where the person is looking at it already."""
+
+    window: str
+    attach: tuple[str, ...]
+
+
+def watch(runs: Runs | None = None) -> Watched:
+    """Open a window over these runs, or those of the latest launch: here inside tmux, else in a session of its own.
+
+    At most four logs are shown. Raises NoSuchRun, RlxError where tmux or libtmux is missing or tmux refuses.
+    """
+    from rlx.api.selection import open_index, runs_or_latest
+
+    tmux = _libtmux()
+    refs = runs_or_latest(open_index(), runs)
+    try:
+        return _open(tmux, refs)
+    except tmux.exc.LibTmuxException as error:
+        raise RlxError(f"tmux opens no window: {error}", _WITHOUT) from None
+
+
+_WITHOUT = "without it: rlx status -w in one terminal, rlx logs -f in another"
+
+
+def _libtmux() -> Any:
+    if shutil.which("tmux") is None:
+        raise RlxError("rlx watch needs tmux, and there is none on this machine", f"apt-get install tmux; {_WITHOUT}")
+    try:
+        import libtmux
+    except ImportError:
+        from rlx.installed import install_command
+
+        raise RlxError("rlx watch needs libtmux", f"{install_command('watch')}; {_WITHOUT}") from None
+    return libtmux
+
+
+def _open(tmux: Any, refs: Sequence[RunRef]) -> Watched:
+    name = f"rlx-{refs[0].launch_id}"
+    status = _kept(_rlx("status", "-w", *(ref.run_id for ref in refs)))
+    if inside := os.environ.get("TMUX"):
+        server = tmux.Server(socket_path=inside.split(",")[0])
+        session = next(each for each in server.sessions if each.session_id == f"${inside.rsplit(',', 1)[-1]}")
+        window = session.new_window(window_name=name, window_shell=status, attach=True)
+        _fill(tmux, window, refs)
+        return Watched(name, ())
+    from rlx.hosts import tmux_socket
+
+    server = tmux.Server(socket_name=f"{tmux_socket()}-watch")
+    size = shutil.get_terminal_size((200, 50))
+    session = server.new_session(
+        session_name=name, kill_session=True, window_name=name, window_command=status, x=size.columns, y=size.lines
+    )
+    _fill(tmux, session.active_window, refs)
+    return Watched(name, ("tmux", "-L", f"{tmux_socket()}-watch", "attach-session", "-t", f"={name}"))
+
+
+def _fill(tmux: Any, window: Any, refs: Sequence[RunRef]) -> None:
+    """Add the logs and the devices to a window that shows the status."""
+    below, right = tmux.constants.PaneDirection.Below, tmux.constants.PaneDirection.Right
+    top = window.active_pane
+    first, *others = refs[:_MOST_LOGS]
+    pane = top.split(direction=below, size=f"{_LOGS_SHARE}%", shell=_log(first))
+    hosts = dict.fromkeys(ref.host for ref in refs if not ref.place.is_local)
+    if hosts:
+        pane.split(direction=below, size=_DEVICE_LINES, shell=_devices(tuple(hosts)))
+    for place, ref in enumerate(others):
+        pane = pane.split(direction=right, size=f"{100 - 100 // (len(others) + 1 - place)}%", shell=_log(ref))
+    top.select()
+
+
+def _log(ref: RunRef) -> str:
+    return _kept(_rlx("logs", "-f", "-n", "50", ref.run_id))
+
+
+def _kept(command: str) -> str:
+    """Keep the pane after the command's end, so that it can be read. tmux's own way scrolls the first line away."""
+    return f"{command}; exec cat >/dev/null"
+
+
+def _devices(hosts: Sequence[str]) -> str:
+    asked = "; ".join(_rlx("status", "--host", host) for host in hosts)
+    return f"while :; do clear; {asked}; sleep {_DEVICES_EVERY_S}; done"
+
+
+def _rlx(*arguments: str) -> str:
+    return shlex.join((sys.executable, "-m", "rlx", *arguments))

@@ -1,0 +1,35 @@
+"""rlx watch: one tmux window with the status of runs, their logs, and the devices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from rlx.cli.frame.completion import RUNS
+
+
+def watch(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS
+        ),
+    ] = None,
+) -> None:
+    """Open a tmux window over runs.
+
+    Status on top, up to four logs side by side, and who has the devices of their hosts. Inside tmux it is a new window
+    there, else a session of its own; leave it with the keys of tmux (Ctrl-B D). Nothing in it can end a run.
+    """
+    from rlx.api.watching import watch as open_window
+    from rlx.cli.frame.output import narrate
+
+    opened = open_window(names or None)
+    if opened.attach and sys.stdin.isatty() and sys.stdout.isatty():
+        os.execvp(opened.attach[0], opened.attach)
+    print(opened.window)
+    if opened.attach:
+        narrate(f"look at it: {' '.join(opened.attach)}")
