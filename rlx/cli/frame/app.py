@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -65,15 +66,35 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_options)
     first = next((argument for argument in _typed(arguments) if argument not in ("-q", "--quiet")), "")
+    if first not in _COMMANDS and "_RLX_COMPLETE" in os.environ:
+        for name in _COMMANDS:
+            app.command(name, help=_about(name))(_no_command)
+        return app
     for name in (first,) if first in _COMMANDS else _COMMANDS:
-        # Python keeps the word `import` for itself.
-        own = "import_" if name == "import" else name
+        own = _module(name)
         command = getattr(import_module(f"rlx.cli.{own}"), own)
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:
             app.command(name, cls=Command)(command)
     return app
+
+
+def _module(command: str) -> str:
+    # Python keeps the word `import` for itself.
+    return "import_" if command == "import" else command
+
+
+def _about(command: str) -> str:
+    """Read what a command does in the first line of its module, because a shell has no time to import them all."""
+    place = Path(__file__).parent.parent / _module(command)
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    with file.open(encoding="utf-8") as lines:
+        return lines.readline().strip('"\n').partition(": ")[2]
+
+
+def _no_command() -> None:
+    """Stand in for a command while its name is being completed."""
 
 
 def _typed(arguments: Sequence[str]) -> Sequence[str]:
