@@ -511,7 +511,9 @@ def _run(data: bytes, folder: Path) -> None:
     ]
     copy = folder / "1"
     shutil.copytree(attempt, copy)
-    target = copy / (name if (attempt / name).is_file() else "events/a.jsonl" if name not in known else name)
+    target = copy / (
+        name if len(name) < 100 and (attempt / name).is_file() else "events/a.jsonl" if name not in known else name
+    )
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(content)
     promised = json.loads((attempt / "expectations.json").read_text())

@@ -68,13 +68,13 @@ def bounded(file: BinaryIO, most: int) -> bytes:
     return data
 
 
-def parse_python(text: str) -> ast.Module:
-    """Parse source without running it. Raises ValueError with the reason, for source over MOST_SOURCE bytes, too.
+def parse_python(text: str, most: int = MOST_SOURCE) -> ast.Module:
+    """Parse source without running it. Raises ValueError with the reason, for source over `most` characters, too.
 
     The parser copies what it has of a dotted name with each part: one of 9,000 parts takes 500 MB.
     """
-    if len(text) > MOST_SOURCE:
-        raise ValueError(f"is larger than {_size(MOST_SOURCE)}")
+    if len(text) > most:
+        raise ValueError(f"is larger than {_size(most)}")
     if any(part.count(".") > _MOST_PARTS for part in _BETWEEN_NAMES.split(text)):
         raise ValueError(f"has a name of over {_MOST_PARTS:,} parts")
     try:

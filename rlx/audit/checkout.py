@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rlx.audit.git_head import commit_of
 from rlx.errors import RlxError
+from rlx.local_files import parse_python
 
 _SCHEDULER = ("step", "total", "sigma_trend")
 _INJECTOR = ("model", "step", "total", "sigma_trend")
@@ -134,8 +135,8 @@ def _parsed(sources: dict[str, str]) -> dict[str, tuple[str, ast.Module]]:
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return parse_python(text, _LARGEST)
+    except ValueError:
         return None
 
 

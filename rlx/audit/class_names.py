@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from rlx.audit.checkout import NoiseHook
+from rlx.local_files import parse_python
 
 # Where each package defines the Qwen2 that a small model of rlx is.
 _MODELS = {
@@ -18,6 +19,7 @@ _MODELS = {
 }
 _DISTRIBUTION = re.compile(r"(transformers|vllm(?:[_-]cpu)?)-([^-]+)\.(?:dist-info|egg-info)")
 _DEEPEST = 12
+_LARGEST = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,6 @@ def _file(folder: Path, module: str) -> Path | None:
 @cache
 def _tree(path: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_text(encoding="utf-8", errors="replace"))
-    except (SyntaxError, ValueError, RecursionError):
+        return parse_python(path.read_text(encoding="utf-8", errors="replace"), _LARGEST)
+    except ValueError:
         return ast.Module([], [])
