@@ -60,26 +60,30 @@ def launch(
     else:
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send)
     if dry_run:
-        from rlx.cli.plan import print_plans
-
-        print_plans(plans, as_json, written=plan is not None)
+        _print_plans(plans, as_json, plan)
     _narrate_warnings(plans, strict)
     plans.refuse(strict)
     if dry_run:
         return
     _ask_before_many(plans, yes)
     _name_secrets(plans, plan, secret_file, yes)
-    launched = _launched(plans, secret_file, strict)
+    _tell(_launched(plans, secret_file, strict), plans, as_json, follow)
+
+
+def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
+    from rlx.cli.plan import print_plans
+
+    print_plans(plans, as_json, written=written is not None)
+
+
+def _tell(launched: Launched, plans: Plans, as_json: bool, follow: bool) -> None:
+    """Print what was started and what to type next, and with `follow` what becomes of it."""
     _print_launched(launched, as_json)
     _narrate_next(launched, plans.plans)
     if follow:
-        _follow(launched)
+        from rlx.cli.frame.follow_launch import follow_runs
 
-
-def _follow(launched: Launched) -> None:
-    from rlx.cli.frame.follow_launch import follow_runs
-
-    follow_runs(launched.runs)
+        follow_runs(launched.runs)
 
 
 def _planned(

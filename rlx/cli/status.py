@@ -58,10 +58,7 @@ def status(
     if as_json:
         print_json({"runs": [row_document(row) for row in rows], **({"devices": leases} if leases else {})})
         return
-    if not rows:
-        narrate(_none_found(host, where))
-    else:
-        console().print(painter(verbose)(rows))
+    console().print(painter(verbose)(rows)) if rows else narrate(_none_found(host, where))
     if leases:
         _print_leases(leases)
     hint_at_diagnosis(rows)
