@@ -17,6 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import RlxError, UsageError
+from rlx.plan.run_dir import (
+    ATTEMPTS_DIR,
+    EVENTS_DIR,
+    EXIT_FILE,
+    LATEST_LINK,
+    LOG_FILE,
+    MANIFEST_FILE,
+    METRICS_FILE,
+    STARTED_DIR,
+    STATE_DIR,
+    VALIDATION_DIR,
+)
 
 if TYPE_CHECKING:
     from rlx.api.comparing import Compared
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
 
 CONTROL, TREATMENT = "baseline", "aqn"
 _CUT_AT = 12
+_ATTEMPT = f"{ATTEMPTS_DIR}/1"
 _PLACES = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
 
 
@@ -54,29 +67,30 @@ def _nothing(control: Path, treatment: Path) -> None:
 
 def _take_the_noise_away(control: Path, treatment: Path) -> None:
     """Let the noisy arm have what a run leaves whose payload was never loaded: the control's log and values."""
-    for name in ("log", "metrics.jsonl", "validation"):
-        ours, theirs = treatment / "attempts/1" / name, control / "attempts/1" / name
+    for name in (LOG_FILE, METRICS_FILE, VALIDATION_DIR):
+        ours, theirs = treatment / _ATTEMPT / name, control / _ATTEMPT / name
         if theirs.is_dir():
             shutil.rmtree(ours)
             shutil.copytree(theirs, ours)
         else:
             ours.write_bytes(theirs.read_bytes())
-    for path in (treatment / "attempts/1/events").iterdir():
+    for path in (treatment / _ATTEMPT / EVENTS_DIR).iterdir():
         path.unlink()
 
 
 def _cut_short(control: Path, treatment: Path) -> None:
     """End the noisy arm in the middle, as when the memory of its host ran out."""
-    attempt = treatment / "attempts/1"
-    _keep_until(attempt / "log", lambda line: f"step:{_CUT_AT + 1} " in line)
-    _keep_until(attempt / "metrics.jsonl", lambda line: json.loads(line)["step"] > _CUT_AT)
-    for path in (attempt / "events").iterdir():
+    attempt = treatment / _ATTEMPT
+    _keep_until(attempt / LOG_FILE, lambda line: f"step:{_CUT_AT + 1} " in line)
+    _keep_until(attempt / METRICS_FILE, lambda line: json.loads(line)["step"] > _CUT_AT)
+    for path in (attempt / EVENTS_DIR).iterdir():
         _keep_until(path, lambda line: json.loads(line).get("step", 0) > _CUT_AT + 1)
-    for path in (attempt / "validation").iterdir():
+    for path in (attempt / VALIDATION_DIR).iterdir():
         if int(path.stem) > _CUT_AT:
             path.unlink()
-    _, *rest = (attempt / "state/exit").read_text().split(" ")
-    (attempt / "state/exit").write_text(" ".join(("137", *rest)))
+    exit_record = attempt / STATE_DIR / EXIT_FILE
+    _, *rest = exit_record.read_text().split(" ")
+    exit_record.write_text(" ".join(("137", *rest)))
 
 
 def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:
@@ -87,7 +101,8 @@ def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:
 
 def _evaluate_otherwise(control: Path, treatment: Path) -> None:
     """Let the noisy arm have been validated by sampling, where the control was validated greedily."""
-    _edit_plan(treatment, lambda plan: plan["recipe"]["eval"].update(temperature=1.0))
+    with _manifest(treatment) as manifest:
+        manifest["plan"]["recipe"]["eval"]["temperature"] = 1.0
 
 
 SCENES = (
@@ -161,7 +176,7 @@ def _lay_out(folder: Path) -> None:
 def _recorded() -> list[Path]:
     from rlx.resources import recorded_pair
 
-    return sorted(manifest.parent for manifest in recorded_pair().glob("*/manifest.json"))
+    return sorted(manifest.parent for manifest in recorded_pair().glob(f"*/{MANIFEST_FILE}"))
 
 
 def _arm(recorded: Path) -> str:
@@ -176,26 +191,25 @@ def _place(scene: Scene, recorded: Path, folder: Path) -> Path:
     """Copy a run as rlx leaves runs that have ended, under the name of the scene."""
     run = folder / "root/runs" / _run_id(scene, recorded)
     shutil.copytree(recorded, run)
-    (run / "attempts/1/state/started").touch()
-    (run / "latest").symlink_to("attempts/1")
-    log = run / "attempts/1/log"
+    (run / _ATTEMPT / STATE_DIR / STARTED_DIR).touch()
+    (run / LATEST_LINK).symlink_to(_ATTEMPT)
+    log = run / _ATTEMPT / LOG_FILE
     log.write_text(log.read_text(encoding="utf-8").replace(recorded.name, run.name), encoding="utf-8")
-
-    def rename(plan: dict[str, Any]) -> None:
+    with _manifest(run) as manifest:
+        manifest |= {"run_id": run.name, "launch_id": f"demo-{scene.name}"}
+        plan = manifest["plan"]
         plan["name"] = plan["recipe"]["name"] = scene.name
         plan["site"]["root"] = str(folder / "root")
-
-    _edit_plan(run, rename)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest |= {"run_id": run.name, "launch_id": f"demo-{scene.name}"}
-    (run / "manifest.json").write_text(json.dumps(manifest))
     return run
 
 
-def _edit_plan(run: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
-    edit(manifest["plan"])
-    (run / "manifest.json").write_text(json.dumps(manifest))
+@contextmanager
+def _manifest(run: Path) -> Iterator[dict[str, Any]]:
+    """The manifest, to be edited; written where the block ends."""
+    path = run / MANIFEST_FILE
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    yield manifest
+    path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 @contextmanager

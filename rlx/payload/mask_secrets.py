@@ -1,7 +1,7 @@
 """Masks the values of a run's secrets in what it writes, on its host. Standard library only.
 
     python -I -S mask_secrets.py print <PIPE >>LOG 6<ENV     stdin goes to stdout as it comes, with *** for each value
-    python -I -S mask_secrets.py files RUN 6<ENV             the text files of a run, in place, with * for each byte
+    python -I -S mask_secrets.py files ATTEMPTS 6<ENV       the text files of a run, in place, with * for each byte
 
 ENV has one `export NAME=value` a secret, quoted for a shell. It comes as an open file, so that the values are in no
 argument and no environment of this process, and in no file that has a name.
@@ -22,8 +22,9 @@ from urllib.parse import quote, quote_plus
 
 ENV_FD = 6
 MASK = b"***"
-SHORTEST = 8
-"""Bytes of a value. Shorter ones stand in a log by chance, and masking them would damage it."""
+SHORTEST, SHORTEST_NUMBER = 8, 16
+"""Bytes of a value, and of one of digits alone. Shorter ones stand in a log by chance: masked, it would be damaged."""
+STATE = "state"
 LARGEST = 64 << 20
 """Bytes of a file that is looked through."""
 CHUNK = 1 << 16
@@ -42,8 +43,12 @@ def spellings(value: bytes) -> set[bytes]:
     """How a value may be written: whole, its lines, the password of a URL; each plain and in the usual encodings."""
     password = re.search(rb"://[^/@:\s]*:([^/@\s]+)@", value)
     parts = {value, value.strip(), *map(bytes.strip, value.splitlines()), password.group(1) if password else b""}
-    forms = {form for part in parts if len(part) >= SHORTEST for form in encodings(part)}
-    return {form for form in forms if len(form) >= SHORTEST}
+    forms = {form for part in parts if is_long_enough(part) for form in encodings(part)}
+    return {form for form in forms if is_long_enough(form)}
+
+
+def is_long_enough(part: bytes) -> bool:
+    return len(part) >= (SHORTEST_NUMBER if part.isdigit() else SHORTEST)
 
 
 def encodings(part: bytes) -> set[bytes]:
@@ -147,11 +152,15 @@ def write(data: bytes) -> None:
             return
 
 
-def mask_files(forms: set[bytes], folder: Path) -> None:
-    """Mask in place what the run wrote; checkpoints, large files and those that are no text are left as they are."""
-    for parent, folders, names in os.walk(folder):
-        if Path(parent) == folder:
-            folders[:] = [name for name in folders if name != "checkpoints"]
+def mask_files(forms: set[bytes], attempts: Path) -> None:
+    """Mask in place what the run wrote, but for large files and those that are no text.
+
+    What was launched is beside `attempts`, and what the supervisor noted in the `state` of each: a value may be a word
+    of these, and changed they would be told as forged.
+    """
+    for parent, folders, names in os.walk(attempts):
+        if Path(parent).parent == attempts:
+            folders[:] = [name for name in folders if name != STATE]
         for name in names:
             with suppress(OSError):
                 mask_file(forms, Path(parent, name))

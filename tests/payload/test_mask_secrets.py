@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from rlx.payload import mask_secrets
 from rlx.payload.mask_secrets import MASK, SHORTEST, Masker, spellings
-from rlx.runs.launching.shipment import SHORTEST_MASKED, env_file
+from rlx.runs.launching.shipment import env_file
 
 PROGRAM = Path(mask_secrets.__file__)
 TOKEN = "hf_Zk3/+é 'q\"\\9=&x"
 LETTERS = st.binary(min_size=SHORTEST, max_size=30).filter(
-    lambda value: not set(value) & set(b"\0* ") and len(value.strip()) >= SHORTEST
+    lambda value: not set(value) & set(b"\0* ") and mask_secrets.is_long_enough(value.strip())
 )
 
 
@@ -130,28 +130,37 @@ def test_a_full_disk_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_files_are_masked_in_place(tmp_path: Path) -> None:
+    run = tmp_path / "run"
     texts = {
         "attempts/1/metrics.jsonl": f"{{'a': {TOKEN}}}\n".encode(),
         "attempts/1/honest": b"nothing\n",
+        "attempts/1/picture": b"\0" + TOKEN.encode(),
+        "attempts/1/state/exit": TOKEN.encode(),
         "checkpoints/weights": TOKEN.encode(),
-        "image": b"\0" + TOKEN.encode(),
+        "launch.sh": TOKEN.encode(),
     }
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(text)
-    outside = tmp_path.with_name("outside")
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(text)
+    outside = tmp_path / "outside"
     outside.write_text(TOKEN)
-    (tmp_path / "link").symlink_to(outside)
-    before = (tmp_path / "attempts/1/metrics.jsonl").stat()
-    run_program(tmp_path.with_name("env"), {"T": TOKEN}, "files", str(tmp_path))
-    after = (tmp_path / "attempts/1/metrics.jsonl").stat()
+    (run / "attempts/link").symlink_to(outside)
+    before = (run / "attempts/1/metrics.jsonl").stat()
+    run_program(tmp_path / "env", {"T": TOKEN}, "files", str(run / "attempts"))
+    after = (run / "attempts/1/metrics.jsonl").stat()
     stars = b"*" * len(TOKEN.encode())
-    assert (tmp_path / "attempts/1/metrics.jsonl").read_bytes() == b"{'a': " + stars + b"}\n"
+    masked = {"attempts/1/metrics.jsonl": b"{'a': " + stars + b"}\n"}
+    assert {name: (run / name).read_bytes() for name in texts} == texts | masked
     assert (before.st_size, before.st_mtime_ns, before.st_ino) == (after.st_size, after.st_mtime_ns, after.st_ino)
-    unchanged = ("attempts/1/honest", "checkpoints/weights", "image")
-    assert all((tmp_path / name).read_bytes() == texts[name] for name in unchanged)
     assert outside.read_text() == TOKEN
 
 
-def test_launch_says_of_the_same_values_that_they_are_too_short() -> None:
-    assert SHORTEST_MASKED == SHORTEST
+@pytest.mark.parametrize("value", ["short", "1234567", "123456789012345"])
+def test_what_stands_in_a_log_by_chance_is_not_masked(tmp_path: Path, value: str) -> None:
+    text = f"step 3: {value} tokens\n".encode()
+    assert run_program(tmp_path / "env", {"T": value}, "print", text=text) == text
+
+
+@pytest.mark.parametrize("value", ["12345678x", "1234567890123456"])
+def test_a_number_of_16_digits_stands_in_no_log_by_chance(tmp_path: Path, value: str) -> None:
+    assert run_program(tmp_path / "env", {"T": value}, "print", text=f"in {value} out\n".encode()) == b"in *** out\n"

@@ -228,10 +228,11 @@ def test_where_there_is_no_python_the_log_says_so(values: dict[str, str], monkey
     assert log_of(ref).endswith("up\n")
 
 
-def test_a_secret_that_is_too_short_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHORT", "1234567")
+@pytest.mark.parametrize("value", ["abcdefg", "123456789012345"])
+def test_a_secret_that_is_too_short_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("SHORT", value)
     done = rlx("launch", "-y", "--plan", write_plans(tmp_path / "plan", toy_plan("echo $SHORT", secrets=("SHORT",))))
-    assert "the secret SHORT has fewer than 8 bytes: its value is not masked" in done.stderr
+    assert "the secret SHORT has fewer than 8 bytes, or fewer than 16 and digits alone" in done.stderr
 
 
 def test_the_secrets_of_a_run_in_a_container(
@@ -255,3 +256,15 @@ def test_the_secrets_of_a_run_in_a_container(
     assert "plain ***\n" in log_on(host, ref)
     assert files_with(values, laptop.home, to, run_folder(host, ref).parent.parent) == {}
     assert list((to / "pulled").rglob("metrics.jsonl"))
+
+
+def test_what_was_launched_stays_as_it_was(values: dict[str, str]) -> None:
+    """A value may be a word of the plan, too: masked there, the run would be told as forged (RLX410)."""
+    values = {**values, "TOKEN_OF_A": "launch.sh"}
+    (ref,) = start(plan(values, 'echo "told $TOKEN_OF_A"\nexit 3\n'), secrets=values)
+    manifest = (ref.run_dir / "manifest.json").read_bytes()
+    assert b"launch.sh" in manifest
+    assert ended(ref).exit_code == 3
+    assert "told ***" in log_of(ref)
+    assert (ref.run_dir / "manifest.json").read_bytes() == manifest
+    assert "RLX410" not in rlx("status", "-v", ref.run_id).stdout

@@ -127,7 +127,7 @@ launch_masked() {
         code=$?
         # Whoever outlives launch.sh has the pipe open, and is ended later.
         within "$DRAIN_S" has_ended "$masking"
-        timeout "$MASK_FILES_S" "$PYTHON" -I -S "$run/$MASK_FILE" files "$run"
+        timeout "$MASK_FILES_S" "$PYTHON" -I -S "$run/$MASK_FILE" files "$run/$ATTEMPTS_DIR"
     else
         echo "rlx: there is no Python 3.8 or later on the PATH here: the values of secrets are not masked in this log"
         (exec 6<&- && launch)

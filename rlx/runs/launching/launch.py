@@ -19,13 +19,14 @@ from pathlib import Path
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import HostError
+from rlx.payload.mask_secrets import SHORTEST, SHORTEST_NUMBER
 from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.plan.checked import is_sealed
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
 from rlx.runs.launching.delivery import Part, deliver
-from rlx.runs.launching.shipment import SHORTEST_MASKED, check_plan, pack, pick_secrets, promised, short_secrets
+from rlx.runs.launching.shipment import check_plan, pack, pick_secrets, promised, short_secrets
 from rlx.runs.looking.look import look
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
@@ -34,7 +35,10 @@ from rlx.runs.stop import stop
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
 _UNCHECKED = "the rules have not judged this plan, or it was changed since, or another version of rlx made it"
-_UNMASKED = "the secret {} has fewer than {} bytes: its value is not masked where the run shows it"
+_UNMASKED = (
+    f"the secret {{}} has fewer than {SHORTEST} bytes, or fewer than {SHORTEST_NUMBER} and digits alone: its value "
+    "is not masked where the run shows it"
+)
 _BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch --plan FILE"
 
 
@@ -75,7 +79,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
         answers += _start(index, pending, part, pack(part.plans, part.refs, secrets, tokens))
     index.resolve_launch(pending.launch_id)
     warnings = tuple(answer.removeprefix("warning ") for answer in answers if answer.startswith("warning "))
-    warnings += tuple(_UNMASKED.format(name, SHORTEST_MASKED) for name in _short_secrets(plans, secrets))
+    warnings += tuple(_UNMASKED.format(name) for name in _short_secrets(plans, secrets))
     heads = tuple(ref for ref in pending.runs if not ref.node)
     return Launched(pending.launch_id, heads, not pending.is_new, warnings)
 

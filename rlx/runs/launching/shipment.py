@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_values import address_problem
+from rlx.payload.mask_secrets import spellings
 from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import (
     ATTEMPTS_DIR,
@@ -76,8 +77,6 @@ _OWN_NAMES = {
 _EXIT_RECORD_BYTES = 63
 # Linux takes 128 kB for a variable with its name (MAX_ARG_STRLEN); a program with a longer one cannot be started.
 _MOST_BYTES_A_SECRET = 120 << 10
-SHORTEST_MASKED = 8
-"""Bytes, as in rlx/payload/mask_secrets.py."""
 # The home directory of another user (`~name`) is something that only a login shell can look up.
 _ROOT = re.compile(r"(/|~/|~$)[^\n\0]*")
 _ABSOLUTE = re.compile(r"/[^\n\0]*")
@@ -189,7 +188,7 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
 def short_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> list[str]:
     """The secrets whose values are too short to be masked: they would stand in a log by chance."""
     picked = pick_secrets(plan, values)
-    return [name for name, value in picked.items() if len(value.encode(errors="surrogateescape")) < SHORTEST_MASKED]
+    return [name for name, value in picked.items() if not spellings(value.encode(errors="surrogateescape"))]
 
 
 def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
