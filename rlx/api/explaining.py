@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +22,20 @@ def explain(id: str) -> Explanation:
 
     Raises UsageError with the nearest ids for an unknown one.
     """
-    from rlx.preflight.rules import find_rule
-
-    if word := _word(id.lower()):
-        return word
-    id = id.upper()
-    if rule := find_rule(id):
-        return Explanation(rule.id, rule.title, rule.why, rule.fix, rule.source)
-    return _row(id)
+    return _word(id.lower()) or _finding(id.upper())
 
 
 def explain_all() -> list[Explanation]:
     """Explain every finding there is, by id."""
-    return [explain(id) for id in sorted(_rows())]
+    return [_finding(id) for id in sorted(_rows())]
+
+
+def _finding(id: str) -> Explanation:
+    from rlx.preflight.rules import find_rule
+
+    if rule := find_rule(id):
+        return Explanation(rule.id, rule.title, rule.why, rule.fix, rule.source)
+    return _row(id)
 
 
 def _word(word: str) -> Explanation | None:
@@ -62,8 +64,9 @@ def _row(id: str) -> Explanation:
     return Explanation(id, what, why, fix, "")
 
 
+@cache
 def _rows() -> dict[str, list[str]]:
-    """Read the page that lists them all: id -> its cells."""
+    """Read the page that lists them all, which comes with rlx: id -> its cells."""
     from rlx.resources import findings_page
 
     lines = findings_page().read_text(encoding="utf-8").splitlines()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
 from rlx.cli.frame.examples import EXAMPLES
@@ -32,9 +33,21 @@ def test_each_command_has_two_examples_that_it_understands(name: str) -> None:
         words = shlex.split(example.partition(" > ")[0].partition(" | ")[0])[1:]
         own = words[len(name.split()) :] if words[: len(name.split())] == name.split() else None
         assert own is not None or name == "hosts list"
-        LEAVES[name].make_context(name, list(own or ()), resilient_parsing=True)
+        LEAVES[name].make_context(name, list(own or ()))
         options = {option for param in LEAVES[name].params for option in param.opts} | {"--help"}
         assert {word for word in own or () if word.startswith("-") and word != "-"} <= options
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_each_command_shows_its_examples(name: str) -> None:
+    shown = CliRunner().invoke(command_line(), [*name.split(), "--help"]).stdout
+    assert [line.strip() for line in shown.splitlines() if line.strip() in EXAMPLES[name]] == list(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("group", sorted({name.split()[0] for name in LEAVES if " " in name}))
+def test_a_group_shows_the_whole_of_its_commands(group: str) -> None:
+    shown = CliRunner().invoke(command_line(), [group, "--help"]).stdout
+    assert "..." not in shown.partition("Commands:")[2]
 
 
 def test_no_example_is_of_a_command_that_is_gone() -> None:

@@ -360,6 +360,8 @@ def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, t
     other = shared(engine, tmp_path, "other")
     first, second = start_in(site, FOREVER), start_in(replace(other, leases=other.leases + "-2"), FOREVER)
     engine.docker("kill", "other")
+    # Its holder still has to see it.
+    reaches(second, RunState.LOST)
     seen = look(Index(home()), [first, second])
     assert seen[first.run_id].observation.leader_live
     assert seen[second.run_id].state is RunState.LOST

@@ -74,7 +74,9 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         own = _module(name)
         command = getattr(import_module(f"rlx.cli.{own}"), own)
         if isinstance(command, typer.Typer):
-            app.add_typer(command)
+            for leaf in command.registered_commands:
+                leaf.cls = Command
+            app.add_typer(command, cls=CommandGroup)
         else:
             app.command(name, cls=Command)(command)
     return app

@@ -30,7 +30,10 @@ EXAMPLES = {
     "demo": ("rlx demo", "rlx demo --to /tmp/rlx-demo"),
     "doctor": ("rlx doctor a3", "rlx doctor a3 --container trainer --recipe recipe.yaml"),
     "data tiny-cpu": ("rlx data tiny-cpu", "rlx data tiny-cpu --host a3"),
-    "data gsm8k": ("rlx data gsm8k --host a3", "rlx data gsm8k --help"),
+    "data gsm8k": (
+        "rlx data gsm8k downloads/gsm8k --to data/gsm8k",
+        "rlx data gsm8k /data/gsm8k --to /data/verl --host a3",
+    ),
     "data check": ("rlx data check recipe.yaml", "rlx data check recipe.yaml --host a3"),
     "hosts list": ("rlx hosts", "rlx hosts list --json"),
     "hosts show": ("rlx hosts show a3", "rlx hosts show a3 --json"),

@@ -59,12 +59,13 @@ class Help:
 
 
 class CommandGroup(Help, TyperGroup):
-    """Lists its commands in their groups."""
+    """Lists its commands: those of `rlx` in their groups, those of `rlx data` and the like in one."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         listed = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
         width = max((len(name) for name in listed), default=0)
-        for title, names in GROUPS.items():
+        groups = {"Commands": tuple(listed)} if ctx.parent else GROUPS
+        for title, names in groups.items():
             rows = [(f"{name:<{width}}", listed[name].get_short_help_str(WIDEST)) for name in names if name in listed]
             if rows:
                 with formatter.section(title):

@@ -25,7 +25,7 @@ from rlx.runs.copies.mirror import Mirrored
 from rlx.runs.judging.composed_config import configurations
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.verdict_cache import verdict_of
-from rlx.runs.looking.look import CHANGED, Files, Sight, look
+from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.manifest import Manifest
 from rlx.runs.run import RunPaths, RunRef
 
@@ -89,8 +89,8 @@ def _refuse_unknown(sight: Sight) -> None:
     copy, ref = sight.copy, sight.ref
     if copy.problem is not None and copy.final_state is None:
         raise copy.problem
-    if sight.manifest is None and sight.observation.detail.startswith(CHANGED):
-        raise RlxError(f"{ref.host}: {ref.run_id}: {CHANGED}", "ask whoever can write its run directory there")
+    if sight.disbelief:
+        raise RlxError(f"{ref.host}: {ref.run_id}: {sight.disbelief}", "ask whoever can write its run directory there")
     if sight.manifest is None:
         raise RlxError(
             f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
 _CHANGED_ID = "RLX410"
-CHANGED = f"{_CHANGED_ID} its manifest.json is not the one that was launched, so nothing of it is believed"
+_CHANGED = f"{_CHANGED_ID} its manifest.json is not the one that was launched, so nothing of it is believed"
 Observations = dict[str, Observation]
 """By the ids of the runs."""
 
@@ -50,8 +50,8 @@ class Sight:
     """A run as one look finds it.
 
     `observation` holds its state and how it was seen. `copy` is where its files are on this machine, `workers` what is
-    here of its other nodes. `manifest` is None where it cannot be read. `evidence` is what its files show, None where
-    its state does not depend on that: then they are yet to be read.
+    here of its other nodes. `manifest` is None where it cannot be read, or is not believed: `disbelief` says why.
+    `evidence` is what its files show, None where its state does not depend on that: then they are yet to be read.
     """
 
     ref: RunRef
@@ -60,6 +60,7 @@ class Sight:
     workers: Workers
     manifest: Manifest | None
     evidence: Evidence | None = None
+    disbelief: str = ""
 
     @property
     def state(self) -> RunState:
@@ -149,7 +150,8 @@ def _sights(
         manifest, why = _believed(manifest_text(copy.run_dir), sent.get(ref.run_id))
         if not found.detail.startswith(why):
             found = replace(found, detail="; ".join(filter(None, (why, found.detail))))
-        sights[ref.run_id] = _sight(ref, found, copy, workers[ref.run_id], manifest, parsed)
+        sight = _sight(ref, found, copy, workers[ref.run_id], manifest, parsed)
+        sights[ref.run_id] = replace(sight, disbelief=why)
     return sights
 
 
@@ -158,7 +160,7 @@ def _believed(text: str, sent: Collection[str] | None) -> tuple[Manifest | None,
     manifest = parse_manifest(text)
     if manifest is None or sent is None or manifest_digest(text) in sent:
         return manifest, ""
-    return None, CHANGED
+    return None, _CHANGED
 
 
 def _sight(
