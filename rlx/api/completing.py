@@ -15,7 +15,7 @@ from pathlib import Path
 
 _MOST_RUNS = 200
 _ID_ROW = re.compile(r"^\| (RLX\d{3}) \|", re.MULTILINE)
-# A shell would read anything else: a name of others is never more than a word.
+# A shell interprets other characters (`$`, quotes, spaces): a run that others named so is not offered.
 _WORD = re.compile(r"[\w.@:+-]+")
 
 

@@ -61,7 +61,7 @@ def read_listeners() -> tuple[Listener, ...]:
 
     path = notify_file()
     text = read_text(path)
-    root, problems = read_nodes(text, str(path)) if text.strip() else (None, [])
+    root, problems = read_nodes(text, str(path), path.name) if text.strip() else (None, [])
     if root is None:
         return ()
     reader = Reader(str(path), problems)

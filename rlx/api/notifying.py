@@ -56,6 +56,10 @@ class Notifier:
         """Wait for what is being sent, each only as long as its listener may take, and name those that failed."""
         if self._pool is None:
             return
+        if unsent := sum(not sent.done() for _, sent in self._sending):
+            self._tell(
+                f"rlx: telling of {unsent} {'thing' if unsent == 1 else 'things'}; this takes a few seconds at most"
+            )
         complaints = dict.fromkeys(
             f"rlx: {listener.shown}: {problem}" for listener, sent in self._sending if (problem := sent.result())
         )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_LOGS = 4
 _LOGS_SHARE, _DEVICE_LINES = 70, 10
 _DEVICES_EVERY_S = 10
+_WITHOUT = "without it: rlx status -w in one terminal, rlx logs -f in another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,6 @@ def watch(runs: Runs | None = None) -> Watched:
         raise RlxError(f"tmux opens no window: {error}", _WITHOUT) from None
 
 
-_WITHOUT = "without it: rlx status -w in one terminal, rlx logs -f in another"
-
-
 def _libtmux() -> Any:
     if shutil.which("tmux") is None:
         raise RlxError("rlx watch needs tmux, and there is none on this machine", f"apt-get install tmux; {_WITHOUT}")
@@ -61,23 +59,31 @@ def _libtmux() -> Any:
 
 
 def _open(tmux: Any, refs: Sequence[RunRef]) -> Watched:
-    name = f"rlx-{refs[0].launch_id}"
+    from rlx.runs.run import tmux_name
+
+    name = tmux_name(f"rlx-{refs[0].launch_id}")
     status = _kept(_rlx("status", "-w", *(ref.run_id for ref in refs)))
-    if inside := os.environ.get("TMUX"):
-        server = tmux.Server(socket_path=inside.split(",")[0])
-        session = next(each for each in server.sessions if each.session_id == f"${inside.rsplit(',', 1)[-1]}")
-        window = session.new_window(window_name=name, window_shell=status, attach=True)
-        _fill(tmux, window, refs)
+    if here := _session_here(tmux):
+        _fill(tmux, here.new_window(window_name=name, window_shell=status, attach=True), refs)
         return Watched(name, ())
     from rlx.hosts import tmux_socket
 
-    server = tmux.Server(socket_name=f"{tmux_socket()}-watch")
+    socket = f"{tmux_socket()}-watch"
     size = shutil.get_terminal_size((200, 50))
-    session = server.new_session(
+    session = tmux.Server(socket_name=socket).new_session(
         session_name=name, kill_session=True, window_name=name, window_command=status, x=size.columns, y=size.lines
     )
     _fill(tmux, session.active_window, refs)
-    return Watched(name, ("tmux", "-L", f"{tmux_socket()}-watch", "attach-session", "-t", f"={name}"))
+    return Watched(name, ("tmux", "-L", socket, "attach-session", "-t", f"={name}"))
+
+
+def _session_here(tmux: Any) -> Any | None:
+    """The session in which this was typed; None outside of tmux, and in a shell that outlived the tmux it came from."""
+    socket, _, number = os.environ.get("TMUX", "").partition(",")
+    if not socket:
+        return None
+    sessions = tmux.Server(socket_path=socket).sessions
+    return next((each for each in sessions if each.session_id == f"${number.rpartition(',')[2]}"), None)
 
 
 def _fill(tmux: Any, window: Any, refs: Sequence[RunRef]) -> None:

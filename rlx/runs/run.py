@@ -68,8 +68,13 @@ class RunRef:
 
     @property
     def session(self) -> str:
-        """The name of its tmux session: tmux allows neither dots nor colons."""
-        return self.run_id.replace(".", "_").replace(":", "_")
+        """The name of its tmux session."""
+        return tmux_name(self.run_id)
+
+
+def tmux_name(text: str) -> str:
+    """Name a session or window of tmux, which allows neither dots nor colons there."""
+    return text.replace(".", "_").replace(":", "_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -142,11 +143,13 @@ def test_a_dead_listener_and_a_slow_one_cost_nothing_and_are_named(chat: Chat, m
         ("- {command: [true], webhook: {secret: CHAT}}\n", "one of them only"),
         ("- {comand: [true]}\n", "command"),
         ("webhook: {secret: CHAT}\n", "must be a list"),
+        ("- &a {webhook: {secret: CHAT}}\n", "anchors"),
+        ("--- []\n--- []\n", "a notify.yaml holds one"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_waited_for(text: str, said: str, chat: Chat) -> None:
     listeners(text)
     start_one("sleep 300")
     error = rlx("wait", code=2).stderr
-    assert said in error and "notify.yaml:1" in error
+    assert said in error and re.search(r"notify\.yaml:[12]:", error)
     assert "https://example.invalid" not in error

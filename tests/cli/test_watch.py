@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rlx.hosts import tmux_socket
 from tests.cli.support import rlx
-from tests.runs.toys import FOREVER, ended, start, toy_plan, until
+from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -64,11 +65,29 @@ def test_inside_tmux_it_is_a_window_there(socket: str, monkeypatch: pytest.Monke
     until(lambda: len(shown(socket, "mine")) == 2, "status and one log")
 
 
+@pytest.mark.parametrize("gone", ["/nowhere/tmux-0/default,1,0", "{socket},1,99", "{socket}", "nonsense"])
+def test_a_tmux_that_is_gone_is_none(socket: str, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    """A shell keeps $TMUX, whatever became of the server."""
+    two_arms()
+    tmux(socket, "new-session", "-d", "-s", "mine", "sleep 300")
+    where = tmux(socket, "display-message", "-p", "-t", "mine", "#{socket_path}").strip()
+    monkeypatch.setenv("TMUX", gone.format(socket=where))
+    assert "attach-session" in rlx("watch").stderr
+
+
+def test_a_name_that_tmux_does_not_allow(socket: str) -> None:
+    (ref,) = start(toy_plan("echo up"))
+    ended(ref)
+    with closing(sqlite3.connect(home() / "index.db")) as index, index:
+        index.execute("UPDATE runs SET launch_id = 'v1.2:a'")
+    assert rlx("watch", ref.run_id).stdout.strip() == "rlx-v1_2_a"
+
+
 def test_closing_it_ends_no_run(socket: str) -> None:
     (ref,) = start(toy_plan(f"echo up; {FOREVER}"))
     rlx("watch", ref.run_id)
     tmux(socket, "kill-server")
-    assert "starting" in rlx("status", ref.run_id).stdout
+    assert not see(ref).state.is_terminal
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -77,8 +96,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     programs.mkdir()
     for name in ("sh", "bash", "grep", "sed", "awk", "cat"):
         (programs / name).symlink_to(shutil.which(name) or "")
-    monkeypatch.setenv("PATH", str(programs))
-    assert "rlx status -w" in rlx("watch", code=1).stderr
-    monkeypatch.undo()
-    assert os.environ["PATH"] != str(programs)
+    with monkeypatch.context() as without_tmux:
+        without_tmux.setenv("PATH", str(programs))
+        assert "rlx status -w" in rlx("watch", code=1).stderr
     assert "no run" in rlx("watch", "nobody", code=12).stderr

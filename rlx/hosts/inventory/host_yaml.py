@@ -6,6 +6,7 @@ The YAML library is imported when there is a file to read: `rlx status` on this 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rlx.errors import UsageError
 from rlx.yaml_reader.reader import YamlForm, compose, text_value
@@ -15,9 +16,10 @@ _SHOWN_PROBLEMS = 20
 _NOTHING = ("", "~", "null", "Null", "NULL")
 # No refusal shows a value: it may be a password.
 _UNREAD = "anchors, aliases and tags are not read; write the value itself"
+_HOSTS = "file of hosts"
 _FORM = YamlForm(
-    what="file of hosts",
-    file="file of hosts",
+    what=_HOSTS,
+    file=_HOSTS,
     most_nodes=10_000,
     most_levels=16,
     scalar=text_value,
@@ -26,13 +28,13 @@ _FORM = YamlForm(
 )
 
 
-def read_nodes(text: str, file: str) -> tuple[YamlNode | None, list[YamlProblem]]:
+def read_nodes(text: str, file: str, what: str = _HOSTS) -> tuple[YamlNode | None, list[YamlProblem]]:
     """The root node of a YAML text, None for one without content, and what is wrong with single entries.
 
-    Raises UsageError with the line for what cannot be read.
+    `what` the text is is said in refusals. Raises UsageError with the line for what cannot be read.
     """
     try:
-        return compose(text, _FORM)
+        return compose(text, replace(_FORM, what=what, file=what))
     except YamlError as error:
         problem = error.problems[-1]
         raise UsageError(f"{file}:{problem.line}: {problem.text}") from None
