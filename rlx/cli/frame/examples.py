@@ -32,7 +32,7 @@ EXAMPLES = {
     "data tiny-cpu": ("rlx data tiny-cpu", "rlx data tiny-cpu --host a3"),
     "data gsm8k": (
         "rlx data gsm8k downloads/gsm8k --to data/gsm8k",
-        "rlx data gsm8k /data/gsm8k --to /data/verl --host a3",
+        "rlx data gsm8k /data/gsm8k --to /data/converted --host a3",
     ),
     "data check": ("rlx data check recipe.yaml", "rlx data check recipe.yaml --host a3"),
     "hosts list": ("rlx hosts", "rlx hosts list --json"),
