@@ -107,7 +107,17 @@ def test_metrics_by_step() -> None:
     assert "0.25 → 0.6" in out[9]
     overview = rlx("metrics", "aqn").stdout
     assert "actor/number_149" in overview
-    assert "step" not in overview
+    assert "  step  arm" not in overview
+
+
+def test_metrics_that_never_change_stand_at_the_end() -> None:
+    lines = "".join(f"echo 'step:{step} - moves:{step}.5 - stays:7.0 - a:nan'\n" for step in (1, 2, 3))
+    (ref,) = start(toy_plan(lines))
+    ended(ref)
+    out = rlx("metrics", ref.run_id).stdout.splitlines()
+    assert [line for line in out if not line.startswith(" ")] == ["moves", "the same at every step"]
+    assert "  stays  7" in out[out.index("the same at every step") :]
+    assert rlx("metrics", ref.run_id, "stays").stdout.splitlines()[0] == "stays"
 
 
 def test_metrics_of_a_run_that_is_no_result_say_so() -> None:

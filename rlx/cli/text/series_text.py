@@ -25,20 +25,32 @@ class Series(NamedTuple):
 def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> Iterator[str]:
     """Show few metrics value by value, many as one line for each run; `width`: cells of the terminal.
 
-    Without `rows`, the lines alone.
+    Without `rows`, the lines alone, and metrics that never change only by name and value at the end.
     """
     by_metric: dict[str, list[Series]] = {}
     for each in series:
         by_metric.setdefault(each.metric, []).append(each)
+    still = {} if rows else {metric: value for metric, runs in by_metric.items() if (value := _only_value(runs))}
     whole = rows and len(by_metric) <= _MOST_TABLES
     label = max((len(each.label) for each in series), default=0)
     for metric, runs in by_metric.items():
+        if metric in still:
+            continue
         yield metric
         if whole:
             yield from _rows(runs, label)
         yield from _summaries(runs, label, width)
         if whole:
             yield ""
+    if still:
+        yield "the same at every step"
+        yield from (f"  {metric}  {value}" for metric, value in still.items())
+
+
+def _only_value(runs: Sequence[Series]) -> str:
+    """The value that every run has at each of several steps, or ""."""
+    values = {value_text(value) for run in runs for value in run.values.values()}
+    return values.pop() if len(values) == 1 and all(len(run.values) > 1 for run in runs) else ""
 
 
 def value_text(value: float) -> str:
