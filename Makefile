@@ -10,6 +10,9 @@ RLX := $(BIN)/rlx
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Nothing is compiled ahead: most of what is installed is never imported, and Python compiles what is.
 INSTALL := install --no-compile
+# Python keeps what it compiled, also where the environment forbids that, as many container images do: else each of the
+# thousands of processes of the tests would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-engines check fuzz lint format setup engines tmux rig clean
 .DEFAULT_GOAL := demo
