@@ -20,7 +20,7 @@ CERTAIN = frozenset(name for name in SEGMENTS if "." in name)
 ON_THE_HOST = {
     "rlx_eval.py": {"metrics.jsonl", "validation"},
     "rlx_eval_checkpoint.py": {"metrics.jsonl", "checkpoints", "log"},
-    "rlx_trl_records.py": {"metrics.jsonl", "validation"},
+    "rlx_trl_records.py": {"metrics.jsonl"},
     "rlx_trl_train.py": {"checkpoints"},
 }
 IN_TEMPLATES = {"payload", "metrics.jsonl", "provenance.json"}

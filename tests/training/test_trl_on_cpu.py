@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.training.conftest import Laptop, metrics
+from tests.training.test_eval_post import POST
 from tests.training.test_tiny_cpu import noise_events, records, validations
 
 PYTHON = REPOSITORY / ".venv-engines/bin/python"
@@ -94,6 +96,23 @@ def test_a_validation_is_the_mean_of_its_answers(run_dirs: dict[str, Path], lapt
     assert set(validations(run_dirs["baseline"])) == {0, 5, 10, 15, 20}
     said = laptop.rlx("compare", "baseline", "aqn").stdout
     assert "n = 100 items that both answered" in said
+
+
+def test_the_last_checkpoint_is_evaluated_greedily(new_laptop: Callable[[], Laptop]) -> None:
+    """Beside TRL's own validations, which sample; with the rows that transformers answers after the training."""
+    laptop = new_laptop()
+    post = "{rows: ~/.cache/rlx/tiny-cpu/val.parquet, row_count: 100}"
+    settings = {**SHORT, "train.save_every": "6", "eval.post": post, "backend.python": PYTHON}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    laptop.rlx("launch", str(REPOSITORY / "recipes/tiny-trl-vllm.yaml"), "--host", "local", "--arm", "baseline", *sets)
+    laptop.rlx("wait", "baseline", timeout_s=PATIENCE_S)
+    (row,) = laptop.status()
+    assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
+    latest = Path(row["run_dir"]) / "latest"
+    answers = [json.loads(line) for line in (latest / "validation/6.jsonl").read_text().splitlines()]
+    assert len(answers) == 100
+    assert metrics(Path(row["run_dir"]))[6][POST] == pytest.approx(sum(one["acc"] for one in answers) / 100)
+    assert (latest / "validation-in-training/6.jsonl").is_file()
 
 
 def test_each_fault_in_vllm_has_its_id(new_laptop: Callable[[], Laptop]) -> None:

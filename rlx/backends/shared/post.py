@@ -13,7 +13,7 @@ from rlx.errors import UsageError
 from rlx.local_files import MOST_SOURCE, read_text
 from rlx.plan import Expectations, PlannedFile
 from rlx.plan.post_metric import post_metric
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.plan.run_dir import PAYLOAD_DIR, VALIDATION_DIR
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe
@@ -25,6 +25,14 @@ _PROGRAM = (
 )
 POST_NAMES = (*_PROGRAM, _ORDER)
 """What the evaluation brings along in payload/."""
+
+
+def training_outputs(recipe: Recipe) -> str:
+    """The folder of an attempt for what validations in the training answer.
+
+    The outputs of a step stand in one file: with `eval.post`, those of the last step are of what that asks.
+    """
+    return f"{VALIDATION_DIR}-in-training" if recipe.eval.post else VALIDATION_DIR
 
 
 def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.payload_files import modules, program
-from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
+from rlx.backends.shared.post import POST_NAMES, post_files, reward_files, training_outputs
 from rlx.backends.trl.arguments import Rendering, chosen, settings_of
 from rlx.backends.trl.checks import rendering_of
 from rlx.backends.trl.engine_arguments import engine_arguments
@@ -74,7 +74,7 @@ def _order(recipe: Recipe) -> dict[str, Any]:
             "max_prompt_tokens": data.max_prompt_tokens,
         },
         "reward": _reward(recipe),
-        "validation": {"samples": recipe.eval.n},
+        "validation": {"samples": recipe.eval.n, "folder": training_outputs(recipe)},
         "log_prob_micro_batch_size": recipe.rollout.log_prob_micro_batch_size,
     }
 

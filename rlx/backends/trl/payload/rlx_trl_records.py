@@ -28,13 +28,14 @@ _SECONDS = "eval_runtime"
 class Records(TrainerCallback):
     """Writes after each step, each validation and each checkpoint; asks for those of the last step.
 
-    `samples`: answers to each row of a validation.
+    `validation`: how many answers to each row, and the folder of the attempt for them.
     """
 
-    def __init__(self, attempt_dir: Path, checkpoints: Path, samples: int, rewards: Rewards) -> None:
+    def __init__(self, attempt_dir: Path, checkpoints: Path, validation: Mapping[str, Any], rewards: Rewards) -> None:
         self._attempt_dir = attempt_dir
         self._checkpoints = checkpoints
-        self._samples = samples
+        self._samples = validation["samples"]
+        self._outputs = attempt_dir / validation["folder"]
         self._rewards = rewards
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -53,12 +54,13 @@ class Records(TrainerCallback):
     ) -> None:
         """The answers come first: whoever sees the value can look at them."""
         answers, self._rewards.answers = self._rewards.answers, []
-        folder = self._attempt_dir / "validation"
-        folder.mkdir(parents=True, exist_ok=True)
+        self._outputs.mkdir(parents=True, exist_ok=True)
         lines = (
             json.dumps({**answer, "step": state.global_step}, ensure_ascii=False, default=str) for answer in answers
         )
-        (folder / f"{state.global_step}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (self._outputs / f"{state.global_step}.jsonl").write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
         seconds = {key: value for key, value in (metrics or {}).items() if key == _SECONDS}
         self._write(state, {**_numbers(seconds), **dict(validated(answers, self._samples))})
 

@@ -58,7 +58,7 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     tokenizer = AutoTokenizer.from_pretrained(path)
     train, validation = (read_rows(order, tokenizer, split) for split in ("train", "val"))
     rewards = Rewards(order["reward"], {"train": train, "val": validation})
-    records = Records(attempt_dir, checkpoints, order["validation"]["samples"], rewards)
+    records = Records(attempt_dir, checkpoints, order["validation"], rewards)
     arguments = {**order["arguments"], "output_dir": str(checkpoints)}
     if resumes:
         arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override, path_on_all_nodes, run_path
+from rlx.backends.shared.post import training_outputs
 from rlx.backends.verl.overrides.base import Rendering
 
 
@@ -16,8 +17,7 @@ def overrides(rendering: Rendering) -> Iterator[Override]:
     yield Override("trainer.logger", ["console", "file"], "name")
     # Each worker writes its part of a checkpoint on its own node.
     checkpoints = path_on_all_nodes(rendering.recipe, "checkpoints")
-    # The outputs of a step stand in one file: with eval.post, those of the last step are of what that asks.
-    outputs = run_path("RLX_ATTEMPT_DIR", "validation-in-training" if rendering.recipe.eval.post else "validation")
+    outputs = run_path("RLX_ATTEMPT_DIR", training_outputs(rendering.recipe))
     yield Override("trainer.default_local_dir", checkpoints, "name", verbatim=True)
     # verl 0.6 reads it for Megatron, too, but lists it for FSDP only.
     yield rendering.added("trainer.validation_data_dir", outputs, "name", verbatim=True)
