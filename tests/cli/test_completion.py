@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.runs import RunRef
+from tests.cli.support import rlx
 from tests.runs.toys import ended, start, toy_plan
 
 SHELLS = [
@@ -74,6 +75,8 @@ def test_commands_runs_recipes_hosts_and_ids(shell: str) -> None:
     assert "local" in completed(shell, "launch", "tiny-cpu", "--host", "lo")
     assert "RLX601" in completed(shell, "explain", "RLX60")
     assert "--follow" in completed(shell, "logs", "--fo")
+    rlx("tag", "aqn", "keep-it")
+    assert "keep-it" in completed(shell, "tag", "baseline", "ke")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -24,6 +24,7 @@ GROUPS = {
         "status",
         "logs",
         "metrics",
+        "tag",
         "watch",
         "diagnose",
         "attach",

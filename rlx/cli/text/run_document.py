@@ -44,6 +44,8 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "seconds_left": row.seconds_left,
         "metric": row.metric,
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
+        "tags": row.label.tags,
+        "note": row.label.note or None,
         "noise": verdict.noise,
         "outlook": outlook(verdict, row.state)._asdict(),
         "verdict": {
