@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlx.evidence import Verdict
     from rlx.runs.looking.overview import Overview
 
 
@@ -48,10 +49,15 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "note": row.label.note or None,
         "noise": verdict.noise,
         "outlook": outlook(verdict, row.state)._asdict(),
-        "verdict": {
-            "status": verdict.status,
-            "dissent": verdict.dissent,
-            "sentence": verdict.sentence,
-            "findings": verdict.findings,
-        },
+        "verdict": verdict_document(verdict),
+    }
+
+
+def verdict_document(verdict: Verdict) -> Mapping[str, Any]:
+    """Show what may be believed of a run, as every command does."""
+    return {
+        "status": verdict.status,
+        "dissent": verdict.dissent,
+        "sentence": verdict.sentence,
+        "findings": verdict.findings,
     }
