@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 _MOST_RUNS = 200
 _ID_ROW = re.compile(r"^\| (RLX\d{3}) \|", re.MULTILINE)
@@ -71,6 +72,12 @@ def finding_ids(incomplete: str) -> Iterable[str]:
     )
 
 
+@_completer
+def tag_words(incomplete: str) -> Iterable[str]:
+    """Tags that some run has."""
+    yield from (tag for (tag,) in _rows("labels.db", "SELECT DISTINCT tag FROM tags ORDER BY tag"))
+
+
 def recipe_names(incomplete: str) -> list[str]:
     """Recipes that come with rlx, then YAML files and folders, as far as the path is typed."""
     from rlx.resources import recipes_folder
@@ -91,13 +98,16 @@ def _may_be_recipe(path: Path) -> bool:
     return path.suffix in (".yaml", ".yml") or path.is_dir()
 
 
-def _runs() -> list[tuple[str, str, str]]:
-    """Run id, experiment and arm of the newest runs, straight from the file: its own module costs half a second."""
+def _runs() -> list[tuple[Any, ...]]:
+    """Run id, experiment and arm of the newest runs."""
+    columns = "SELECT run_id, name, arm FROM runs WHERE arrived = 1 AND node = 0 ORDER BY created DESC, position"
+    return _rows("index.db", f"{columns} LIMIT {_MOST_RUNS}")
+
+
+def _rows(name: str, query: str) -> list[tuple[Any, ...]]:
+    """Ask a file of this user straight, without making it: its own module costs half a second."""
     from rlx.api.home import rlx_home
 
-    path = rlx_home() / "index.db"
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as index:
-        return index.execute(
-            "SELECT run_id, name, arm FROM runs WHERE arrived = 1 AND node = 0 ORDER BY created DESC, position LIMIT ?",
-            (_MOST_RUNS,),
-        ).fetchall()
+    path = rlx_home() / name
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as file:
+        return file.execute(query).fetchall()

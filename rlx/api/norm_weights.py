@@ -33,7 +33,8 @@ def norm_weights(folder: str | Path) -> Weights:
                     for value, count in Counter(values).items():
                         counts[_binade(value)] += count
         except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise RlxError(f"{path}: no weights can be read ({problem})", "give a whole model folder") from None
+            reason = problem.strerror if isinstance(problem, OSError) else problem
+            raise RlxError(f"{path}: no weights can be read ({reason})", "give a whole model folder") from None
     if not counts:
         raise RlxError(f"{folder}: no norm weights in *.safetensors files", "give the folder of the model's weights")
     return counts

@@ -10,7 +10,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.runs.looking.overview import Overview
 
-_FACTS: dict[str, Callable[[Overview], str]] = {
+_ONE: dict[str, Callable[[Overview], str]] = {
     "arm": lambda row: row.ref.arm,
     "seed": lambda row: str(row.ref.seed),
     "name": lambda row: row.ref.name,
@@ -19,16 +19,23 @@ _FACTS: dict[str, Callable[[Overview], str]] = {
     "state": lambda row: row.state.value,
     "verdict": lambda row: row.verdict.word,
 }
+_TAG = "tag"
+"""The one fact of which a run may have several."""
 
 
 def row_filter(text: str) -> Callable[[Overview], bool]:
     """Read `KEY=VALUE[,KEY=VALUE]…`, of which all must hold. Raises UsageError for anything else."""
     wanted: dict[str, str] = {}
+    tags: set[str] = set()
     for part in text.split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or key not in _FACTS:
-            raise UsageError(f"--where {text}: {part!r} is no condition", f"KEY=VALUE, with {', '.join(_FACTS)} as KEY")
+        if not equals or key not in (*_ONE, _TAG):
+            known = ", ".join((*_ONE, _TAG))
+            raise UsageError(f"--where {text}: {part!r} is no condition", f"KEY=VALUE, with {known} as KEY")
         if key in wanted:
             raise UsageError(f"--where {text}: {key} is named twice, and a run has one", "name it once")
-        wanted[key] = value
-    return lambda row: all(_FACTS[key](row) == value for key, value in wanted.items())
+        if key == _TAG:
+            tags.add(value)
+        else:
+            wanted[key] = value
+    return lambda row: tags <= {*row.label.tags} and all(_ONE[key](row) == value for key, value in wanted.items())

@@ -46,7 +46,7 @@ def logs(
         came = read_logs(
             names or None, follow=follow, lines=lines, grep=grep, fixed=fixed, since_s=since_s, tell=narrate
         )
-        found = _print(came, None if raw else grep, fixed, follow, as_json)
+        found = _print(came, grep, fixed, follow, as_json, raw)
     except KeyboardInterrupt:
         if follow:
             narrate("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
@@ -56,7 +56,7 @@ def logs(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _print(came: Logs, grep: str | None, fixed: bool, follow: bool, as_json: bool) -> bool:
+def _print(came: Logs, grep: str | None, fixed: bool, follow: bool, as_json: bool, raw: bool) -> bool:
     """Print the lines, or on a terminal the values that they hold. Returns whether there was any line."""
     from rlx.cli.frame.output import print_json
     from rlx.cli.text.log_text import log_answer, print_lines, print_values
@@ -65,6 +65,6 @@ def _print(came: Logs, grep: str | None, fixed: bool, follow: bool, as_json: boo
         answer = log_answer(came)
         print_json(answer)
         return bool(answer["lines"])
-    if grep is not None and sys.stdout.isatty():
+    if grep is not None and not raw and sys.stdout.isatty():
         return print_values(came, grep, fixed=fixed, at_once=follow)
-    return print_lines(came, at_once=follow)
+    return print_lines(came, grep, fixed=fixed, at_once=follow)

@@ -26,6 +26,7 @@ def migrate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further change of the file.")
     ] = None,
     write: Annotated[Path | None, typer.Option(metavar="NEW.yaml", help="Write the new recipe there.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a diff.")] = False,
 ) -> None:
     """Show what an FSDP recipe becomes with Megatron, as a diff.
 
@@ -34,13 +35,17 @@ def migrate(
     """
     from rlx.api.migration import migrate as migrate_recipe
     from rlx.api.planning import finding_text
-    from rlx.cli.frame.output import narrate, print_text
+    from rlx.cli.frame.output import narrate, print_json, print_text
 
     del engine  # there is one
     result = migrate_recipe(
         recipe, tp=tp, pp=pp, ep=ep, micro_batch_size=micro_batch_size, sets=sets or (), target=write
     )
-    print_text(result.diff.removesuffix("\n"))
+    if as_json:
+        answer = {"diff": result.diff, "advice": result.advice, "findings": result.findings, "valid": result.is_valid}
+        print_json({**answer, "written": str(write) if write and result.is_valid else None})
+    else:
+        print_text(result.diff.removesuffix("\n"))
     for remark in (*result.advice, *map(finding_text, result.findings)):
         narrate(f"rlx: {remark}")
     if not result.is_valid:

@@ -17,7 +17,7 @@ def show(
     ],
     arm: Annotated[
         str | None,
-        typer.Option("--arm", "-a", help="Arm to show. Default: the control, else the first.", autocompletion=ARMS),
+        typer.Option("--arm", help="Arm to show. Default: the control, else the first.", autocompletion=ARMS),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed instead of the recipe's.")] = None,
     sets: Annotated[

@@ -31,7 +31,7 @@ def status(
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,state=failed."),
+        typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,

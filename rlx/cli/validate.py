@@ -49,15 +49,9 @@ def _row(validated: Validated, strict: bool) -> dict[str, Any]:
 
 
 def _finding(found: ArmsFinding) -> dict[str, Any]:
-    finding = found.finding
-    return {
-        "id": finding.id,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "fix": finding.fix,
-        "where": finding.where,
-        "arms": found.arms,
-    }
+    from rlx.plan import to_jsonable
+
+    return {**to_jsonable(found.finding), "arms": found.arms}
 
 
 def _print(row: dict[str, Any]) -> None:
@@ -67,6 +61,6 @@ def _print(row: dict[str, Any]) -> None:
         some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
         of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
-        print(f"  {finding['id']} {finding['severity']}: {of_arm}{where}{finding['message']}")
+        print(f"  {finding['severity']} {finding['id']} {of_arm}{where}{finding['message']}")
         if finding["fix"]:
             print(f"    fix: {finding['fix']}")

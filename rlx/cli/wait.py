@@ -45,7 +45,7 @@ def wait(
         narrate("\nno longer waiting; the runs go on. Again: rlx wait · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except RlxError as error:
-        if error.exit_code is not ExitCode.NOT_FINISHED:
+        if as_json or error.exit_code is not ExitCode.NOT_FINISHED:
             raise
         narrate(f"rlx: {error.message}: {error.hint}")
         raise typer.Exit(error.exit_code) from None

@@ -18,7 +18,7 @@ from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
 
 _NAME = 80
-SIGNS = {"valid": "✓", "unverified": "?", "incomplete": "…", "contradicted": "✗", "invalid": "✗"}
+SIGNS = {"valid": "✓", "limited": "◐", "unverified": "?", "incomplete": "…", "contradicted": "✗", "invalid": "✗"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,19 @@ def _status(report: Report) -> tuple[str, str]:
         return "incomplete", "interim: not every run has ended"
     if not found.verified:
         words = sorted({arm_word(arm) for arm in found.arms} - {""})
-        return "unverified", f"{', '.join(words)}: to be reported with that word"
+        return "unverified", f"{', '.join(words)}: to be reported with that word{_nothing_of_treatments(found)}"
+    if limit := _nothing_of_treatments(found):
+        return "limited", f"numbers that may be reported{limit}"
     return "valid", "may be reported"
+
+
+def _nothing_of_treatments(found: Comparison) -> str:
+    """Say of which treatments nothing follows, because no test of their arms was possible; "" if of none."""
+    silent = [each for each in found.contrasts if each.test is None or not each.test.is_of_arms]
+    if not silent:
+        return ""
+    some = f"{len(silent)} of {len(found.contrasts)} treatments"
+    return f"; nothing follows about {some if len(silent) < len(found.contrasts) else 'the treatment'}"
 
 
 def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:
@@ -131,6 +142,8 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
         "run": run,
         "label": label,
         "status": run.verdict.word,
+        # The badge before it says the word.
+        "sentence": run.verdict.sentence.removeprefix(f"{run.verdict.word}: "),
         "findings": run.verdict.findings,
         "records": records,
         "more_records": more,

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rlx.hosts import user_file
 from rlx.runs import RunRef
+from tests.cli.support import rlx
 from tests.runs.toys import ended, start, toy_plan
 
 SHELLS = [
@@ -74,6 +76,8 @@ def test_commands_runs_recipes_hosts_and_ids(shell: str) -> None:
     assert "local" in completed(shell, "launch", "tiny-cpu", "--host", "lo")
     assert "RLX601" in completed(shell, "explain", "RLX60")
     assert "--follow" in completed(shell, "logs", "--fo")
+    rlx("tag", "aqn", "keep-it")
+    assert "keep-it" in completed(shell, "tag", "baseline", "ke")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -91,3 +95,15 @@ def test_nothing_is_offered_where_nothing_can_be_read(tmp_path: Path, monkeypatc
     (tmp_path / "nowhere").mkdir()
     (tmp_path / "nowhere/index.db").write_text("no database")
     assert completed("bash", "logs", "").strip() == ""
+
+
+def test_hosts_complete_without_the_ways_to_reach_them() -> None:
+    user_file().parent.mkdir()
+    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}")
+    typed = {"COMP_WORDS": "rlx doctor a", "COMP_CWORD": "2", "_RLX_COMPLETE": "complete_bash"}
+    command = [sys.executable, "-X", "importtime", Path(sys.executable).with_name("rlx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **typed}, timeout=60)
+    assert done.stdout.split() == ["a3"]
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "rlx.hosts.inventory.host_file" in imported
+    assert not imported & {"rlx.hosts.remote_shell", "rlx.hosts.ssh.openssh", "logging", "pydantic"}

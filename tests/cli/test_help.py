@@ -74,3 +74,20 @@ def test_colour_only_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in rlx("--help").stdout
     assert "\x1b[1mRuns:" in on_terminal("--help", NO_COLOR="").written
     assert "\x1b" not in on_terminal("--help", NO_COLOR="1").written
+
+
+def test_a_short_flag_means_one_thing() -> None:
+    meanings: dict[str, set[str]] = {"-q": {"--quiet"}, "-h": {"--help"}}
+    for leaf in LEAVES.values():
+        for param in leaf.params:
+            for short in (option for option in param.opts if option.startswith("-") and not option.startswith("--")):
+                meanings.setdefault(short, set()).update(option for option in param.opts if option.startswith("--"))
+    assert {short: long for short, long in meanings.items() if len(long) != 1} == {}
+    assert meanings["-a"] == {"--all"}
+
+
+@pytest.mark.parametrize("words", ["-q show tiny-cpu", "show -q tiny-cpu", "show tiny-cpu --quiet", "hosts list -q"])
+def test_quiet_stands_anywhere(words: str) -> None:
+    if "show" in words:
+        assert "arm baseline" in rlx("show", "tiny-cpu").stderr
+    assert rlx(*words.split()).stderr == ""

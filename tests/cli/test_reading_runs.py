@@ -68,6 +68,24 @@ def test_a_pattern_is_read_as_grep_reads_it() -> None:
     assert len(rlx("logs", "aqn", "--grep", "^step:10[[:space:]]-").stdout.splitlines()) == 1
 
 
+def test_what_grep_finds_stands_out_on_a_terminal_with_colours() -> None:
+    (ref,) = start(toy_plan("printf 'a loss of \\033[32m1.5\\033[0m\\n(loss) (\\n'"))
+    ended(ref)
+
+    def written(*arguments: str, **variables: str) -> str:
+        return on_terminal("logs", *arguments, **{"NO_COLOR": "", **variables}).written
+
+    loss = "\x1b[1;31mloss\x1b[0m"
+    for words in (("--grep", "lo[s]+"), ("--grep", "loss", "--raw"), ("--grep", "loss", "-F", "-f")):
+        assert f"a {loss} of 1.5\n({loss}) (\n" in written(*words)
+    assert "\x1b[1;31m(\x1b[0mloss) \x1b[1;31m(\x1b[0m" in written("--grep", "(", "-F")
+    for words in (("--grep", "[[:alpha:]]+"), ("--grep", "x*"), ()):
+        assert "\x1b" not in written(*words)
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in written("--grep", "loss", **variables)
+    assert "\x1b" not in rlx("logs", "--grep", "loss").stdout
+
+
 @pytest.mark.parametrize("pattern", ["nothing-of-this", "step:11 "])
 def test_no_match_is_told_and_ends_with_1_as_grep_does(pattern: str) -> None:
     two_arms()

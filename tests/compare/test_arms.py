@@ -170,7 +170,7 @@ def test_one_fix_of_what_was_said_already_is_shown_once() -> None:
     shown = list(lines(replace(comparison, contrasts=(contrast,))))
     after = shown.index("  no result: the metric differs") + 1
     assert shown[after] == f"    fix: {said.fix}" and shown[after + 1].startswith("  declared treatment")
-    assert shown[-2:] == ["  RLX902 error: the scale differs", f"    fix: {said.fix}"]
+    assert shown[-2:] == ["  error RLX902 the scale differs", f"    fix: {said.fix}"]
     assert shown.count(f"    fix: {said.fix}") == 2
 
 

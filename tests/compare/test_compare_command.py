@@ -58,7 +58,7 @@ def test_what_was_waived_before_the_launch_is_said(say: Said) -> None:
         write_run(plan, builder.series, None)
     code, text = say("baseline", "fast")
     assert code is ExitCode.OK
-    assert text.count("RLX104 note: waived (a patched fork): micro batches") == 2
+    assert text.count("note RLX104 waived (a patched fork): micro batches") == 2
     assert "RLX620" not in text
     answer = json.loads(say("baseline", "fast", as_json=True)[1])
     assert answer["control"]["verdict"]["findings"][-1]["waived"] == "a patched fork"

@@ -33,7 +33,7 @@ def test_seeds_of_an_arm_are_its_runs(runs_of: RunsOf, say: Said) -> None:
     assert "one seed of baseline: nothing follows about the treatment (fast)" in text
     code, text = say("baseline", "gsm8k-fast-s2")
     assert code is ExitCode.OK
-    assert "RLX903 warning" in text and "seed: 1 → 2" in text
+    assert "warning RLX903" in text and "seed: 1 → 2" in text
 
 
 def test_seed_narrows_each_arm(runs_of: RunsOf, say: Said) -> None:
@@ -76,7 +76,7 @@ def test_unequal_numbers_of_seeds_are_said_with_what_they_cost(runs_of: RunsOf, 
     code, text = say("baseline", "fast")
     assert code is ExitCode.OK and "p = " in text
     assert (
-        "RLX911 warning: baseline has 2 seeds and fast 3: where the smaller arm spreads more widely, the test finds a "
+        "warning RLX911 baseline has 2 seeds and fast 3: where the smaller arm spreads more widely, the test finds a "
         "difference that is not there in up to 9 % of cases, not in 5 %"
     ) in text
     assert "fix: compare equal numbers of seeds" in text
@@ -94,7 +94,7 @@ def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: RunsOf, say
     code, text = say("baseline", "aqn")
     assert code is ExitCode.NOT_VERIFIED
     assert "aqn (mean ± sd of 2, 1 invalid)" in text
-    assert "RLX909 warning: 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
+    assert "warning RLX909 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
     last = say("baseline", "aqn", as_csv=True)[1].splitlines()[-1].split(",")
     assert last[4:6] == ["0.7", "~~0.7~~ (invalid)"]
 

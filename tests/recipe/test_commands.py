@@ -82,9 +82,9 @@ def test_validate_reports_every_recipe(recipe: Path, tmp_path: Path) -> None:
     assert f"{broken}: invalid" in out
     assert f"{broken}:7: train.batch_sise: unknown key; did you mean batch_size?" in out
     assert f"{broken}:14: arm aqn: aqn.stages: must be at least 3, found 1" in out
-    assert "RLX002 error: " in out and "absent.yaml: there is no such file" in out
+    assert "error RLX002 " in out and "absent.yaml: there is no such file" in out
     assert "tiny-cpu: valid (arms baseline, aqn)" in out
-    assert "RLX002 error: stdin:1: a [" in out
+    assert "error RLX002 stdin:1: a [" in out
 
 
 def test_validate_as_json(recipe: Path) -> None:

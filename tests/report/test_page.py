@@ -63,8 +63,14 @@ def test_summary_says_the_sentences_of_compare() -> None:
     text = page_of(report).text
     sentences = [sentence for contrast in report.comparison.contrasts for sentence in contrast.sentences]
     assert len(sentences) == 5
-    for sentence in (*sentences, *(run.verdict.sentence for run in report.runs)):
+    for sentence in (*sentences, *(run.verdict.sentence.partition(": ")[2] for run in report.runs)):
         assert sentence in text
+
+
+def test_the_word_of_a_verdict_is_said_once() -> None:
+    text = page_of(three_arms()).text
+    assert "✓ valid" in text
+    assert not re.search(r"\b(valid|invalid|unverified|incomplete)\W+\1:", text)
 
 
 def test_struck_numbers_carry_the_word_and_stand_nowhere_without() -> None:
@@ -79,8 +85,12 @@ def test_struck_numbers_carry_the_word_and_stand_nowhere_without() -> None:
 @pytest.mark.parametrize(
     ("status", "state", "words"),
     [
-        (VerdictStatus.VALID, RunState.FINISHED, "may be reported"),
-        (VerdictStatus.UNVERIFIED, RunState.FINISHED, "unverified: to be reported with that word"),
+        (VerdictStatus.VALID, RunState.FINISHED, "◐ numbers that may be reported; nothing follows about the treatment"),
+        (
+            VerdictStatus.UNVERIFIED,
+            RunState.FINISHED,
+            "? unverified: to be reported with that word; nothing follows about the treatment",
+        ),
         (VerdictStatus.INCOMPLETE, RunState.RUNNING, "interim: not every run has ended"),
         (VerdictStatus.INVALID, RunState.RUNNING, "no result: not to be reported"),
     ],
@@ -142,7 +152,7 @@ def test_runs_without_a_metric_still_get_their_page() -> None:
     run = recorded("failed-missing-data", "baseline")
     page = page_of(Report([run], None, "today", "made by rlx 0", problem="none of these runs has a metric"))
     assert "none of these runs has a metric" in page.text
-    assert run.verdict.sentence in page.text
+    assert run.verdict.sentence.partition(": ")[2] in page.text
     assert not page.named("svg")
 
 

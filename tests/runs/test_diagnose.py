@@ -251,7 +251,7 @@ def test_iteration_lines_say_that_their_grammar_is_unproven() -> None:
         rlx("import", str(log), "--name", "msrl", "--arm", arm)
     assert "RLX724 metrics from iteration lines" in rlx("status", "-v", "msrl-a-s1").stdout
     compared = rlx("compare", "a", "b", "--metric", "base_acc_rewards/mean", code=14).stdout
-    assert "RLX724 warning: metrics from iteration lines" in compared
+    assert "warning RLX724 metrics from iteration lines" in compared
 
 
 @pytest.mark.parametrize(

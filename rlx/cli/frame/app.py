@@ -15,7 +15,7 @@ import typer
 from rlx import __version__
 from rlx.cli.frame.help_text import GROUPS, WIDEST, CommandGroup
 from rlx.cli.frame.number_options import Command
-from rlx.cli.frame.output import be_quiet
+from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
 
@@ -118,12 +118,9 @@ def _exit_code() -> int | str | None:
         command_line(sys.argv[1:])(standalone_mode=True)
     except SystemExit as ending:
         # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
-        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else ending.code
+        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else _ended(ending)
     except RlxError as error:
-        _complain(f"rlx: {error.message}")
-        if error.hint:
-            _complain(f"  fix: {error.hint}")
-        return error.exit_code
+        return _fail(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -137,6 +134,23 @@ def _exit_code() -> int | str | None:
     except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
         return _report_bug(error)
     return ExitCode.OK
+
+
+def _ended(ending: SystemExit) -> int | str | None:
+    """Say in JSON, too, what Typer has said of a command line that it does not understand."""
+    worded = getattr(ending.__context__, "format_message", None)
+    if worded is not None and wants_json(sys.argv[1:]):
+        print_json_error(worded(), "rlx COMMAND --help", ExitCode.USAGE)
+    return ending.code
+
+
+def _fail(message: str, hint: str, code: ExitCode) -> ExitCode:
+    _complain(f"rlx: {message}")
+    if hint:
+        _complain(f"  fix: {hint}")
+    if wants_json(sys.argv[1:]):
+        print_json_error(message, hint, code)
+    return code
 
 
 def _complain(text: str) -> None:
@@ -166,6 +180,5 @@ def _report_bug(error: Exception) -> ExitCode:
             traceback.print_exception(error, file=log)
         kept = f"the details are in {path}"
     except OSError as problem:
-        kept = f"the details could not be kept ({problem})"
-    _complain(f"rlx: this is a bug in rlx ({type(error).__name__}: {error}); {kept}")
-    return ExitCode.BUG
+        kept = f"the details could not be kept ({problem.strerror})"
+    return _fail(f"this is a bug in rlx ({type(error).__name__}: {error}); {kept}", "", ExitCode.BUG)

@@ -16,6 +16,7 @@ EXAMPLES = {
     "status": ("rlx status", "rlx status -w"),
     "logs": ("rlx logs --grep val-core", "rlx logs aqn -f"),
     "metrics": ("rlx metrics aqn", "rlx metrics baseline,aqn '*entropy' --plot -"),
+    "tag": ("rlx tag aqn keep paper", 'rlx tag baseline,aqn --note "before the new data"'),
     "watch": ("rlx watch", "rlx watch baseline aqn"),
     "diagnose": ("rlx diagnose aqn", "rlx diagnose console.log --md"),
     "attach": ("rlx attach aqn", "rlx attach aqn --write"),

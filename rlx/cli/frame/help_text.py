@@ -5,14 +5,13 @@ Typer's own panels would do much of it, but drawing them costs more time than al
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import Any
 
 from typer.core import TyperGroup
 
 from rlx.cli.frame.examples import EXAMPLES
+from rlx.cli.frame.streams import shows_colour
 
 WIDEST = 160
 """Lines of help that are longer are hard to follow, however wide the terminal is."""
@@ -24,6 +23,7 @@ GROUPS = {
         "status",
         "logs",
         "metrics",
+        "tag",
         "watch",
         "diagnose",
         "attach",
@@ -48,7 +48,7 @@ class Help:
 
     def get_help(self, ctx: Any) -> str:
         text: str = super().get_help(ctx)  # type: ignore[misc]
-        return _coloured(text) if _shows_colour() else text
+        return _coloured(text) if shows_colour() else text
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Show the examples as they are typed, then what the command says at its end."""
@@ -75,10 +75,6 @@ class CommandGroup(Help, TyperGroup):
 def _words(ctx: Any) -> str:
     """The words that name a command, without the program: `data gsm8k`."""
     return f"{_words(ctx.parent)} {ctx.info_name}".strip() if ctx.parent else ""
-
-
-def _shows_colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _coloured(text: str) -> str:

@@ -6,13 +6,28 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 from rlx.cli.frame.help_text import Help
+from rlx.cli.frame.output import be_quiet
+
+_QUIET = TyperOption(
+    param_decls=["--quiet", "-q"],
+    is_flag=True,
+    expose_value=False,
+    hidden=True,
+    callback=lambda _context, _option, is_wanted: be_quiet() if is_wanted else None,
+)
 
 
 class Command(Help, TyperCommand):
-    """A command whose repeatable options of whole numbers take all those that follow, wherever they stand."""
+    """A command whose repeatable options of whole numbers take all those that follow, wherever they stand.
+
+    It takes `-q` like `rlx` itself, for whoever thinks of it last.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), _QUIET]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [name for option in self.params if _takes_several(option) for name in option.opts]

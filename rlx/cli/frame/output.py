@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.streams import writes_utf8
@@ -15,11 +16,14 @@ from rlx.plan.jsonable import to_jsonable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rlx.errors import ExitCode
+
 JSON_SCHEMA_VERSION = 1
 
 
 _PATIENCE_S = 2.0
 _quiet = False
+_answered = False
 
 
 def be_quiet() -> None:
@@ -67,6 +71,8 @@ def print_text(text: str) -> None:
 
 def print_json(answer: Mapping[str, Any]) -> None:
     """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
+    global _answered
+    _answered = True
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
     text = json.dumps(document, indent=2, ensure_ascii=not writes_utf8(), allow_nan=False)
     # JSON allows these characters, but a terminal obeys the first ones and no stream takes the last.
@@ -78,6 +84,21 @@ def print_json(answer: Mapping[str, Any]) -> None:
         )
         + "\n"
     )
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Tell whether a command line asks for `--json`; behind `--` it is a name like others."""
+    return "--json" in takewhile(lambda argument: argument != "--", arguments)
+
+
+def print_json_error(message: str, hint: str, code: ExitCode) -> None:
+    """The answer of a command that failed, so that stdout holds one JSON object in every case.
+
+    Not where the answer is there already: then only a drawing behind it failed.
+    """
+    if not _answered:
+        with suppress(OSError):
+            print_json({"error": message, "hint": hint, "exit": int(code)})
 
 
 # A pipe has no width: what reads it wants each row on one line.

@@ -60,7 +60,7 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
         if finding.severity is Severity.NOTE and not finding.waived:
             continue
         if finding.message not in said:
-            yield f"  {finding.id} {finding.severity.value}: {finding.message}"
+            yield f"  {finding.severity} {finding.id} {finding.message}"
         elif finding.fix in alone:
             continue
         else:

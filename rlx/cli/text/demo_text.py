@@ -52,14 +52,14 @@ def print_next(folder: Path) -> None:
 
 def demo_answer(shown: Sequence[Shown]) -> dict[str, Any]:
     """Each scene with its verdicts and what may be said, for --json."""
+    from rlx.cli.text.run_document import verdict_document
+
     return {
         "scenes": [
             {
                 "name": one.scene.name,
                 "happened": one.scene.happened,
-                "verdicts": {
-                    row.ref.arm: {"status": row.verdict.status, "sentence": row.verdict.sentence} for row in one.rows
-                },
+                "verdicts": {row.ref.arm: verdict_document(row.verdict) for row in one.rows},
                 "reportable": one.compared.reportable,
                 "said": said(one),
                 "page": str(one.page),

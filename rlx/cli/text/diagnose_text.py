@@ -131,6 +131,8 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 def as_answer(found: Diagnosed) -> Mapping[str, Any]:
     """A run or a log as the JSON of `diagnose` shows it. Lines count from 1."""
+    from rlx.cli.text.run_document import verdict_document
+
     row = found.row
     return {
         "run_id": row.ref.run_id if row else None,
@@ -142,14 +144,10 @@ def as_answer(found: Diagnosed) -> Mapping[str, Any]:
         "exit_code": row.observation.exit_code if row else None,
         "last_step": found.evidence.last_step if found.evidence.metrics else None,
         "total_steps": found.evidence.total_steps,
-        "verdict": _verdict_document(row.verdict) if row else None,
+        "verdict": verdict_document(row.verdict) if row else None,
         "problem": found.problem.message if found.problem else None,
         **_diagnosis_document(found.diagnosis),
     }
-
-
-def _verdict_document(verdict: Verdict) -> Mapping[str, Any]:
-    return {"status": verdict.status, "sentence": verdict.sentence, "findings": verdict.findings}
 
 
 def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:

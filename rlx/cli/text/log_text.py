@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from rlx.api.run_logs import Logs
 
 
 _MOST_OTHERS = 5000
+_Shown: TypeAlias = Callable[[bytes], list[str]]
+"""What a terminal shows of a line, part by part."""
 
 
 class LogValue(NamedTuple):
@@ -22,14 +24,15 @@ class LogValue(NamedTuple):
     value: float
 
 
-def print_lines(came: Logs, *, at_once: bool) -> bool:
-    """Print each line whole, marked with its run where there are several. Returns whether there was any."""
-    from rlx.cli.text.terminal_text import printable_lines
+def print_lines(came: Logs, pattern: str | None = None, *, fixed: bool = False, at_once: bool) -> bool:
+    """Print each line whole, marked with its run where there are several. Returns whether there was any.
 
-    marks, any_line = _marks(came), False
+    What the pattern finds stands out where a terminal shows colours.
+    """
+    marks, shown, any_line = _marks(came), _highlighter(pattern, fixed), False
     for ref, line in came:
         any_line = True
-        _write(marks[ref.run_id], printable_lines(line), at_once)
+        _write(marks[ref.run_id], shown(line), at_once)
     return any_line
 
 
@@ -39,9 +42,9 @@ def print_values(came: Logs, pattern: str, *, fixed: bool, at_once: bool) -> boo
     `at_once`: each value on a line as it comes, and other lines whole; else all values at the end, by metric and step.
     Other lines are then counted: trainers print their metrics in other forms, too. Without any value they are shown.
     """
-    is_named = _finder(pattern, fixed)
+    is_named, shown = _finder(pattern, fixed), _highlighter(pattern, fixed)
     if at_once:
-        return _print_at_once(came, is_named)
+        return _print_at_once(came, is_named, shown)
     others: list[tuple[str, bytes]] = []
     series: dict[tuple[str, str], dict[int, float]] = {}
     for ref, line in came:
@@ -53,28 +56,25 @@ def print_values(came: Logs, pattern: str, *, fixed: bool, at_once: bool) -> boo
     if series:
         _print_series(came, series, len(others))
     else:
-        _print_others(came, others)
+        _print_others(came, others, shown)
     return bool(series or others)
 
 
-def _print_at_once(came: Logs, is_named: Callable[[str], object]) -> bool:
-    from rlx.cli.text.terminal_text import printable_lines
-
+def _print_at_once(came: Logs, is_named: Callable[[str], object], shown: _Shown) -> bool:
     marks, any_line = _marks(came), False
     for ref, line in came:
         any_line = True
         values = [each for each in line_values(line) if is_named(each.metric)]
-        _write(marks[ref.run_id], map(_value_line, values) if values else printable_lines(line), at_once=True)
+        _write(marks[ref.run_id], map(_value_line, values) if values else shown(line), at_once=True)
     return any_line
 
 
-def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]]) -> None:
+def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]], shown: _Shown) -> None:
     from rlx.cli.frame.output import narrate
-    from rlx.cli.text.terminal_text import printable_lines
 
     marks = _marks(came)
     for run_id, line in lines:
-        _write(marks[run_id], printable_lines(line), at_once=False)
+        _write(marks[run_id], shown(line), at_once=False)
     if len(lines) == _MOST_OTHERS:
         narrate(f"the first {_MOST_OTHERS:,} lines; --raw shows all")
 
@@ -107,13 +107,33 @@ def _finder(pattern: str, fixed: bool) -> Callable[[str], object]:
 
     What only grep understands finds none, so that its lines are shown whole.
     """
-    if fixed:
-        return lambda name: pattern in f"{name}:"
+    found = _compiled(pattern, fixed)
+    return lambda name: found is not None and found.search(f"{name}:")
+
+
+def _compiled(pattern: str, fixed: bool) -> re.Pattern[str] | None:
+    """Read a pattern of grep -E; None for what only grep understands."""
+    if not fixed and "[[" in pattern:
+        return None
     try:
-        found = re.compile("$^" if "[[" in pattern else pattern).search
+        return re.compile(re.escape(pattern) if fixed else pattern)
     except re.error:
-        return lambda name: False
-    return lambda name: found(f"{name}:")
+        return None
+
+
+def _highlighter(pattern: str | None, fixed: bool) -> _Shown:
+    """Show the parts of a line; what the pattern finds in them in bold red, as grep does, where colours are shown."""
+    from rlx.cli.frame.streams import shows_colour
+    from rlx.cli.text.terminal_text import printable_lines
+
+    found = _compiled(pattern, fixed) if pattern and shows_colour() else None
+    if found is None:
+        return printable_lines
+    return lambda line: [found.sub(_red, part) for part in printable_lines(line)]
+
+
+def _red(match: re.Match[str]) -> str:
+    return f"\x1b[1;31m{match[0]}\x1b[0m" if match[0] else ""
 
 
 def _marks(came: Logs) -> Mapping[str, str]:

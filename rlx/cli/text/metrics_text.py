@@ -38,6 +38,8 @@ def csv_text(found: Sequence[RunMetrics]) -> str:
 
 def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:
     """Each run with its verdict, each metric as [step, value] pairs."""
+    from rlx.cli.text.run_document import verdict_document
+
     return {
         "runs": [
             {
@@ -45,7 +47,7 @@ def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:
                 "arm": each.ref.arm,
                 "seed": each.ref.seed,
                 "state": each.judged.state,
-                "verdict": {"status": each.judged.verdict.status, "sentence": each.judged.verdict.sentence},
+                "verdict": verdict_document(each.judged.verdict),
                 "is_result": each.is_result,
                 "metrics": {name: list(map(list, values.items())) for name, values in each.series.items()},
             }

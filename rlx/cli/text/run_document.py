@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlx.evidence import Verdict
     from rlx.runs.looking.overview import Overview
 
 
@@ -44,12 +45,19 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "seconds_left": row.seconds_left,
         "metric": row.metric,
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
+        "tags": row.label.tags,
+        "note": row.label.note or None,
         "noise": verdict.noise,
         "outlook": outlook(verdict, row.state)._asdict(),
-        "verdict": {
-            "status": verdict.status,
-            "dissent": verdict.dissent,
-            "sentence": verdict.sentence,
-            "findings": verdict.findings,
-        },
+        "verdict": verdict_document(verdict),
+    }
+
+
+def verdict_document(verdict: Verdict) -> Mapping[str, Any]:
+    """Show what may be believed of a run, as every command does."""
+    return {
+        "status": verdict.status,
+        "dissent": verdict.dissent,
+        "sentence": verdict.sentence,
+        "findings": verdict.findings,
     }

@@ -56,7 +56,7 @@ def _table(rows: Sequence[Overview], width: int) -> Table:
 
 
 def _columns(rows: Sequence[Overview]) -> list[Column]:
-    """Rank what can be done without: the pace first, then the time left, the value, the progress and the noise."""
+    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise."""
     from rich.text import Text
 
     from rlx.cli.text.fitting_table import Column
@@ -65,7 +65,8 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
 
     several_seeds = len({row.ref.seed for row in rows}) > 1
     words = [outlook(row.verdict, row.state).word for row in rows]
-    return [
+    tags = [" ".join(row.label.tags) for row in rows]
+    columns = [
         Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
         Column("STATE", [Text(row.state.value, _STATE_STYLE.get(row.state.value, "")) for row in rows]),
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
@@ -75,6 +76,7 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
         Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
         Column("VERDICT", [Text(word, _VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
+    return [*columns, Column("TAGS", tags, rank=6, flows=True)] if any(tags) else columns
 
 
 def progress_cell(row: Overview) -> str:
@@ -115,10 +117,14 @@ def _decided(rows: Sequence[Overview]) -> list[Any]:
 def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:
     from rich.text import Text
 
+    from rlx.cli.text.tag_text import label_text
+    from rlx.runs.index.labels import NO_LABEL
+
     lines = []
     for row in rows:
         lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {_where(row)}:{row.ref.shown_dir}"]
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
+        lines += [f"  tagged {label_text(row.label)}"] if row.label != NO_LABEL else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  why: {_cause_line(cause)}"] if (cause := causes.get(row.ref.run_id)) else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]

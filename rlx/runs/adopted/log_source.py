@@ -50,7 +50,8 @@ def read_source(run_dir: Path) -> Source:
     try:
         return from_jsonable(Source, json.loads((run_dir / _SOURCE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError) as problem:
-        raise RlxError(f"{run_dir / _SOURCE}: {problem}", "take the log in again, under another name") from None
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise RlxError(f"{run_dir / _SOURCE}: {reason}", "take the log in again, under another name") from None
 
 
 def write_source(run_dir: Path, source: Source) -> None:

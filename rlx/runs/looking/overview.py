@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metri
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of
 from rlx.plan import RunState
+from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
 from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
@@ -33,7 +34,8 @@ class Overview:
 
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
-    `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now.
+    `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
+    of the run on this machine.
     """
 
     ref: RunRef
@@ -50,6 +52,7 @@ class Overview:
     expectations: Expectations | None = None
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
+    label: Label = NO_LABEL
 
     @property
     def state(self) -> RunState:
@@ -64,7 +67,9 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     """
     sights = look(index, refs, Files.NEW, visits)
     judged = judge_sights(index, sights)
-    return [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
+    labels = Labels(index.home).of([sight.ref.head_id for sight in sights.values()])
+    rows = [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
+    return [replace(row, label=labels.get(row.ref.head_id, NO_LABEL)) for row in rows]
 
 
 def _row_alone(sight: Sight, judged: JudgedRun | RlxError | None) -> Overview:
