@@ -77,6 +77,7 @@ class Expectations:
     `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
     `watch`: by what an arm without noise must show that it has none; None where nothing looks.
+    `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
     """
 
     total_steps: int | None
@@ -90,6 +91,7 @@ class Expectations:
     witness: str = ""
     correction: Correction | None = None
     watch: NoisePromise | None = None
+    is_read: bool = False
 
     @property
     def reports_witness(self) -> bool:

@@ -28,9 +28,14 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     """
     found = {
         "config": _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed),
-        "printed_config": _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed),
+        "printed_config": printed_configuration(attempt, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
+
+
+def printed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
+    """Read what the log of an attempt shows of its configuration; empty where that is nothing."""
+    return _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed)
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
