@@ -31,6 +31,7 @@ from rlx.evidence.charges.promised_noise import promise_of, sigma_at
 from rlx.evidence.grammars import grammars
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
+from rlx.evidence.unplanned import without_recipe
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
 from rlx.plan import Expectations, Link, NoiseSchedule, RunState
 
@@ -46,12 +47,13 @@ def judge(
     arm: str,
     control_gap: Mapping[int, float] | None = None,
     control_removed: Mapping[int, float] | None = None,
+    has_recipe: bool = True,
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
-    control, by step.
+    control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
     """
     if evidence.missing:
         # What is not there can speak neither for the run nor against it.
@@ -74,7 +76,9 @@ def judge(
         seen = _cell(found, begun=bool(evidence.metrics))
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
-    charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
+    about_end = completeness(evidence, expectations, state, planned=has_recipe)
+    unpromised = () if has_recipe else (without_recipe(expectations),)
+    charges = [*about_noise, *trained, *about_values, *about_end, *unpromised]
     # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
     charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
     status = charges[0].status if charges else VerdictStatus.VALID

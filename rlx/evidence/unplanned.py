@@ -19,20 +19,25 @@ from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, incomp
 from rlx.plan import Expectations, RunState
 
 
-def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunState) -> Verdict:
+def judge_unplanned(
+    evidence: Evidence, expectations: Expectations, state: RunState, *, launched: bool = False
+) -> Verdict:
     """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record; `invalid`
     where it shows that nothing was trained, which no recipe could have meant.
 
     `expectations` holds what a person said of it, such as the number of validation items, and what was read from the
-    configuration that it prints.
+    configuration that it prints. `launched`: rlx started the run, and recorded how it ended.
     """
     if evidence.missing:
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), without_recipe(expectations)]
     charges += training_signal.charges(evidence, expectations, over=state.is_terminal)
-    if state.is_terminal:
+    if launched:
+        charges += completeness(replace(evidence, conflicts=()), expectations, state, planned=False)
+    elif state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
+    if state.is_terminal:
         charges += _last_value(evidence, expectations)
     charges += (*precision.charges(evidence), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))

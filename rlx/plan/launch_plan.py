@@ -159,8 +159,13 @@ class LaunchPlan:
 
     @property
     def has_recipe(self) -> bool:
-        """False for a run that was taken in by its log alone: nothing says what it promised."""
+        """False for a launch script of the users' own, or a log that was taken in: nothing says what it promised."""
         return bool(self.recipe)
+
+    @property
+    def is_launched(self) -> bool:
+        """False for a run that was taken in by its log: what would have been sent is not in such a plan."""
+        return bool(self.files)
 
     @property
     def secret_names(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 `rlx/payload/supervise/05-layout.sh` holds those that shell scripts use, under the same names.
 
     <root>/runs/<run id>/
-      manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  checkpoints/  cluster  container  image
-      holder  holder.log  ticket  devices  foreign  stop
+      manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
+      image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
         log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  events/*.jsonl  validation/<step>.jsonl
@@ -20,6 +20,7 @@ SUPERVISE_FILE = "supervise.sh"
 ENV_FILE = "env"
 MASK_FILE = "mask_secrets.py"
 PAYLOAD_DIR = "payload"
+SCRIPT_DIR = "script"
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"
 CONTAINER_FILE = "container"

@@ -52,4 +52,6 @@ def _count(tree: Mapping[str, Any], key: str) -> int | None:
 
 def _number(tree: Mapping[str, Any], key: str) -> float | None:
     value = tree.get(key)
-    return float(value) if type(value) in (int, float) and 0 < value < 1e6 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < 1e6 else None
