@@ -12,14 +12,12 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
     from rlx.api.target import Target
-    from rlx.backends.shared.users_script import ScriptPart, UsersScript
+    from rlx.backends.shared.users_script import ScriptPart
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_SHEBANG = re.compile(r"#!\s*\S*?(?:/|/env\s+(?:-S\s+)?)(\w+)(?:\s|$)")
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
-_STEPS = re.compile(r"\btotal_training_steps=['\"]?(\d{1,7})\b")
 _NOISE_KEYS = ("sigma_start", "sigma_end", "stages", "schedule", "steps")
 _NOISE_FORM = "--aqn sigma_start=0.01,sigma_end=0.0001,stages=10,steps=1000"
 
@@ -48,42 +46,26 @@ def plan_script(
     from rlx.api.host_check import HostLooks
     from rlx.api.planning import Draft, Plans, find_backends
     from rlx.api.target import named_target
+    from rlx.backends.shared.users_script import UsersScript
     from rlx.preflight.preflight import checked
 
+    for label, word in (("--name", name), ("--arm", arm or "main"), ("--script", Path(path).name)):
+        if not _NAME.fullmatch(word):
+            raise UsageError(f"{label} {word!r}", "use up to 100 letters, digits and . _ - (not first)")
     target = named_target(host, container, devices)
     if target.workers:
         raise UsageError(f"--host {host}: a script runs on one host", "several hosts need a recipe with layout.nodes")
     text = _read(Path(path))
     engine = _engine(text, wants_noise=aqn is not None)
+    noise, steps = _noise(aqn, engine.STEPS.search(text)) if aqn is not None else (None, 0)
     looks = HostLooks(target)
     find_backends(looks, [], target)()
     place = looks.found()
-    script = _script(
-        Path(path).name, text, place, (name, arm or "main", 1 if seed is None else seed), aqn, workdir, secrets
-    )
+    start = workdir or (str(Path.cwd()) if place.is_here else "~/")
+    names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
+    script = UsersScript(*names, text, start, *_devices(place), tuple(secrets), noise, steps)
     plan = place.placed(engine.plan(script, place.site))
     return Plans((Draft(checked(plan, accepts_lines=accepts_lines)),), looks.result())
-
-
-def _script(
-    file: str,
-    text: str,
-    place: Target,
-    names: tuple[str, str, int],
-    aqn: str | None,
-    workdir: str | None,
-    secrets: Sequence[str],
-) -> UsersScript:
-    from rlx.backends.shared.users_script import UsersScript
-
-    name, arm, seed = names
-    for label, word in (("--name", name), ("--arm", arm), ("--script", file)):
-        if not _NAME.fullmatch(word):
-            raise UsageError(f"{label} {word!r}", "use up to 100 letters, digits and . _ - (not first)")
-    kind, count, numbers = _devices(place)
-    noise, steps = _noise(aqn, text) if aqn is not None else (None, 0)
-    start = workdir or (str(Path.cwd()) if place.is_here else "~/")
-    return UsersScript(name, arm, seed, file, text, start, kind, count, numbers, tuple(secrets), noise, steps)
 
 
 def _read(path: Path) -> str:
@@ -93,14 +75,21 @@ def _read(path: Path) -> str:
         text = read_text(path, _MOST_BYTES)
     except OSError as problem:
         raise UsageError(f"--script {path}: {problem.strerror}") from None
-    shebang = _SHEBANG.match(text)
-    if shebang and shebang[1] not in _SHELLS:
-        raise UsageError(
-            f"--script {path}: it is run by bash, and its first line names {shebang[1]}", "name a bash script"
-        )
+    program = _program(text.partition("\n")[0])
+    if program and program not in _SHELLS:
+        raise UsageError(f"--script {path}: bash runs it, and its first line names {program}", "name a bash script")
     if "\0" in text or not text.strip():
         raise UsageError(f"--script {path}: no script")
     return text
+
+
+def _program(first_line: str) -> str:
+    """The program that a script's first line names; "" if none."""
+    if not first_line.startswith("#!"):
+        return ""
+    words = [word for word in first_line[2:].split() if not word.startswith("-")]
+    names = [word.rpartition("/")[2] for word in words[:2]]
+    return next((name for name in names if name != "env"), "")
 
 
 def _engine(text: str, *, wants_noise: bool) -> ScriptPart:
@@ -134,15 +123,14 @@ def _devices(place: Target) -> tuple[str, int, tuple[int, ...]]:
     return (device.kind, wanted, ()) if isinstance(wanted, int) else (device.kind, len(wanted), wanted)
 
 
-def _noise(given: str, text: str) -> tuple[Aqn, int]:
-    """Read --aqn. Where it does not say the steps, the script may. Raises UsageError."""
+def _noise(given: str, said: re.Match[str] | None) -> tuple[Aqn, int]:
+    """Read --aqn. Where it does not say the steps, the script may have `said` them. Raises UsageError."""
     from pydantic import ValidationError
 
     from rlx.recipe.schema import Aqn
 
     values = _pairs(given)
-    found = _STEPS.search(text)
-    steps = values.pop("steps", int(found[1]) if found else None)
+    steps = values.pop("steps", int(said[1]) if said else None)
     if type(steps) is not int or not 1 <= steps <= 1_000_000:
         raise UsageError(
             "--aqn: the stages divide the steps of the training, and neither it nor the script says how many",

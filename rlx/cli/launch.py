@@ -67,14 +67,13 @@ def launch(
     """Launch the arms of a recipe, or a script of your own, as detached runs.
 
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
-    again after an interruption completes it and starts nothing twice. With --script FILE --name N your own launch
-    script runs unchanged under rlx: supervised, logged, judged by the configuration that its log prints.
+    again after an interruption completes it and starts nothing twice. --script FILE --name N runs your own bash script
+    unchanged: supervised, logged, and judged by the configuration that its log prints.
     """
     # Whoever launches has what the recipe names started anyway.
     consents = trust or yes or not dry_run
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
-    asked.refuse_without_script()
-    if script is not None:
+    if asked.is_script:
         plans = asked.plan(arm or (), seed or (), (host, container, devices), recipe or set_ or send or plan)
     elif plan is None:
         plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents, send or ())

@@ -55,8 +55,7 @@ def judge(
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
     control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
     """
-    if evidence.missing:
-        # What is not there can speak neither for the run nor against it.
+    if evidence.missing:  # what is not there can speak neither for the run nor against it
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     noise, over = expectations.noise, state.is_terminal
     found: Application | None = None
@@ -70,6 +69,7 @@ def judge(
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
             *_about_records(evidence, noise, found, finished=state is RunState.FINISHED),
+            *shown_links.charges(noise, has_recipe=has_recipe),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
@@ -77,10 +77,9 @@ def judge(
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     about_end = completeness(evidence, expectations, state, planned=has_recipe)
-    unpromised = () if has_recipe else (without_recipe(expectations),)
-    charges = [*about_noise, *trained, *about_values, *about_end, *unpromised]
-    # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
-    charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
+    charges = [*about_noise, *trained, *about_values, *about_end]
+    charges += [] if has_recipe else [without_recipe(expectations)]
+    charges.sort(key=_weight)  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
@@ -92,6 +91,11 @@ def judge(
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
 
 
+def _weight(charge: Charge) -> tuple[int, bool]:
+    """The worst first; of what is unverified, what strikes the numbers."""
+    return _ORDER.index(charge.status), not charge.dissent
+
+
 def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool) -> Iterator[Charge]:
     """Charge what the records of the noise, and what the engine made of it, say against the run."""
     yield from noise_faults(evidence, found)
@@ -101,7 +105,6 @@ def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application,
     yield from reached_layers.charges(evidence, noise, found)
     yield from drawn.charges(evidence, noise, found)
     yield from perturbations.charges(noise, found)
-    yield from shown_links.charges(noise)
     yield from survival.charges(found)
     yield from noise_in_validation(evidence, noise)
     yield from weight_digests.charges(evidence)

@@ -13,7 +13,7 @@ from typing import Any
 from rlx.evidence.grammars import grammars
 from rlx.evidence.log_grammar import Configured
 from rlx.evidence.run_evidence import Announcement, Evidence
-from rlx.plan import Expectations
+from rlx.plan import Expectations, Link, NoiseSchedule
 
 # A log may name any number of steps.
 _MOST_STEPS = 1_000_000
@@ -38,9 +38,20 @@ def with_configuration(
         last_step_validated=said.validates_every > 0,
         validation_samples=said.validation_samples,
         reports_probability_gap=said.reports_probability_gap,
+        noise=_felt(expectations.noise) if said.reports_probability_gap else expectations.noise,
         is_read=True,
     )
+    if expectations.noise is not None:
+        return read, evidence
     return read, replace(evidence, announced=(*evidence.announced, *_announced(said, total)))
+
+
+def _felt(noise: NoiseSchedule | None) -> NoiseSchedule | None:
+    """Hold noise that was promised to the gap between rollout and actor, too, since the log is to have it."""
+    if noise is None or noise.promise is None:
+        return noise
+    links = tuple(link for link in Link if link is Link.FELT or link in noise.promise.links)
+    return replace(noise, promise=replace(noise.promise, links=links))
 
 
 def _validations(said: Configured, last: int, first: int) -> tuple[int, ...]:

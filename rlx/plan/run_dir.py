@@ -7,7 +7,8 @@
       image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  events/*.jsonl  validation/<step>.jsonl
+        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
 """
 
@@ -39,6 +40,7 @@ LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
 PROVENANCE_FILE = "provenance.json"
 COMPOSED_FILE = "hydra/.hydra/config.yaml"
+PRINTED_FILE = "console_config"
 EVENTS_DIR = "events"
 VALIDATION_DIR = "validation"
 STATE_DIR = "state"

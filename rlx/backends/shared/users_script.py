@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from rlx.plan.run_dir import LOG_FILE, PRINTED_FILE
+
 if TYPE_CHECKING:
     from rlx.plan import LaunchPlan, Site
     from rlx.recipe.schema import Aqn
@@ -37,10 +39,11 @@ class UsersScript:
 class ScriptPart(Protocol):
     """The part `users_script` of a back-end: one that takes noise from outside has `plan`, the others say why not.
 
-    `NAMED` finds the back-end in a script.
+    `NAMED` finds the back-end in a script, `STEPS` the number of steps as its first group.
     """
 
     NAMED: re.Pattern[str]
+    STEPS: re.Pattern[str]
     NO_NOISE: str
 
     def plan(self, script: UsersScript, site: Site) -> LaunchPlan:
@@ -49,7 +52,10 @@ class ScriptPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What surrounds the script in launch.sh, by the names of the template. `path` is below the run directory."""
+    """What surrounds the script in launch.sh, by the names of the template. `path` is below the run directory.
+
+    The configuration is taken out of the `log` of the attempt, from the sed address `begin` on, into `printed`.
+    """
 
     title: str
     device: str
@@ -58,4 +64,7 @@ class Frame:
     setup: tuple[str, ...]
     workdir: str
     path: str
+    begin: str
+    log: str = LOG_FILE
+    printed: str = PRINTED_FILE
     nodes: int = 1

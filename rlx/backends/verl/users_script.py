@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAMED = re.compile(r"\bverl\b")
 NO_NOISE = ""
+STEPS = re.compile(r"\btrainer\.total_training_steps=['\"]?(\d{1,7})\b")
 # What can be shown without knowing how many processes generate; felt, where the log has the gap.
 _LINKS = (Link.ASKED, Link.DRAWN, Link.LIFTED, Link.TRAINED_ON)
 _VARIABLES = "VERL_USE_EXTERNAL_MODULES|PYTHONPATH"
@@ -59,6 +60,7 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
         setup=site.setup,
         workdir=script.workdir,
         path=on_host(path),
+        begin="/{'.*actor/,$p",
     )
     return LaunchPlan(
         name=script.name,

@@ -47,11 +47,13 @@ class Asked:
     secrets: Sequence[str]
     accepts_lines: bool
 
-    def refuse_without_script(self) -> None:
-        """Raise UsageError for options that mean nothing without --script."""
+    @property
+    def is_script(self) -> bool:
+        """Tell whether there is one. Raises UsageError for options that mean nothing without it."""
         if self.script is None and (self.name or self.aqn or self.workdir or self.secrets or self.accepts_lines):
             options = "--name, --aqn, --workdir, --secret and --accept-lines"
             raise UsageError(f"{options} are about a script", "add --script FILE; a recipe has keys for them")
+        return self.script is not None
 
     def plan(
         self,
