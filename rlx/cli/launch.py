@@ -64,7 +64,7 @@ def launch(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
-    """Launch the arms of a recipe, or a script of your own, as detached runs.
+    """Launch a recipe, or your own script, as detached runs.
 
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
     again after an interruption completes it and starts nothing twice. --script FILE --name N runs your own bash script

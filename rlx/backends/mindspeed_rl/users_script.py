@@ -1,4 +1,4 @@
-"""Why noise cannot be added to a launch script of MindSpeed-RL from outside."""
+"""Refuse noise around a launch script of MindSpeed-RL, with the reason."""
 
 from __future__ import annotations
 

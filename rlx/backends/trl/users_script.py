@@ -1,4 +1,4 @@
-"""Why noise cannot be added to a launch script of TRL from outside."""
+"""Refuse noise around a launch script of TRL, with the reason."""
 
 from __future__ import annotations
 
