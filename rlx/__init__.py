@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rlx.api.rehearsing import rehearse
     from rlx.api.reporting import report
     from rlx.api.run_logs import logs
+    from rlx.api.scripts import plan_script
     from rlx.api.selection import find_runs
     from rlx.api.status import status
     from rlx.api.stopping import stop
@@ -69,6 +70,7 @@ __all__ = [
     "noise_schedule",
     "norm_weights",
     "plan",
+    "plan_script",
     "pull",
     "read_log",
     "rehearse",
@@ -100,6 +102,7 @@ _HOMES = {
     "noise_schedule": "rlx.api.noise",
     "norm_weights": "rlx.api.norm_weights",
     "plan": "rlx.api.planning",
+    "plan_script": "rlx.api.scripts",
     "pull": "rlx.api.pulling",
     "read_log": "rlx.api.reading",
     "rehearse": "rlx.api.rehearsing",

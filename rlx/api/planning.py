@@ -64,7 +64,7 @@ class Plans:
     def refuse(self, strict: bool = False) -> None:
         """Raise UsageError with all that is fatal, or RlxError (exit 5) if the recipe is sound and would only fail."""
         if fatal := self.fatal(strict):
-            raise _refusal(fatal)
+            raise _refusal(fatal, is_script=not all(plan.has_recipe for plan in self.plans))
 
 
 def plan(
@@ -186,12 +186,13 @@ def _plan(resolved: ResolvedRecipe, target: Target, tree: Installation | None = 
     return checked(as_nodes(nodes, resolved.recipe.layout.nodes), resolved, tree)
 
 
-def _refusal(fatal: Sequence[Finding]) -> RlxError:
+def _refusal(fatal: Sequence[Finding], *, is_script: bool) -> RlxError:
     from rlx.preflight.preflight import is_of_host
 
     text, code = "\n".join(finding_text(finding) for finding in fatal), refusal_code(fatal)
+    whole = f"{'rlx launch --dry-run' if is_script else 'rlx plan RECIPE'} shows the whole plan"
     if code is ExitCode.USAGE:
-        return UsageError(text, "rlx plan RECIPE shows the whole plan")
+        return UsageError(text, whole)
     of_host = all(map(is_of_host, fatal))
-    hint = "rlx doctor HOST shows all that is known of the host" if of_host else "rlx plan RECIPE shows the whole plan"
+    hint = "rlx doctor HOST shows all that is known of the host" if of_host else whole
     return RlxError(text, hint, code)

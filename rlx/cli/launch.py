@@ -10,6 +10,15 @@ import typer
 
 from rlx.api.launching import MANY_RUNS
 from rlx.cli.frame.completion import ARMS, RECIPES
+from rlx.cli.frame.script_options import (
+    AcceptOption,
+    AqnOption,
+    Asked,
+    NameOption,
+    ScriptOption,
+    SecretOption,
+    WorkdirOption,
+)
 from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
 from rlx.errors import ExitCode, UsageError
 
@@ -20,25 +29,32 @@ if TYPE_CHECKING:
 
 _Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
 
+_RecipeArgument = Annotated[
+    str | None,
+    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
+]
+_ArmOption = Annotated[
+    list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.", autocompletion=ARMS)
+]
+
 
 def launch(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ] = None,
+    recipe: _RecipeArgument = None,
     host: HostOption = None,
     container: ContainerOption = None,
     devices: DevicesOption = None,
-    arm: Annotated[
-        list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.", autocompletion=ARMS)
-    ] = None,
+    arm: _ArmOption = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
     send: SendOption = None,
     plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
+    script: ScriptOption = None,
+    name: NameOption = None,
+    aqn: AqnOption = None,
+    workdir: WorkdirOption = None,
+    secret: SecretOption = None,
+    accept_lines: AcceptOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     trust: TrustOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
@@ -48,14 +64,18 @@ def launch(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
-    """Launch the arms of a recipe as detached runs.
+    """Launch a recipe, or your own script, as detached runs.
 
     One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
-    again after an interruption completes it and starts nothing twice.
+    again after an interruption completes it and starts nothing twice. --script FILE --name N runs your own bash script
+    unchanged: supervised, logged, and judged by the configuration that its log prints.
     """
     # Whoever launches has what the recipe names started anyway.
     consents = trust or yes or not dry_run
-    if plan is None:
+    asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
+    if asked.is_script:
+        plans = asked.plan(arm or (), seed or (), (host, container, devices), recipe or set_ or send or plan)
+    elif plan is None:
         plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents, send or ())
     else:
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send)
@@ -99,7 +119,8 @@ def _planned(
     from rlx.api.target import named_target
 
     if recipe is None:
-        raise UsageError("launch what?", "rlx launch RECIPE, or rlx launch --plan FILE; rlx recipes lists some")
+        fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
+        raise UsageError("launch what?", fix)
     target = named_target(*where, consents=consents)
     looks = HostLooks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.

@@ -15,6 +15,7 @@ from rlx.evidence.first_edition import with_settings_of
 from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
+from rlx.evidence.read_expectations import with_configuration
 from rlx.evidence.reading.backend_settings import settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, read_items
@@ -53,6 +54,7 @@ __all__ = [
     "settings_of",
     "settings_of_config",
     "training_steps",
+    "with_configuration",
     "with_nodes",
     "with_settings_of",
 ]

@@ -31,6 +31,7 @@ from rlx.evidence.charges.promised_noise import promise_of, sigma_at
 from rlx.evidence.grammars import grammars
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
+from rlx.evidence.unplanned import without_recipe
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
 from rlx.plan import Expectations, Link, NoiseSchedule, RunState
 
@@ -46,15 +47,15 @@ def judge(
     arm: str,
     control_gap: Mapping[int, float] | None = None,
     control_removed: Mapping[int, float] | None = None,
+    has_recipe: bool = True,
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
-    control, by step.
+    control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
     """
-    if evidence.missing:
-        # What is not there can speak neither for the run nor against it.
+    if evidence.missing:  # what is not there can speak neither for the run nor against it
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
     noise, over = expectations.noise, state.is_terminal
     found: Application | None = None
@@ -68,15 +69,17 @@ def judge(
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
             *_about_records(evidence, noise, found, finished=state is RunState.FINISHED),
+            *shown_links.charges(noise, has_recipe=has_recipe),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
         seen = _cell(found, begun=bool(evidence.metrics))
     about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
-    charges = [*about_noise, *trained, *about_values, *completeness(evidence, expectations, state)]
-    # Stable: causes before their consequences; of what is unverified, what strikes the numbers first.
-    charges.sort(key=lambda charge: (_ORDER.index(charge.status), not charge.dissent))
+    about_end = completeness(evidence, expectations, state, planned=has_recipe)
+    charges = [*about_noise, *trained, *about_values, *about_end]
+    charges += [] if has_recipe else [without_recipe(expectations)]
+    charges.sort(key=_weight)  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
@@ -88,6 +91,11 @@ def judge(
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
 
 
+def _weight(charge: Charge) -> tuple[int, bool]:
+    """The worst first; of what is unverified, what strikes the numbers."""
+    return _ORDER.index(charge.status), not charge.dissent
+
+
 def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool) -> Iterator[Charge]:
     """Charge what the records of the noise, and what the engine made of it, say against the run."""
     yield from noise_faults(evidence, found)
@@ -97,7 +105,6 @@ def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application,
     yield from reached_layers.charges(evidence, noise, found)
     yield from drawn.charges(evidence, noise, found)
     yield from perturbations.charges(noise, found)
-    yield from shown_links.charges(noise)
     yield from survival.charges(found)
     yield from noise_in_validation(evidence, noise)
     yield from weight_digests.charges(evidence)

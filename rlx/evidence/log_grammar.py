@@ -139,6 +139,26 @@ def _no_configuration(lines: Iterable[str]) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class Configured:
+    """What a printed configuration says that its run is to do. `total_steps` is None where only the data tell.
+
+    `validates_every` so many steps, 0: never; `validates_first`: before the training, too. `sigmas`: first and last
+    sigma of the noise that a fork was asked for, and in how many stages; None: no noise that has keys of its own.
+    """
+
+    total_steps: int | None
+    validates_every: int
+    validates_first: bool
+    validation_samples: int = 1
+    reports_probability_gap: bool = False
+    sigmas: tuple[float, float, int] | None = None
+
+
+def _not_configured(config: Mapping[str, Any]) -> Configured | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class PrecisionSettings:
     """The settings that say in what precision weights are held. Both functions answer in words, "" for unknown."""
 
@@ -171,7 +191,7 @@ class LogGrammar:
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
     answered. `own_reward`: settings that replace its reward function.
-    `printed_configuration`: the configuration among the lines of a log's beginning.
+    `printed_configuration`: the configuration among the lines of a log's beginning; `configured` reads such a tree.
     """
 
     title: str
@@ -192,3 +212,4 @@ class LogGrammar:
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
+    configured: Callable[[Mapping[str, Any]], Configured | None] = _not_configured

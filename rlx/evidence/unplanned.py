@@ -1,4 +1,4 @@
-"""The verdict on a log of which no recipe says what it promised: what it says about itself, and no more."""
+"""The verdict on a run of which no recipe says what it promised: what its log says about itself, and no more."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ from rlx.evidence.charges.noise_placement import noise_that_never_came
 from rlx.evidence.charges.noise_seen import noise_seen
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.run_evidence import Evidence
-from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, incomplete, unverified
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, incomplete, unverified
 from rlx.plan import Expectations, RunState
 
 
-def judge_unplanned(evidence: Evidence, expectations: Expectations, state: RunState) -> Verdict:
+def judge_unplanned(
+    evidence: Evidence, expectations: Expectations, state: RunState, *, launched: bool = False
+) -> Verdict:
     """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record; `invalid`
     where it shows that nothing was trained, which no recipe could have meant.
 
-    `expectations` holds only what a person said of it, such as the number of validation items.
+    `expectations` holds what a person said of it, such as the number of validation items, and what was read from the
+    configuration that it prints. `launched`: rlx started the run, and recorded how it ended.
     """
     if evidence.missing:
         return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
-    charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), _without_recipe()]
+    charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), without_recipe(expectations)]
     charges += training_signal.charges(evidence, expectations, over=state.is_terminal)
-    if state.is_terminal:
+    if launched:
+        charges += completeness(replace(evidence, conflicts=()), expectations, state, planned=False)
+    elif state.is_terminal:
         # Nobody recorded how the command ended. Whether the run did, its own totals say.
         charges += completeness(replace(evidence, conflicts=()), expectations, RunState.FINISHED, planned=False)
+    if state.is_terminal:
         charges += _last_value(evidence, expectations)
     charges += (*precision.charges(evidence), *grammar.charges(evidence))
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
@@ -50,7 +56,16 @@ def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Char
         yield incomplete("RLX702", message, "see why (rlx diagnose RUN)", step)
 
 
-def _without_recipe() -> Charge:
+def without_recipe(expectations: Expectations) -> Charge:
+    """Charge that nobody promised what the run is held to, with the validations that were read instead, if any."""
+    if not expectations.is_read:
+        return unverified(
+            "RLX716", "no recipe: nothing says what it promised, its noise included", "take it in with --recipe"
+        )
+    steps = expectations.validation_steps
+    due = f"{counted(len(steps), 'validation')}, the last at step {steps[-1]}" if steps else "no validation"
     return unverified(
-        "RLX716", "no recipe: nothing says what it promised, its noise included", "take it in with --recipe"
+        "RLX716",
+        f"no recipe: it is held to the configuration that its log prints, which is read and not promised ({due})",
+        "only a recipe promises: rlx import or rlx adopt with --recipe, or rlx launch RECIPE",
     )

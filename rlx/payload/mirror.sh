@@ -41,7 +41,7 @@ list() {
     for id in $ids; do
         attempts=$id/$ATTEMPTS_DIR
         printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$PROVENANCE_FILE" "$attempts"/*/"$COMPOSED_FILE" \
-            "$attempts"/*/"$METRICS_FILE" \
+            "$attempts"/*/"$PRINTED_FILE" "$attempts"/*/"$METRICS_FILE" \
             "$attempts"/*/"$EVENTS_DIR"/*.jsonl "$attempts"/*/"$VALIDATION_DIR"/*.jsonl
     done
     for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$LOG_FILE"; done

@@ -77,6 +77,7 @@ class Expectations:
     `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
     `watch`: by what an arm without noise must show that it has none; None where nothing looks.
+    `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
     """
 
     total_steps: int | None
@@ -90,6 +91,7 @@ class Expectations:
     witness: str = ""
     correction: Correction | None = None
     watch: NoisePromise | None = None
+    is_read: bool = False
 
     @property
     def reports_witness(self) -> bool:
@@ -157,8 +159,13 @@ class LaunchPlan:
 
     @property
     def has_recipe(self) -> bool:
-        """False for a run that was taken in by its log alone: nothing says what it promised."""
+        """False for a launch script of the users' own, or a log that was taken in: nothing says what it promised."""
         return bool(self.recipe)
+
+    @property
+    def is_launched(self) -> bool:
+        """False for a run that was taken in by its log: what would have been sent is not in such a plan."""
+        return bool(self.files)
 
     @property
     def secret_names(self) -> tuple[str, ...]:

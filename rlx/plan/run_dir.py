@@ -3,11 +3,12 @@
 `rlx/payload/supervise/05-layout.sh` holds those that shell scripts use, under the same names.
 
     <root>/runs/<run id>/
-      manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  checkpoints/  cluster  container  image
-      holder  holder.log  ticket  devices  foreign  stop
+      manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
+      image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  events/*.jsonl  validation/<step>.jsonl
+        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
 """
 
@@ -20,6 +21,7 @@ SUPERVISE_FILE = "supervise.sh"
 ENV_FILE = "env"
 MASK_FILE = "mask_secrets.py"
 PAYLOAD_DIR = "payload"
+SCRIPT_DIR = "script"
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"
 CONTAINER_FILE = "container"
@@ -38,6 +40,7 @@ LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
 PROVENANCE_FILE = "provenance.json"
 COMPOSED_FILE = "hydra/.hydra/config.yaml"
+PRINTED_FILE = "console_config"
 EVENTS_DIR = "events"
 VALIDATION_DIR = "validation"
 STATE_DIR = "state"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import ExitCode
 from rlx.plan import Finding, LaunchPlan, Severity
 from rlx.plan.checked import seal
+from rlx.preflight.script_lines import script_findings
 
 if TYPE_CHECKING:
     from rlx.plan import Installation
@@ -25,15 +26,22 @@ _ORDER = tuple(Severity)
 _OF_THE_HOST = range(506, 560)
 
 
-def checked(plan: LaunchPlan, resolved: ResolvedRecipe | None = None, found: Installation | None = None) -> LaunchPlan:
+def checked(
+    plan: LaunchPlan,
+    resolved: ResolvedRecipe | None = None,
+    found: Installation | None = None,
+    *,
+    accepts_lines: bool = False,
+) -> LaunchPlan:
     """Hold the plan's recipe against the rules and seal it with what they found: only such a plan can be launched.
 
     What the model's architecture says of the noise is added to the plan's promises.
 
-    `resolved` is the recipe; None for a plan without one. `found` is the back-end that a look at the host found.
+    `resolved` is the recipe; None for a plan without one, whose script is looked through: `accepts_lines` is what a
+    person said to what such scripts may do to others. `found` is the back-end that a look at the host found.
     """
     if resolved is None:
-        return seal(plan)
+        return seal(replace(plan, findings=(*plan.findings, *script_findings(plan, accepted=accepts_lines))))
     from rlx.preflight.promised_layers import with_promised_layers
     from rlx.preflight.rules import check
 

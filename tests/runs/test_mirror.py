@@ -87,10 +87,12 @@ def fill(run: Run, steps: range = range(1, 4)) -> None:
 def test_the_copy_says_what_the_run_directory_says(run: Run) -> None:
     fill(run)
     run.write("provenance.json", b'{"python": "3"}')
+    run.write("console_config", b"{'actor_rollout_ref': 1}\n")
     run.write("state/exit", b"0 leader 100 100\n")
     run.refresh()
     run.assert_same_evidence()
     assert (run.copy / "provenance.json").read_bytes() == b'{"python": "3"}'
+    assert (run.copy / "console_config").read_bytes() == b"{'actor_rollout_ref': 1}\n"
     assert (run.copy / "state" / "exit").exists()
     evidence = read_evidence([run.copy])
     assert evidence.last_step == 3 and len(evidence.noise) == 3 and evidence.answers == {1: 100, 2: 100, 3: 100}

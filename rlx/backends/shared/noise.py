@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rlx.errors import UsageError
 from rlx.plan import AdaptiveSigma, Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step, to_jsonable
 
 if TYPE_CHECKING:
-    from rlx.recipe.schema import Aqn, Recipe
+    from rlx.recipe.schema import Aqn
 
 # A plan lists the processes one by one; a recipe may name any number of devices.
 _MOST_DEVICES = 100_000
@@ -20,8 +20,26 @@ NOISE = "rlx_aqn"  # the payload's modules begin with it
 _DIGITS = 16
 
 
+class Validations(Protocol):
+    """Whether validations see the noise, too."""
+
+    @property
+    def noise(self) -> bool: ...
+
+
+class NoiseSource(Protocol):
+    """What the noise that rlx brings depends on: a recipe, or what was asked for around a users' script."""
+
+    @property
+    def aqn(self) -> Aqn | None: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def eval(self) -> Validations: ...
+
+
 def payload_schedule(
-    recipe: Recipe,
+    recipe: NoiseSource,
     total_steps: int,
     epoch_steps: int | None,
     links: Iterable[Link] = (),
@@ -45,7 +63,7 @@ def payload_schedule(
 
 
 def watch_promise(
-    recipe: Recipe,
+    recipe: NoiseSource,
     watched: Aqn,
     total_steps: int,
     links: Iterable[Link],
@@ -67,7 +85,7 @@ def _promise(content: str, links: Iterable[Link], processes: tuple[NoiseProcess,
     )
 
 
-def scheduled(recipe: Recipe, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
+def scheduled(recipe: NoiseSource, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
     """Promise what the evidence is held against: these sigmas on the layers that the recipe names."""
     return NoiseSchedule(
         sigmas=sigmas,
@@ -112,7 +130,7 @@ def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
     return epoch_steps
 
 
-def watch_settings(recipe: Recipe, watched: Aqn, total_steps: int) -> str:
+def watch_settings(recipe: NoiseSource, watched: Aqn, total_steps: int) -> str:
     """The content of payload/aqn.json where nothing is ever disturbed: sigma 0 on the layers of another arm's noise."""
     nothing = {
         "sigma_start": 0.0,
@@ -126,7 +144,7 @@ def watch_settings(recipe: Recipe, watched: Aqn, total_steps: int) -> str:
     return payload_settings(recipe, watched.model_copy(update=nothing), total_steps, None)
 
 
-def payload_settings(recipe: Recipe, aqn: Aqn, total_steps: int, epoch_steps: int | None) -> str:
+def payload_settings(recipe: NoiseSource, aqn: Aqn, total_steps: int, epoch_steps: int | None) -> str:
     """The content of payload/aqn.json, which rlx_aqn_settings.py reads."""
     settings = {
         "sigma_start": aqn.sigma_start,

@@ -12,7 +12,7 @@ EXAMPLES = {
     "rehearse": ("rlx rehearse recipe.yaml", "rlx rehearse recipe.yaml --arm aqn"),
     "migrate": ("rlx migrate recipe.yaml --engine megatron", "rlx migrate recipe.yaml --engine megatron --tp 2"),
     "schema": ("rlx schema > recipe.schema.json", "rlx schema | jq .properties"),
-    "launch": ("rlx launch recipe.yaml --host a3", "rlx launch tiny-cpu --host local --arm all --follow"),
+    "launch": ("rlx launch recipe.yaml --host a3", "rlx launch --script run_grpo.sh --name gsm8k --host a3"),
     "status": ("rlx status", "rlx status -w"),
     "logs": ("rlx logs --grep val-core", "rlx logs aqn -f"),
     "metrics": ("rlx metrics aqn", "rlx metrics baseline,aqn '*entropy' --plot -"),

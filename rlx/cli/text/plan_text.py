@@ -16,7 +16,7 @@ from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
-from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 
 if TYPE_CHECKING:
     from rlx.preflight.host_look import HostLook
@@ -27,12 +27,13 @@ _SHOWN_STEPS = 12
 def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
     """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted.
 
-    Of a `written` plan it shows what runs, launch.sh of every node, in place of what the plan says of it.
+    Of a `written` plan, and of a users' script, it shows what runs, launch.sh of every node, in place of what the plan
+    says of it.
     """
     plan = draft.plan
     sections = {
         **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
-        **(_scripts(plan) if written else {"command": _command(plan.command)}),
+        **(_scripts(plan) if written or not plan.has_recipe else {"command": _command(plan.command)}),
         **({"after the training": after} if (after := list(_post(plan))) else {}),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
@@ -50,7 +51,7 @@ def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
         f"{file.path} on {node.site.place.destination or 'this machine'}": file.content.splitlines()
         for node in plan.nodes
         for file in node.files
-        if file.path == LAUNCH_FILE
+        if file.path == LAUNCH_FILE or file.path.startswith(f"{SCRIPT_DIR}/")
     }
 
 
@@ -131,6 +132,10 @@ def _environment(plan: LaunchPlan) -> Iterator[str]:
 def _expectations(plan: LaunchPlan) -> Iterator[str]:
     expected = plan.expectations
     total = expected.total_steps
+    if not plan.has_recipe:
+        yield "steps and validations: read from the configuration that its log prints, once it does; not promised"
+        yield from _noise(plan)
+        return
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
     if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
         yield _validations(expected)
@@ -162,7 +167,7 @@ def _items(expected: Expectations) -> str:
 def _noise(plan: LaunchPlan) -> Iterator[str]:
     noise = plan.expectations.noise
     if noise is None:
-        yield "no noise"
+        yield "no noise" if plan.has_recipe else "no noise from rlx"
         if plan.expectations.watch is not None:
             yield from _watched(plan.expectations.watch)
         return

@@ -9,19 +9,19 @@ from rlx.evidence.verdict import Charge, remark
 from rlx.plan import Link, NoiseSchedule, Severity
 
 
-def charges(noise: NoiseSchedule) -> Iterator[Charge]:
+def charges(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[Charge]:
     """Remark on links that were never promised, so that every output names them."""
-    for words in sentence(noise):
+    for words in sentence(noise, has_recipe=has_recipe):
         yield remark("RLX679", Severity.NOTE, words, "aqn.provider: payload, with a rollout that rlx can probe")
 
 
-def sentence(noise: NoiseSchedule) -> Iterator[str]:
+def sentence(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[str]:
     """`shown as far as: drawn; felt and lifted cannot be shown by this fork`; nothing where all links are promised."""
     promised = promise_of(noise).links
     lacking = [link for link in Link if link not in promised]
     if promised and lacking:
-        what = "fork" if noise.provider == BUILTIN else "back-end"
-        yield f"shown as far as: {', '.join(promised)}; {_listed(lacking)} cannot be shown by this {what}"
+        what = "by this fork" if noise.provider == BUILTIN else "by this back-end" if has_recipe else "without a recipe"
+        yield f"shown as far as: {', '.join(promised)}; {_listed(lacking)} cannot be shown {what}"
 
 
 def _listed(links: Sequence[Link]) -> str:

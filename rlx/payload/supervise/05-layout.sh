@@ -20,6 +20,7 @@ LOG_FILE=log
 METRICS_FILE=metrics.jsonl
 PROVENANCE_FILE=provenance.json
 COMPOSED_FILE=hydra/.hydra/config.yaml
+PRINTED_FILE=console_config
 EVENTS_DIR=events
 VALIDATION_DIR=validation
 STATE_DIR=state

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.reading.foreign_config import read_printed_config
-from rlx.plan.run_dir import COMPOSED_FILE, LOG_FILE
+from rlx.plan.run_dir import COMPOSED_FILE, LOG_FILE, PRINTED_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]
@@ -28,9 +28,18 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     """
     found = {
         "config": _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed),
-        "printed_config": _once(read_printed_config, attempt / LOG_FILE, attempt / LOG_FILE, parsed),
+        "printed_config": printed_configuration(attempt, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
+
+
+def printed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
+    """Read what the log of an attempt shows of its configuration; empty where that is nothing.
+
+    A copy of a log on another host lacks these lines: what launch.sh took out of it stands in for them.
+    """
+    files = (attempt / LOG_FILE, attempt / PRINTED_FILE)
+    return next((tree for file in files if (tree := _once(read_printed_config, file, file, parsed))), {})
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:

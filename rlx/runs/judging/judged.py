@@ -14,6 +14,7 @@ from rlx.evidence import (
     read_evidence,
     settings_of,
     settings_of_config,
+    with_configuration,
     with_nodes,
 )
 from rlx.local_files import parse_json, read_bytes
@@ -22,7 +23,7 @@ from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
 from rlx.runs.copies.mirror import Mirrored
-from rlx.runs.judging.composed_config import configurations
+from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.verdict_cache import verdict_of
 from rlx.runs.looking.look import Files, Sight, look
@@ -117,6 +118,10 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
     settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
     evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend)
+    if not plan.has_recipe:
+        config = printed_configuration(paths.latest, parsed)
+        expectations, evidence = with_configuration(plan.expectations, evidence, config)
+        plan = replace(plan, expectations=expectations)
     return JudgedRun(
         run_id=ref.run_id,
         name=plan.run_name,

@@ -28,8 +28,7 @@ def verdict_of(
     control: JudgedRun | None = None,
 ) -> Verdict:
     """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
-    verdict = _once(run_id, plan, evidence, state, parsed, control)
-    return _with_waived(verdict, plan) if plan.has_recipe else verdict
+    return _with_waived(_once(run_id, plan, evidence, state, parsed, control), plan)
 
 
 def _once(
@@ -47,16 +46,24 @@ def _once(
 
 
 def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None) -> Verdict:
-    if not plan.has_recipe:
-        return judge_unplanned(evidence, plan.expectations, state)
+    if not plan.has_recipe and plan.expectations.noise is None:
+        return judge_unplanned(evidence, plan.expectations, state, launched=plan.is_launched)
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
     alike = control is not None and control.plan.expectations.correction == plan.expectations.correction
     taken = removed(control.evidence) if control and alike else {}
     expectations = with_settings_of(plan.recipe, plan.expectations)
-    return judge(evidence, expectations, state, arm=plan.arm, control_gap=gap or None, control_removed=taken or None)
+    return judge(
+        evidence,
+        expectations,
+        state,
+        arm=plan.arm,
+        control_gap=gap or None,
+        control_removed=taken or None,
+        has_recipe=plan.has_recipe,
+    )
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
-    """Add what the recipe took on itself before the launch, because it belongs to what is said of the result."""
+    """Add what was accepted before the launch, because it belongs to what is said of the result."""
     taken = tuple(finding for finding in plan.findings if finding.waived)
     return replace(verdict, findings=(*verdict.findings, *taken))

@@ -10,6 +10,7 @@ verl/trainer/main_ppo.py for what it prints at first.
 from __future__ import annotations
 
 from rlx.backends.verl.log import noise_wordings
+from rlx.backends.verl.log.configured import configured
 from rlx.backends.verl.log.lines import LINES
 from rlx.backends.verl.log.noise_faults import noise_faults
 from rlx.backends.verl.log.precision import PRECISION
@@ -66,4 +67,5 @@ GRAMMAR = LogGrammar(
         at_end="verl is known to hang in Ray's shutdown after the last validation",
     ),
     printed_configuration=parse_printed_config,
+    configured=configured,
 )

@@ -1,0 +1,126 @@
+"""Run a launch script of verl's users as it is, with noise from outside where that is wanted.
+
+Noise needs nothing but the environment: verl imports what VERL_USE_EXTERNAL_MODULES names in each of its processes, and
+finds rlx's modules by PYTHONPATH. rlx's own rollout on a CPU takes the noise without that hook.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
+from rlx.backends.shared.payload_files import modules
+from rlx.backends.shared.shell import on_host, render_template
+from rlx.backends.shared.users_script import Frame, UsersScript
+from rlx.backends.verl.overrides import cpu, noise
+from rlx.plan import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
+from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Aqn
+
+NAMED = re.compile(r"\bverl\b")
+NO_NOISE = ""
+STEPS = re.compile(r"\btrainer\.total_training_steps=['\"]?(\d{1,7})\b")
+# What can be shown without knowing how many processes generate; felt, where the log has the gap.
+_LINKS = (Link.ASKED, Link.DRAWN, Link.LIFTED, Link.TRAINED_ON)
+_VARIABLES = "VERL_USE_EXTERNAL_MODULES|PYTHONPATH"
+_REPLACES = re.compile(
+    rf"^(?!\s*#).*\b({_VARIABLES})=(?!.*\$\{{?\1\b).*|^\s*unset\s.*\b(?:{_VARIABLES})\b.*", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Validations:
+    noise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """The noise of a script: validations are to see clean weights."""
+
+    aqn: Aqn | None
+    seed: int
+    eval: _Validations = _Validations()
+
+
+def plan(script: UsersScript, site: Site) -> LaunchPlan:
+    """The launch of the script. Nothing but its noise is promised: what else it is to do, only its log will say."""
+    env = {**site.env, **(noise.environment(site.env) if _is_hooked(script) else {})}
+    path = f"{SCRIPT_DIR}/{script.file}"
+    frame = Frame(
+        title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
+        device=script.device_kind,
+        env=env,
+        path_prefix=site.path_prefix,
+        setup=site.setup,
+        workdir=script.workdir,
+        path=on_host(path),
+        begin="/{'.*actor/,$p",
+    )
+    return LaunchPlan(
+        name=script.name,
+        arm=script.arm,
+        control=None,
+        seed=script.seed,
+        backend="verl",
+        backend_version="?",
+        site=site,
+        command=("bash", path),
+        env=env,
+        secrets=script.secrets,
+        files=(
+            PlannedFile(LAUNCH_FILE, render_template("users_script.sh.j2", frame), 0o700),
+            PlannedFile(path, script.text, 0o700),
+            *_noise_files(script),
+        ),
+        expectations=_expectations(script),
+        treatment=("aqn",) if script.aqn else (),
+        recipe={},
+        device_kind=script.device_kind,
+        devices=script.devices,
+        device_list=script.device_list,
+        findings=tuple(_findings(script)),
+    )
+
+
+def _is_hooked(script: UsersScript) -> bool:
+    return script.aqn is not None and cpu.PLUGIN not in script.text
+
+
+def _expectations(script: UsersScript) -> Expectations:
+    return Expectations(
+        total_steps=script.steps or None,
+        validation_steps=(),
+        last_step_validated=False,
+        validation_items=None,
+        validation_samples=1,
+        metric="auto",
+        noise=payload_schedule(_Noise(script.aqn, script.seed), script.steps, None, _LINKS),
+        reports_probability_gap=False,
+    )
+
+
+def _noise_files(script: UsersScript) -> Iterator[PlannedFile]:
+    if script.aqn is None:
+        return
+    yield from modules(NOISE)
+    if _is_hooked(script):
+        yield from modules(noise.HOOK, payload_folder("verl"))
+    settings = payload_settings(_Noise(script.aqn, script.seed), script.aqn, script.steps, None)
+    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)
+
+
+def _findings(script: UsersScript) -> Iterator[Finding]:
+    if script.aqn is None:
+        return
+    for found in _REPLACES.finditer(script.text):
+        if cpu.PLUGIN not in found[0]:
+            line = script.text.count("\n", 0, found.start()) + 1
+            message = f"the script replaces what brings the noise: line {line}: {found[0].strip()}"
+            fix = "add to it: VERL_USE_EXTERNAL_MODULES=…,$VERL_USE_EXTERNAL_MODULES, PYTHONPATH=…:$PYTHONPATH"
+            yield Finding("RLX035", Severity.ERROR, message, fix, f"{SCRIPT_DIR}/{script.file}")

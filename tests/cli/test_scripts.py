@@ -1,0 +1,144 @@
+"""rlx launch --script: a bash script of the users' own, unchanged, under supervisor, log and verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.evidence.reading.foreign_config import read_printed_config
+from tests.cli.support import rlx
+from tests.conftest import CASES
+
+CONFIG, BASELINE = CASES / "printed-config/log", CASES / "logs/tiny-baseline/log"
+NOISE = "sigma_start=0.05,sigma_end=0.0005,stages=5,steps=20"
+TRAINING = f"cat {CONFIG} {BASELINE}"
+
+
+def script(tmp_path: Path, text: str, name: str = "run_grpo.sh") -> str:
+    path = tmp_path / name
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n", encoding="utf-8")
+    return str(path)
+
+
+def launched(file: str, *options: str) -> dict[str, Any]:
+    run = rlx("launch", "--script", file, "--name", "mine", "--host", "local", *options).stdout.strip()
+    rlx("wait", run, code=None)
+    (row,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
+    return dict(row)
+
+
+def ids(row: dict[str, Any]) -> list[str]:
+    return [finding["id"] for finding in row["verdict"]["findings"]]
+
+
+def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file = script(tmp_path, f'pwd\necho "$RLX_DEVICES$0"\n{TRAINING}')
+    row = launched(file, "--arm", "control", "--seed", "3", "--workdir", str(tmp_path / "work"))
+    assert (row["state"], row["arm"], row["seed"], row["steps_done"], row["steps_total"]) == (
+        "finished", "control", 3, 20, 20,
+    )  # fmt: skip
+    assert (row["verdict"]["status"], ids(row)) == ("unverified", ["RLX716"])
+    assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+    run_dir = Path(row["run_dir"])
+    assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
+    assert (run_dir / "latest/log").read_text().startswith(f"{tmp_path / 'work'}\n")
+    assert read_printed_config(run_dir / "latest/console_config") == read_printed_config(CONFIG) != {}
+    assert rlx("logs", row["run_id"], "--grep", "val-core", "--raw").stdout.count("val-core") >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "found"),
+    [
+        (f"head -c 200000 {BASELINE}; exit 3", "failed", "RLX801"),
+        (f"cat {CONFIG}; sed 's/val-core/val-other/' {BASELINE}", "finished", "RLX707"),
+    ],
+)
+def test_it_is_told_how_it_fell_short(tmp_path: Path, text: str, state: str, found: str) -> None:
+    row = launched(script(tmp_path, text))
+    assert (row["state"], row["verdict"]["status"]) == (state, "incomplete")
+    assert found in ids(row)
+
+
+def test_noise_that_was_asked_for_and_never_came(tmp_path: Path) -> None:
+    row = launched(script(tmp_path, f"env | grep EXTERNAL; ls $RLX_RUN_DIR/payload; {TRAINING}"), "--aqn", NOISE)
+    assert (row["verdict"]["status"], "RLX601" in ids(row), "RLX716" in ids(row)) == ("invalid", True, True)
+    log = (Path(row["run_dir"]) / "latest/log").read_text()
+    assert log.startswith("VERL_USE_EXTERNAL_MODULES=rlx_verl_hook\naqn.json\n")
+
+
+def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -> None:
+    file = script(tmp_path, f"pkill -f no-such-program-anywhere\n: docker exec -it c bash\n{TRAINING}")
+    refused = rlx("launch", "--script", file, "--name", "mine", "--host", "local", code=2).stderr
+    assert "RLX031" in refused and "line 2: pkill -f no-such-program-anywhere" in refused
+    assert "RLX032" in refused and "line 3: : docker exec -it c bash" in refused
+    assert json.loads(rlx("status", "--json").stdout)["runs"] == []
+    row = launched(file, "--accept-lines")
+    assert row["state"] == "finished"
+    assert {"RLX031", "RLX032", "RLX716"} == set(ids(row)), "what was accepted stays with the result"
+
+
+def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None:
+    file = script(tmp_path, "pkill -f no-such-program-anywhere")
+    shown = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--accept-lines")
+    text = rlx(*shown).stdout
+    assert "  pkill -f no-such-program-anywhere\n" in text and 'bash "$RLX_RUN_DIR"/script/run_grpo.sh' in text
+    assert "not promised" in text
+    plan = tmp_path / "plan.json"
+    plan.write_text(rlx(*shown, "--json").stdout, encoding="utf-8")
+    assert "RLX031" in rlx("launch", "--plan", str(plan), code=2).stderr
+
+
+def test_a_secret_goes_there_and_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_KEY", "s3cret-s3cret")
+    row = launched(script(tmp_path, 'echo "${#WANDB_KEY} $WANDB_KEY"'), "--secret", "WANDB_KEY")
+    assert (Path(row["run_dir"]) / "latest/log").read_text() == "13 ***\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("true", ("--aqn", "sigma_start=0.05,sigma_end=0.0005,stages=5"), "how many"),
+        ("true", ("--aqn", "sigma=0.05"), "known are sigma_start"),
+        ("true", ("--aqn", "sigma_start=0.05,sigma_end=0.5,stages=5,steps=20"), "must not exceed sigma_start"),
+        ("true", ("--aqn", "sigma_start=x,sigma_end=0.5,stages=5,steps=20"), "'x' is no number"),
+        ("python cli/train_grpo.py", ("--aqn", NOISE), "MindSpeed-RL gives its workers the variables of a file"),
+        ("python -m trl.scripts.grpo", ("--aqn", NOISE), "TRL loads no module that a variable names"),
+        ("export PYTHONPATH=/verl", ("--aqn", NOISE), "line 2: export PYTHONPATH=/verl"),
+        ("VERL_USE_EXTERNAL_MODULES=mine python -m verl", ("--aqn", NOISE), "replaces what brings the noise"),
+        ("true", ("--arm", "a", "--arm", "b"), "--script is one run"),
+        ("true", ("--set", "seed=1"), "--script is one run"),
+        ("true", ("--name", "a b"), "--name 'a b'"),
+        ("true", ("--devices", "4"), "nobody said what devices local has"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, text: str, options: tuple[str, ...], said: str
+) -> None:
+    refused = rlx("launch", "--script", script(tmp_path, text), "--name", "mine", "--host", "local", *options, code=2)
+    assert said in refused.stderr
+
+
+def test_files_that_are_no_script(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("#!/usr/bin/env python3\nprint()\n", encoding="utf-8")
+    for file, said in (
+        (program, "its first line names python3"),
+        (tmp_path, "is a folder"),
+        ("/dev/zero", "no regular"),
+    ):
+        refused = rlx("launch", "--script", str(file), "--name", "mine", "--host", "local", code=2).stderr
+        assert said in refused
+    assert "add --script" in rlx("launch", "--name", "mine", code=2).stderr
+    assert "what is the experiment called" in rlx("launch", "--script", str(program), code=2).stderr
+
+
+def test_the_stages_divide_the_steps_that_the_script_names(tmp_path: Path) -> None:
+    file = script(tmp_path, "python -m verl.trainer.main_ppo trainer.total_training_steps=20")
+    asked = ("--aqn", "sigma_start=0.05,sigma_end=0.0005,stages=5", "--dry-run")
+    assert (
+        "steps 17–20: sigma 0.0005" in rlx("launch", "--script", file, "--name", "n", "--host", "local", *asked).stdout
+    )
