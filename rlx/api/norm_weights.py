@@ -27,16 +27,22 @@ def norm_weights(folder: str | Path) -> Weights:
     folder = Path(folder)
     counts: Counter[float] = Counter()
     for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with open_regular(path) as stream:
-                for values in _norms(stream):
-                    for value, count in Counter(values).items():
-                        counts[_binade(value)] += count
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            reason = problem.strerror if isinstance(problem, OSError) else problem
-            raise RlxError(f"{path}: no weights can be read ({reason})", "give a whole model folder") from None
+        counts += _counted(path)
     if not counts:
         raise RlxError(f"{folder}: no norm weights in *.safetensors files", "give the folder of the model's weights")
+    return counts
+
+
+def _counted(path: Path) -> Counter[float]:
+    counts: Counter[float] = Counter()
+    try:
+        with open_regular(path) as stream:
+            for values in _norms(stream):
+                for value, count in Counter(values).items():
+                    counts[_binade(value)] += count
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise RlxError(f"{path}: no weights can be read ({reason})", "give a whole model folder") from None
     return counts
 
 

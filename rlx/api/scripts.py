@@ -130,18 +130,22 @@ def _noise(given: str, said: re.Match[str] | None) -> tuple[Aqn, int]:
     from rlx.recipe.schema import Aqn
 
     values = _pairs(given)
-    steps = values.pop("steps", int(said[1]) if said else None)
-    if type(steps) is not int or not 1 <= steps <= 1_000_000:
-        raise UsageError(
-            "--aqn: the stages divide the steps of the training, and neither it nor the script says how many",
-            f"add steps=N: {_NOISE_FORM}",
-        )
+    steps = _steps(values.pop("steps", int(said[1]) if said else None))
     try:
         return Aqn.model_validate(values), steps
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"--aqn {given}: {where or 'noise'}: {first['msg']}", _NOISE_FORM) from None
+
+
+def _steps(said: object) -> int:
+    if type(said) is not int or not 1 <= said <= 1_000_000:
+        raise UsageError(
+            "--aqn: the stages divide the steps of the training, and neither it nor the script says how many",
+            f"add steps=N: {_NOISE_FORM}",
+        )
+    return said
 
 
 def _pairs(given: str) -> dict[str, Any]:

@@ -145,6 +145,10 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     yield from _noise(plan)
     if expected.correction:
         yield f"correction: {expected.correction}"
+    yield from _second_witness(expected)
+
+
+def _second_witness(expected: Expectations) -> Iterator[str]:
     if expected.witness:
         yield f"second witness of the noise: {expected.witness.replace('_', ' ')}, for want of the probability gap"
     elif not expected.reports_probability_gap:
