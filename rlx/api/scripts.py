@@ -74,7 +74,7 @@ def _read(path: Path) -> str:
     try:
         text = read_text(path, _MOST_BYTES)
     except OSError as problem:
-        raise UsageError(f"--script {path}: {problem.strerror}") from None
+        raise UsageError(f"--script {path}: {problem.strerror}", "name a bash script on this machine") from None
     program = _program(text.partition("\n")[0])
     if program and program not in _SHELLS:
         raise UsageError(f"--script {path}: bash runs it, and its first line names {program}", "name a bash script")
