@@ -157,7 +157,9 @@ def lay_out(folder: Path) -> None:
     try:
         _lay_out(folder)
     except OSError as error:
-        raise RlxError(f"{folder}: cannot be written: {error.strerror}", "rlx demo --to ANOTHER") from None
+        # Of several files that could not be copied, it names no reason.
+        reason = error.strerror or "is the disk full?"
+        raise RlxError(f"{folder}: cannot be written: {reason}", "rlx demo --to ANOTHER") from None
 
 
 def _lay_out(folder: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import rlx
+from tests.rig import Rig
+from tests.runs.laptop import Laptop
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,13 @@ def test_what_it_says_to_type_next_works_and_the_own_runs_stay_apart(monkeypatch
     assert len(commands) == 3
     for command in commands:
         rlx(*shlex.split(command), code=14 if command.startswith("compare") else 0)
+
+
+def test_a_full_disk_is_named(rig: Rig, tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    rig.client.run("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(tmp_path / "small"))
+    said = Laptop(rig.client, tmp_path / "home").rlx("demo", "--to", str(tmp_path / "small/demo"))
+    assert (said.code, "is the disk full?" in said.err) == (1, True), said
 
 
 def test_it_replaces_an_earlier_demo_and_nothing_else(tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def test_a_full_disk_on_the_host(host: Host, laptop: Laptop) -> None:
     assert laptop.ended(again).exit_code == 4
 
 
+def test_no_room_for_a_ticket(host: Host, laptop: Laptop) -> None:
+    """The folder of leases lies on another disk than the runs."""
+    plan = toy(replace(laptop.site("h1"), leases="/srv/leases"), "exit 3\n")
+    host.run("sh", "-c", "mkdir -p -m 1777 /srv/leases /srv/leases/tickets /srv/leases/devices")
+    host.run("sh", "-c", "cat /dev/zero >/srv/fill 2>/dev/null; true")
+    with pytest.raises(RlxError, match="cannot write to /srv/leases"):
+        laptop.launch(plan)
+    assert not list(host.path("/srv/leases/tickets").iterdir())
+    host.run("rm", "/srv/fill")
+    (ref,) = laptop.launch(plan)
+    assert laptop.ended(ref).exit_code == 3
+
+
 def test_a_run_is_stopped_on_a_full_disk(host: Host, laptop: Laptop) -> None:
     ref = laptop.start(host, plan_on_srv(laptop, f"{FILL}{FOREVER}"))
     fill(host, ref)

@@ -59,7 +59,7 @@ take_ticket() {
     set +C
     umask 077
     flock 8
-    printf '%s\n' "$(ident $$)" "$run" >&8
+    printf '%s\n' "$(ident $$)" "$run" >&8 || { rm -f "$ticket" && fail "cannot write to $leases: is its disk full?"; }
     exec 6<&-
     put "$run/$TICKET_FILE" "$ticket"
 }

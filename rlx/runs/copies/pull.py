@@ -91,7 +91,7 @@ def refuse_without_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(there).free
     if size > free:
         raise RlxError(
-            f"{folder}: there is room for {free >> 20:,} MiB, and the host offers {size >> 20:,} MiB",
+            f"{folder}: there is room for {free >> 10:,} KiB, and the host offers {size >> 10:,} KiB",
             "make room there, or choose another folder with --to",
         )
 
