@@ -135,8 +135,7 @@ def _noise(given: str, said: re.Match[str] | None) -> tuple[Aqn, int]:
         return Aqn.model_validate(values), steps
     except ValidationError as problem:
         first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"--aqn {given}: {where or 'noise'}: {first['msg']}", _NOISE_FORM) from None
+        raise UsageError(f"--aqn {given}: {'.'.join(map(str, first['loc']))} {first['msg']}", _NOISE_FORM) from None
 
 
 def _steps(said: object) -> int:

@@ -23,7 +23,7 @@ def import_(
     """Take in logs of a run that is over.
 
     From then on status, logs, diagnose and compare know it. The logs are copied and never changed; several are the
-    attempts of one run. Without a recipe nothing says what it promised, so its verdict is unverified at best.
+    attempts of one run. Without a recipe it is held to the configuration that it prints: unverified at best.
     For a log that still grows: rlx adopt.
     """
     from rlx.api.taking_in import import_logs

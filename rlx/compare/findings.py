@@ -35,14 +35,14 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
 
 
 def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
-    """Object to runs that were taken in by their logs alone."""
+    """Object to runs that were taken in by their logs alone, or were launched by a users' script."""
     if any(item.key == RECIPE for item in pair.differences):
         yield Finding(
             "RLX718",
             Severity.WARNING,
             f"no recipe says what differs between {pair.control.label} and {pair.treatment.label}: "
             "data, model, training and evaluation may",
-            "take both in with --recipe",
+            "take both in with --recipe, or launch both by one",
         )
 
 

@@ -60,6 +60,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     declared = {*control.plan.treatment, *treatment.plan.treatment}
     recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
     found = (
+        *_noise_around_scripts(control, treatment),
         *found_differences(control, treatment),
         *composed_differences(control, treatment),
         *_host_differences(control, treatment),
@@ -69,6 +70,21 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     same |= {"model.path"} if _same_weights(control, treatment) else set()
     recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same else item for item in recipes)
     return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
+
+
+def _noise_around_scripts(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """Name the noise that was added to a users' script: without a recipe it is the one thing that was declared."""
+    left, right = (None if run.plan.has_recipe else _noise_words(run) for run in (control, treatment))
+    if left != right:
+        yield ConfigDifference("aqn", left, right, declared=True)
+
+
+def _noise_words(run: JudgedRun) -> str | None:
+    noise = run.plan.expectations.noise
+    if noise is None:
+        return None
+    noisy = [sigma for sigma in noise.sigmas if sigma]
+    return f"sigma {noisy[0]:g} to {noisy[-1]:g} in {noise.stages} stages" if noisy else None
 
 
 def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:

@@ -30,20 +30,23 @@ def with_configuration(
     if said is None:
         return expectations, evidence
     total = evidence.total_steps or expectations.total_steps or said.total_steps
-    steps = _validations(said, total or evidence.last_step, min(evidence.metrics, default=0))
-    read = replace(
+    read = _read(expectations, said, _validations(said, total or evidence.last_step, min(evidence.metrics, default=0)))
+    if expectations.noise is not None:
+        return read, evidence
+    return read, replace(evidence, announced=(*evidence.announced, *_announced(said, total)))
+
+
+def _read(expectations: Expectations, said: Configured, validations: tuple[int, ...]) -> Expectations:
+    return replace(
         expectations,
         total_steps=expectations.total_steps or said.total_steps,
-        validation_steps=steps,
+        validation_steps=validations,
         last_step_validated=said.validates_every > 0,
         validation_samples=said.validation_samples,
         reports_probability_gap=said.reports_probability_gap,
         noise=_felt(expectations.noise) if said.reports_probability_gap else expectations.noise,
         is_read=True,
     )
-    if expectations.noise is not None:
-        return read, evidence
-    return read, replace(evidence, announced=(*evidence.announced, *_announced(said, total)))
 
 
 def _felt(noise: NoiseSchedule | None) -> NoiseSchedule | None:

@@ -50,18 +50,7 @@ class _Noise:
 
 def plan(script: UsersScript, site: Site) -> LaunchPlan:
     """The launch of the script. Nothing but its noise is promised: what else it is to do, only its log will say."""
-    env = {**site.env, **(noise.environment(site.env) if _is_hooked(script) else {})}
-    path = f"{SCRIPT_DIR}/{script.file}"
-    frame = Frame(
-        title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
-        device=script.device_kind,
-        env=env,
-        path_prefix=site.path_prefix,
-        setup=site.setup,
-        workdir=script.workdir,
-        path=on_host(path),
-        begin="/{'.*actor/,$p",
-    )
+    frame = _frame(script, site)
     return LaunchPlan(
         name=script.name,
         arm=script.arm,
@@ -70,12 +59,12 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
         backend="verl",
         backend_version="?",
         site=site,
-        command=("bash", path),
-        env=env,
+        command=("bash", f"{SCRIPT_DIR}/{script.file}"),
+        env=frame.env,
         secrets=script.secrets,
         files=(
             PlannedFile(LAUNCH_FILE, render_template("users_script.sh.j2", frame), 0o700),
-            PlannedFile(path, script.text, 0o700),
+            PlannedFile(f"{SCRIPT_DIR}/{script.file}", script.text, 0o700),
             *_noise_files(script),
         ),
         expectations=_expectations(script),
@@ -85,6 +74,19 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
         devices=script.devices,
         device_list=script.device_list,
         findings=tuple(_findings(script)),
+    )
+
+
+def _frame(script: UsersScript, site: Site) -> Frame:
+    return Frame(
+        title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
+        device=script.device_kind,
+        env={**site.env, **(noise.environment(site.env) if _is_hooked(script) else {})},
+        path_prefix=site.path_prefix,
+        setup=site.setup,
+        workdir=script.workdir,
+        path=on_host(f"{SCRIPT_DIR}/{script.file}"),
+        begin="/{'.*actor/,$p",
     )
 
 

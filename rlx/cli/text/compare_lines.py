@@ -71,9 +71,11 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
 
 def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
+    words = "; ".join(f"{item.key}: {brief(item.control, 400)} → {brief(item.treatment, 400)}" for item in declared)
     if any(item.key == RECIPE for item in contrast.differences):
-        return "unknown, for want of a recipe"
-    return (
-        "; ".join(f"{item.key}: {brief(item.control, 400)} → {brief(item.treatment, 400)}" for item in declared)
-        or "none"
-    )
+        return (
+            f"{words}; of anything else nothing is known, for want of a recipe"
+            if words
+            else "unknown, for want of a recipe"
+        )
+    return words or "none"
