@@ -68,8 +68,7 @@ def judge(
         found = application(evidence, noise)
         test = gap.gap_test(evidence, found, control_gap, expectations.witness)
         about_noise = [
-            *_about_records(evidence, noise, found, finished=state is RunState.FINISHED),
-            *shown_links.charges(noise, has_recipe=has_recipe),
+            *_about_records(evidence, noise, found, finished=state is RunState.FINISHED, has_recipe=has_recipe),
             *accumulation.charges(evidence, found, control_gap, expectations.witness),
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
@@ -96,7 +95,9 @@ def _weight(charge: Charge) -> tuple[int, bool]:
     return _ORDER.index(charge.status), not charge.dissent
 
 
-def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool) -> Iterator[Charge]:
+def _about_records(
+    evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool, has_recipe: bool
+) -> Iterator[Charge]:
     """Charge what the records of the noise, and what the engine made of it, say against the run."""
     yield from noise_faults(evidence, found)
     yield from asked.charges(evidence, noise, found)
@@ -105,6 +106,7 @@ def _about_records(evidence: Evidence, noise: NoiseSchedule, found: Application,
     yield from reached_layers.charges(evidence, noise, found)
     yield from drawn.charges(evidence, noise, found)
     yield from perturbations.charges(noise, found)
+    yield from shown_links.charges(noise, has_recipe=has_recipe)
     yield from survival.charges(found)
     yield from noise_in_validation(evidence, noise)
     yield from weight_digests.charges(evidence)
