@@ -10,6 +10,8 @@ from rlx.plan import RunState, Severity
 ON_TRACK = "on track"
 HOPELESS = "cannot become valid"
 _INTERIM = "RLX906"
+# A run that nobody made a promise for is unverified at best, however it goes on.
+_UNPROMISED = "RLX716"
 
 
 class Outlook(NamedTuple):
@@ -30,6 +32,6 @@ def outlook(verdict: Verdict, state: RunState) -> Outlook:
         return Outlook(HOPELESS, why)
     if verdict.dissent:
         return Outlook(f"{CONTRADICTED} so far", why)
-    if verdict.status is VerdictStatus.UNVERIFIED:
-        return Outlook(verdict.word)
+    if verdict.status is VerdictStatus.UNVERIFIED or any(finding.id == _UNPROMISED for finding in open_yet):
+        return Outlook(VerdictStatus.UNVERIFIED.value)
     return Outlook(ON_TRACK)
