@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -67,9 +68,17 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     """
     sights = look(index, refs, Files.NEW, visits)
     judged = judge_sights(index, sights)
-    labels = Labels(index.home).of([sight.ref.head_id for sight in sights.values()])
+    labels = _labels(index.home, [sight.ref.head_id for sight in sights.values()])
     rows = [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
     return [replace(row, label=labels.get(row.ref.head_id, NO_LABEL)) for row in rows]
+
+
+def _labels(home: Path, run_ids: Sequence[str]) -> Mapping[str, Label]:
+    """Read tags and notes; a damaged file costs no row, and each run says in place of its note what is wrong."""
+    try:
+        return Labels(home).of(run_ids)
+    except RlxError as error:
+        return dict.fromkeys(run_ids, Label(note=f"tags and notes cannot be read: {error.message}"))
 
 
 def _row_alone(sight: Sight, judged: JudgedRun | RlxError | None) -> Overview:
