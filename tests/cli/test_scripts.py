@@ -70,6 +70,14 @@ def test_noise_that_was_asked_for_and_never_came(tmp_path: Path) -> None:
     assert log.startswith("VERL_USE_EXTERNAL_MODULES=rlx_verl_hook\naqn.json\n")
 
 
+def test_a_comparison_names_the_noise_around_the_script_and_another_script(tmp_path: Path) -> None:
+    control = launched(script(tmp_path, TRAINING), "--arm", "control")
+    noisy = launched(script(tmp_path, f"# another\n{TRAINING}"), "--arm", "aqn", "--aqn", NOISE)
+    shown = rlx("compare", control["run_id"], noisy["run_id"], code=14).stdout
+    assert "aqn: null → sigma 0.05 to 0.0005 in 5 stages" in shown
+    assert "script/run_grpo.sh" in shown
+
+
 def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -> None:
     file = script(tmp_path, f"pkill -f no-such-program-anywhere\n: docker exec -it c bash\n{TRAINING}")
     refused = rlx("launch", "--script", file, "--name", "mine", "--host", "local", code=2).stderr

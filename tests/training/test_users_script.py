@@ -51,5 +51,6 @@ def test_they_are_compared(arms: tuple[Laptop, dict[str, Any]]) -> None:
     names = [rows[arm]["run_id"] for arm in ("control", "aqn")]
     document = json.loads(laptop.rlx("compare", *names, "--json").stdout)
     assert document["reportable"] is True
-    assert "unverified" in laptop.rlx("compare", *names).stdout
+    shown = laptop.rlx("compare", *names).stdout
+    assert "unverified" in shown and "aqn: null → sigma 0.05 to 0.0005 in 5 stages" in shown
     laptop.rlx("compare", *names, "--strict", code=14)
