@@ -32,6 +32,8 @@ HEALTH = {"initial_delay_ms": 5000, "period_ms": 2000, "timeout_ms": 4000, "fail
 def main(settings: dict[str, Any], address_file: Path) -> None:
     end_when_told()
     os.environ.pop("RAY_ADDRESS", None)
+    # Ray keeps an idle process per CPU for what its first driver would run. That is this program, which runs nothing.
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     if int(os.environ.get("RLX_NODES") or 1) == 1:
         rlx_ray_head.hold_one(settings, address_file)
     for name, value in HEALTH.items():

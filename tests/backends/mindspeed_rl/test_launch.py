@@ -117,6 +117,7 @@ def test_two_runs_at_once_do_not_meet(start: Start) -> None:
 def test_a_ray_that_dies_ends_the_run(start: Start) -> None:
     run = start({"train": {"steps": 100_000}})
     run.wait_for("iteration: 2 / ")
+    assert [line for line in run.left() if "ray::IDLE" in line] == [], "nothing runs that has nothing to do"
     run.kill(f"{run.folder}/payload/rlx_ray.py")
     assert run.end() != 0
     assert "Ray ended before the training" in run.log
