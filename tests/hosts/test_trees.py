@@ -41,7 +41,7 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     done = rlx("launch", str(recipe), "--dry-run", "--trust", "--json", code=code)
-    plans = json.loads(done.stdout)["plans"] if done.stdout else [{"findings": []}]
+    plans = json.loads(done.stdout).get("plans", [{"findings": []}])
     return {finding["id"]: finding for finding in plans[0]["findings"]}, done.stderr
 
 
