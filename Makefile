@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-engines check fuzz lint format setup engines tmux rig clean
+.PHONY: demo test test-demo test-engines check fuzz lint format setup engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -28,15 +28,17 @@ WORKERS ?= 6
 PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --durations=25
 WORKERS_AT = --dist loadscope --no-loadscope-reorder -n
 
-# One training of both arms, which needs the cores for itself, then everything else but the trainings. The marks:
-# tests/sorting.py.
-test: lint tmux rig
-	$(PYTEST) -m demo
+# One training of both arms, and lint beside it, since a training leaves about a third of two cores idle; then everything
+# else but the trainings. The marks: tests/sorting.py.
+test: .venv/.ready rig
+	@$(MAKE) --no-print-directory -j2 lint test-demo
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
-# All other trainings, two at once: a training leaves about a third of two cores idle. Those with the real vLLM and with
-# TRL have an environment of their own.
-test-engines: .venv/.ready engines tmux rig
+test-demo: .venv/.ready
+	$(PYTEST) -m demo
+
+# All other trainings, two at once. Those with the real vLLM and with TRL have an environment of their own.
+test-engines: .venv/.ready engines rig
 	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
@@ -45,7 +47,7 @@ check: lint
 
 # The property tests on examples that no run has seen, and every parser of what others wrote on mangled inputs.
 MINUTES ?= 10
-fuzz: .venv/.ready tmux rig
+fuzz: .venv/.ready rig
 	RLX_EXAMPLES=fuzz $(BIN)/python -m pytest -n 2 -m hypothesis
 	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES) --seed $${RANDOM}
 
@@ -121,7 +123,7 @@ tmux:
 
 # What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set.
 RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc openssh-client:ssh openssh-server:sshd zsh:zsh
-rig:
+rig: tmux
 	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
 	test -n "$$missing" || exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
