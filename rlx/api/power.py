@@ -174,10 +174,12 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
 
 
 def _earlier(file: RecipeFile, tell: Tell) -> tuple[EarlierArm, ...]:
+    """The comparable arms with the metric of the newest: values of two metrics have no spread in common."""
     from rlx.api.earlier_runs import earlier_arms
     from rlx.api.selection import open_index
 
-    return earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell)
+    found = earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell)
+    return tuple(arm for arm in found if (arm.metric, arm.in_points) == (found[0].metric, found[0].in_points))
 
 
 def _spread_of(arms: Sequence[EarlierArm]) -> Spread | None:

@@ -8,14 +8,14 @@ import typer
 
 from rlx.cli.frame.completion import RECIPES
 
+_Recipe = Annotated[
+    str,
+    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
+]
+
 
 def power(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ],
+    recipe: _Recipe,
     seeds: Annotated[
         list[int] | None, typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10.")
     ] = None,

@@ -67,7 +67,7 @@ def test_the_spread_of_comparable_runs_counts_by_its_upper_bound() -> None:
     assert found["items"]["share"] > 0.8
     assert [row["device_hours"] for row in found["seeds"]] == sorted(row["device_hours"] for row in found["seeds"])
     text = rlx("power", "tiny-cpu").stdout
-    assert "the upper 80 % bound of the" in text and "3 of baseline (tiny-cpu-baseline-s1-" in text
+    assert "the upper 80 % bound of the" in text and "\n    baseline: tiny-cpu-baseline-s1-" in text
     assert "device hours" in text
 
 

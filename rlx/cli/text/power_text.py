@@ -59,10 +59,10 @@ def _items_line(items: ItemsPower) -> str:
 def _spread_line(spread: Spread) -> str:
     if spread.observed is None:
         return f"a standard deviation of {spread.sd:.2g} points between them, assumed (--spread)"
-    of = "; ".join(f"{len(arm.run_ids)} of {arm.arm} ({', '.join(arm.run_ids)})" for arm in spread.arms)
+    of = "".join(f"\n    {arm.arm}: {', '.join(arm.run_ids)}" for arm in spread.arms)
     return (
         f"a standard deviation of {spread.sd:.2g} points between them, the upper 80 % bound of the "
-        f"{spread.observed:.2g} that earlier runs show\n  with {spread.df} degrees of freedom: {of}"
+        f"{spread.observed:.2g} that earlier runs show\n  with {spread.df} degrees of freedom:{of}"
     )
 
 
