@@ -6,6 +6,8 @@ Items have a difficulty of their own: the chance of a right answer follows a bet
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _CLASSES = 20
+_DIFFICULTIES = 4000
 
 
 def both_answers(
@@ -30,18 +33,34 @@ def both_answers(
 
 def item_differences(
     rng: Generator, shape: tuple[int, int], accuracy: float, likeness: float, samples: int, effect: float = 0.0
-) -> Floats:
-    """(replications, items): the mean score of the treatment's answers to each item, less that of the control's."""
-    chance = _difficulties(rng, shape, accuracy, likeness)
+) -> tuple[Floats, Counts]:
+    """The differences of an item's mean scores that there can be, treatment less control, and how many items have each:
+    of shape (differences,) and (replications, differences). `shape`: (replications, items).
+
+    Items are drawn anew in each replication, so that these counts are multinomial: no item need be drawn.
+    """
+    from scipy.stats import binom
+
+    chance = _difficulties(accuracy, likeness)
     raised = chance + effect * (1 - chance) / (1 - accuracy)
-    return (rng.binomial(samples, raised) - rng.binomial(samples, chance)) / samples
+    right = np.arange(samples + 1)[:, None]
+    both = binom.pmf(right, samples, chance) @ binom.pmf(right, samples, raised).T / len(chance)
+    apart = right.T - right
+    kinds = np.arange(-samples, samples + 1)
+    chances = np.array([both[apart == kind].sum() for kind in kinds])
+    return kinds / samples, rng.multinomial(shape[1], chances / chances.sum(), size=shape[0])
 
 
 def right_answers(
     rng: Generator, shape: tuple[int, int], accuracy: float, likeness: float, arms: int
-) -> NDArray[np.bool_]:
-    """(arms, replications, items): whether each of several equally good checkpoints answers the same items right."""
-    return rng.random((arms, *shape)) < _difficulties(rng, shape, accuracy, likeness)
+) -> tuple[NDArray[np.bool_], Counts]:
+    """Which of several equally good checkpoints answer an item right, in all ways that there are, and how many items
+    have each: of shape (ways, arms) and (replications, ways)."""
+    ways = np.array(list(product((False, True), repeat=arms)))
+    chance = _difficulties(accuracy, likeness)
+    right = ways.sum(axis=1)[:, None]
+    chances = (chance**right * (1 - chance) ** (arms - right)).mean(axis=1)
+    return ways, rng.multinomial(shape[1], chances / chances.sum(), size=shape[0])
 
 
 def seed_values(rng: Generator, shape: tuple[int, int, int], items: int, seed_sd: float) -> Floats:
@@ -62,6 +81,10 @@ def seed_values(rng: Generator, shape: tuple[int, int, int], items: int, seed_sd
     return right / items
 
 
-def _difficulties(rng: Generator, shape: tuple[int, int], accuracy: float, likeness: float) -> Floats:
+def _difficulties(accuracy: float, likeness: float) -> Floats:
+    """The chance of a right answer to items of all difficulties, equally many of each."""
+    from scipy.stats import beta
+
     weight = 1 / likeness - 1
-    return rng.beta(accuracy * weight, (1 - accuracy) * weight, shape)
+    quantiles = (np.arange(_DIFFICULTIES) + 0.5) / _DIFFICULTIES
+    return np.asarray(beta.ppf(quantiles, accuracy * weight, (1 - accuracy) * weight))

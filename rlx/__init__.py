@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rlx.api.noise import noise_schedule
     from rlx.api.norm_weights import norm_weights
     from rlx.api.planning import plan
+    from rlx.api.power import power
     from rlx.api.pulling import pull
     from rlx.api.reading import judge, read_log
     from rlx.api.rehearsing import rehearse
@@ -71,6 +72,7 @@ __all__ = [
     "norm_weights",
     "plan",
     "plan_script",
+    "power",
     "pull",
     "read_log",
     "rehearse",
@@ -103,6 +105,7 @@ _HOMES = {
     "norm_weights": "rlx.api.norm_weights",
     "plan": "rlx.api.planning",
     "plan_script": "rlx.api.scripts",
+    "power": "rlx.api.power",
     "pull": "rlx.api.pulling",
     "read_log": "rlx.api.reading",
     "rehearse": "rlx.api.rehearsing",

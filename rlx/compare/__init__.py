@@ -7,16 +7,25 @@ from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.metric import other_sources
 from rlx.compare.paired import PairedItems
 from rlx.compare.proportions import TwoProportions
+from rlx.compare.registered_answer import Answer, Kind, answer, as_family
+from rlx.compare.registered_design import Claim, Correction, Design
 from rlx.compare.seed_test import WelchSeeds
 
 __all__ = [
+    "Answer",
+    "Claim",
     "ComparedArm",
     "ComparedRun",
     "Comparison",
     "Contrast",
+    "Correction",
+    "Design",
+    "Kind",
     "PairedItems",
     "TwoProportions",
     "WelchSeeds",
+    "answer",
+    "as_family",
     "compare",
     "other_sources",
     "outputs_to_read",

@@ -123,6 +123,7 @@ NAMES_A_FILE = (
     "validate",
     "plan",
     "show",
+    "power",
     "layouts",
     "migrate --engine megatron",
     "diagnose",

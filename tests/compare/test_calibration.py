@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.calibrated import Line, any_alarm, by_count, covered
-from benchmarks.simulated import both_answers, item_differences, seed_values
+from benchmarks.simulated import both_answers, item_differences, right_answers, seed_values
 from tests.conftest import REPOSITORY
 
 SHARE = re.compile(r"([\d.]+) %")
@@ -21,10 +21,9 @@ def test_few_replications_give_the_whole_table() -> None:
     command = [sys.executable, "benchmarks/calibration.py", "--replications", "40"]
     shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert shown.stderr == ""
-    assert shown.stdout.count("### ") == 7
-    rows = [
-        line.split("|")[2:6] for line in shown.stdout.splitlines() if line.startswith("| n =") or " seeds, " in line
-    ]
+    assert shown.stdout.count("### ") == 7 + 1 + 8
+    old = shown.stdout.partition("### One run an arm, mean@1, no outputs, few items")[0].splitlines()
+    rows = [line.split("|")[2:6] for line in old if line.startswith("| n =") or " seeds, " in line]
     assert len(rows) == 24 + 24 + 24 + 12 + 24 + 30 + 24
     alarms, coverage = ([float(SHARE.search(row[i])[1]) for row in rows if row[i].strip()] for i in (0, 1))  # type: ignore[index]
     assert 1 < fmean(alarms) < 6
@@ -58,10 +57,20 @@ def test_simulated_answers_have_the_accuracy_and_likeness_that_were_asked_for() 
     assert treatment + control == pytest.approx(2 * 0.7 * 0.3 * 0.6, abs=2e-3)
 
 
-def test_simulated_differences_have_the_effect_that_was_asked_for() -> None:
+def test_simulated_differences_have_the_effect_and_spread_that_were_asked_for() -> None:
     rng = np.random.default_rng(1)
-    assert item_differences(rng, (200, 2000), 0.7, 0.4, 8, 0.05).mean() == pytest.approx(0.05, abs=1e-3)
-    assert item_differences(rng, (200, 2000), 0.7, 0.4, 8).mean() == pytest.approx(0.0, abs=1e-3)
+    for effect in (0.05, 0.0):
+        kinds, counts = item_differences(rng, (200, 2000), 0.7, 0.4, 8, effect)
+        assert (counts @ kinds / 2000).mean() == pytest.approx(effect, abs=1e-3)
+    # Two means of eight answers that correlate with 0.4.
+    assert (counts @ kinds**2 / 2000).mean() == pytest.approx(2 * 0.7 * 0.3 * 0.6 / 8, rel=0.01)
+
+
+def test_simulated_right_answers_have_the_accuracy_and_likeness() -> None:
+    ways, counts = right_answers(np.random.default_rng(1), (200, 2000), 0.7, 0.3, 3)
+    shares = counts.mean(axis=0) / 2000
+    assert list(shares @ ways) == pytest.approx([0.7] * 3, abs=2e-3)
+    assert shares @ (ways[:, 0] & ways[:, 2]) == pytest.approx(0.7**2 + 0.7 * 0.3 * 0.3, abs=2e-3)
 
 
 def test_simulated_seeds_spread_as_asked_on_top_of_the_items() -> None:

@@ -346,3 +346,16 @@ def test_a_small_difference_shows_on_which_side_of_nothing_it_lies() -> None:
         "-0.03 points",
     )
     assert (points.change(0.0), points.bare(0.0003), points.size(-0.0004)) == ("+0.0 points", "0.03", "0.04 points")
+
+
+def test_three_items_prove_nothing(control_builder: Build, treated: Build) -> None:
+    """0 of 3 against 3 of 3: the z test says p = 0.014, and 0.1 is what chance does."""
+    few = {"planned_rows": 3, "rows": 3}
+    contrast = only(one_run_each(control_builder(series={0: 0.0}, **few), [treated(series={0: 1.0}, **few)]))
+    assert contrast.p_value == pytest.approx(0.1)
+    assert contrast.sentences[0].endswith("; n = 3 from the plan and the log (Fisher's exact test)")
+    assert contrast.sentences[1] == (
+        "no significant difference between these two checkpoints (p = 0.1, n = 3; so few items show no difference at "
+        "all with 80 % power)"
+    )
+    assert contrast.test is not None and contrast.test.low <= 0 < contrast.test.high

@@ -5,11 +5,18 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from rlx.compare.error_rates import holm
-from rlx.compare.proportions import newcombe_interval, two_proportions, wilson_interval
+from rlx.compare.proportions import (
+    EXACT_UP_TO,
+    clopper_pearson,
+    newcombe_interval,
+    two_proportions,
+    wilson_interval,
+)
 
 # Differences that were reported for published checkpoints, with z and p worked out by hand from rounded shares.
 PUBLISHED = json.loads(
@@ -96,3 +103,27 @@ def test_holm_never_lowers_and_never_reorders(raw: list[float]) -> None:
     assert all(0 <= before <= after <= 1 for before, after in zip(raw, corrected, strict=True))
     ordered = [p for _, p in sorted(zip(raw, corrected, strict=True))]
     assert ordered == sorted(ordered)
+
+
+few_counts = st.integers(1, EXACT_UP_TO).flatmap(lambda n: st.tuples(st.integers(0, n), st.integers(0, n), st.just(n)))
+
+
+@settings(deadline=None)
+@given(few_counts)
+def test_few_items_get_fishers_test_and_an_interval_that_agrees(case: tuple[int, int, int]) -> None:
+    control, treatment, n = case
+    test = two_proportions(*case)
+    table = [[treatment, n - treatment], [control, n - control]]
+    assert test.p_value == pytest.approx(stats.fisher_exact(table).pvalue)
+    assert (test.low > 0 or test.high < 0) == (test.p_value < 0.05)
+
+
+def test_the_limit_of_the_exact_test() -> None:
+    assert two_proportions(10, 20, EXACT_UP_TO).method == "Fisher's exact test"
+    assert two_proportions(10, 20, EXACT_UP_TO + 1).method == "z test, Newcombe's interval"
+
+
+def test_exact_interval_of_one_share_is_that_of_clopper_and_pearson() -> None:
+    for correct in (0, 3, 10):
+        reference = stats.binomtest(correct, 10).proportion_ci(method="exact")
+        assert clopper_pearson(correct, 10) == pytest.approx((reference.low, reference.high))

@@ -68,6 +68,7 @@ def planned(folder: Path, *words: str, **changes: Any) -> dict[str, str]:
         ("data", "tiny-cpu", "--to", "made"),
         ("validate", "recipe.yaml"),
         ("layouts", "recipe.yaml"),
+        ("power", "recipe.yaml"),
         ("rehearse", "recipe.yaml", "--help"),
     ],
     ids=" ".join,

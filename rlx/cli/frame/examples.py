@@ -8,6 +8,7 @@ EXAMPLES = {
     "show": ("rlx show recipe.yaml --arm aqn", "rlx show tiny-cpu --set train.lr=1e-6"),
     "validate": ("rlx validate recipe.yaml", "rlx validate recipes/*.yaml --strict"),
     "plan": ("rlx plan recipe.yaml --host a3", "rlx plan recipe.yaml --arm aqn --seed 1 2 3"),
+    "power": ("rlx power recipe.yaml", "rlx power recipe.yaml --seeds 3 5 --effect 2 --spread 1"),
     "layouts": ("rlx layouts recipe.yaml", "rlx layouts recipe.yaml --devices 16 --memory 64"),
     "rehearse": ("rlx rehearse recipe.yaml", "rlx rehearse recipe.yaml --arm aqn"),
     "migrate": ("rlx migrate recipe.yaml --engine megatron", "rlx migrate recipe.yaml --engine megatron --tp 2"),

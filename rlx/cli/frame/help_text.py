@@ -17,7 +17,7 @@ WIDEST = 160
 """Lines of help that are longer are hard to follow, however wide the terminal is."""
 
 GROUPS = {
-    "Recipes": ("init", "recipes", "show", "validate", "plan", "layouts", "rehearse", "migrate", "schema"),
+    "Recipes": ("init", "recipes", "show", "validate", "plan", "power", "layouts", "rehearse", "migrate", "schema"),
     "Runs": (
         "launch",
         "status",

@@ -1,0 +1,144 @@
+"""Find earlier runs that say how far the seeds of one arm spread: same model, data, reward and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from rlx.api.telling import Tell
+    from rlx.evidence import JudgedRun
+    from rlx.recipe import ResolvedRecipe
+    from rlx.runs import Index, RunRef
+
+_SAME = ("model", "data", "reward", "eval")
+# How often a run was validated on the way moves nothing in the last value.
+_FREE = frozenset({"every", "before_train"})
+_MOST_ARMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierArm:
+    """Two or more finished seeds of one arm. `values` of `metric` at `step`, the last that all have, in points.
+
+    `in_points`: they are shares, so that a point is a hundredth; else values stand as they are. `hours`: device hours
+    of one run by its own step times, None where it did not log them.
+    """
+
+    name: str
+    arm: str
+    run_ids: tuple[str, ...]
+    metric: str
+    step: int
+    values: tuple[float, ...]
+    in_points: bool
+    hours: float | None
+
+
+def earlier_arms(index: Index, resolved: ResolvedRecipe, tell: Tell) -> tuple[EarlierArm, ...]:
+    """The comparable arms in the index, the newest first; at most 12. Runs that are no result do not count.
+
+    Files that are on this machine decide which runs are comparable; only hosts of those are asked. What cannot be read
+    is told and left out.
+    """
+    groups = _groups(index, resolved)
+    found = []
+    for refs in groups:
+        try:
+            found.append(_arm(index, refs))
+        except RlxError as error:
+            tell(f"left out: {error.message}")
+        if len(found) == _MOST_ARMS:
+            break
+    return tuple(arm for arm in found if arm is not None)
+
+
+def _groups(index: Index, resolved: ResolvedRecipe) -> list[Sequence[RunRef]]:
+    """Runs that differ in nothing but their seed, two or more of them, the newest of each seed."""
+    import json
+
+    wanted = _compared(resolved.document)
+    groups: dict[str, dict[int, RunRef]] = {}
+    for ref, document in _recipes(index):
+        if _compared(document) == wanted:
+            key = json.dumps([ref.arm, {**document, "seed": None, "waive": None}], sort_keys=True)
+            groups.setdefault(key, {}).setdefault(ref.seed, ref)
+    return [[*seeds.values()] for seeds in groups.values() if len(seeds) > 1]
+
+
+def _recipes(index: Index) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
+    """Each run whose recipe is known here, with that recipe as this rlx would write it."""
+    import json
+
+    from pydantic import ValidationError
+
+    from rlx.recipe.schema import Recipe
+    from rlx.runs import read_manifest
+    from rlx.runs.copies.mirror import kept
+
+    refs = index.runs()
+    copies = kept(index, refs)
+    for ref in refs:
+        manifest = read_manifest(copies[ref.run_id].run_dir)
+        if manifest is None or not manifest.plan.has_recipe:
+            continue
+        try:
+            yield ref, Recipe.model_validate_json(json.dumps(manifest.plan.recipe)).model_dump(mode="json")
+        except ValidationError:
+            # Another version's recipe: nobody knows whether it is comparable.
+            continue
+
+
+def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a recipe that must be the same. A reward function counts by the name of its file: its folder is that
+    of whoever launched it."""
+    from pathlib import PurePath
+
+    own = {key: document.get(key) for key in _SAME}
+    reward = own["reward"]
+    if isinstance(reward, Mapping) and "path" in reward:
+        own["reward"] = {**reward, "path": PurePath(reward["path"]).name}
+    return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
+
+
+def _arm(index: Index, refs: Sequence[RunRef]) -> EarlierArm | None:
+    """The values of these runs; None where fewer than two are a finished result with a step in common."""
+    from rlx.compare.item_counts import is_share
+    from rlx.compare.metric import choose_metric
+    from rlx.evidence import series
+    from rlx.runs.judging.judged import judge_runs
+
+    runs = [run for run in judge_runs(index, refs) if run.state.is_terminal and run.verdict.is_result(ended=True)]
+    if len(runs) < 2:
+        return None
+    metric = choose_metric(runs, None)
+    values = [dict(series(run.evidence, metric)) for run in runs]
+    common = set.intersection(*map(set, values))
+    if not common:
+        return None
+    last = [each[max(common)] for each in values]
+    share = is_share(metric, last)
+    return EarlierArm(
+        name=refs[0].name,
+        arm=refs[0].arm,
+        run_ids=tuple(run.run_id for run in runs),
+        metric=metric,
+        step=max(common),
+        values=tuple(100 * value if share else value for value in last),
+        in_points=share,
+        hours=_hours(runs),
+    )
+
+
+def _hours(runs: Sequence[JudgedRun]) -> float | None:
+    """Device hours of one run: the mean over those that logged the time of each step."""
+    from statistics import fmean
+
+    from rlx.compare.pace import pace
+
+    found = [(pace(run.evidence, run.plan.devices).training_seconds, run.plan.devices) for run in runs]
+    hours = [seconds * devices / 3600 for seconds, devices in found if seconds is not None]
+    return fmean(hours) if hours else None

@@ -1,0 +1,237 @@
+"""Say before a launch what its seeds and items could show, from the spread of earlier runs or an assumed one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlx.api.telling import unheard
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.api.earlier_runs import EarlierArm
+    from rlx.api.recipes import Recipe
+    from rlx.api.telling import Tell
+    from rlx.compare.registered_design import Claim, Correction, Design
+    from rlx.recipe import RecipeFile
+
+SEEDS = (2, 3, 5, 8, 10)
+_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The standard deviation between seeds of one arm, in points, that the power is computed with.
+
+    `observed` and `df` are those of the earlier `arms`, whose upper 80 % bound `sd` is; None and 0 where it was given.
+    """
+
+    sd: float
+    observed: float | None = None
+    df: int = 0
+    arms: tuple[EarlierArm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsPower:
+    """What so many seeds an arm show. `power` is that for the effect, None where none was named.
+
+    `visible`: the difference (superiority) or the margin (with no true difference) that is shown with 80 % power, in
+    points; `equivalent_within`: the margin that equivalence shows so. `device_hours`: of all runs, None where nobody
+    knows how long a step takes.
+    """
+
+    seeds: int
+    power: float | None
+    visible: float
+    equivalent_within: float
+    device_hours: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsPower:
+    """What the validation items show of one run an arm, in points. `share`: the accuracy it is computed for.
+
+    `scatter`: the standard deviation of one run's value by its items alone. `visible`: the difference of two
+    checkpoints that is seen with 80 % power without outputs per item; with them it is smaller.
+    """
+
+    items: int
+    share: float
+    scatter: float
+    visible: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecipePower:
+    """What a recipe's design can see. `effect` in points; `seeds_needed` an arm for 80 % power, None for no number.
+
+    `spread` and `items` are None where nobody knows them; `seeds` is empty without a spread.
+    """
+
+    recipe: str
+    design: Design
+    treatments: int
+    effect: float | None
+    spread: Spread | None
+    seeds: tuple[SeedsPower, ...]
+    seeds_needed: int | None
+    items: ItemsPower | None
+
+
+def power(
+    recipe: Recipe,
+    *,
+    seeds: Sequence[int] = (),
+    effect: float | None = None,
+    spread: float | None = None,
+    margin: float | None = None,
+    test: str | None = None,
+    several: str | None = None,
+    sets: Sequence[str] = (),
+    tell: Tell = unheard,
+) -> RecipePower:
+    """Say what so many `seeds` an arm could show of the recipe's treatments, before any of them runs.
+
+    `effect`, `spread` (the standard deviation between seeds) and `margin` are in points. `test` is superiority,
+    non-inferiority or equivalence, `several` dunnett or holm. Without `spread`, that of comparable runs in the index
+    counts, by the upper 80 % bound: same model, data, reward and evaluation, several seeds of one arm. Raises
+    UsageError for options that do not fit.
+    """
+    from rlx.api.recipes import recipe_file
+
+    file = recipe_file(recipe, sets)
+    design = _design(test, margin, several)
+    _refuse(seeds, effect, spread)
+    arms = _earlier(file, tell)
+    known = Spread(spread) if spread is not None else _spread_of(arms)
+    return _computed(file, design, tuple(dict.fromkeys(seeds)) or SEEDS, effect, known, arms)
+
+
+def _computed(
+    file: RecipeFile,
+    design: Design,
+    seeds: Sequence[int],
+    effect: float | None,
+    spread: Spread | None,
+    arms: Sequence[EarlierArm],
+) -> RecipePower:
+    from rlx.compare.design_power import runs_for
+
+    treatments = max(1, len(file.arms) - 1)
+    # With a margin the question is whether nothing is lost: then 0 is the effect that is meant.
+    meant = 0.0 if effect is None and design.margin is not None else effect
+    needed = None if spread is None or meant is None else runs_for(design, meant, spread.sd, treatments)
+    return RecipePower(
+        recipe=file.resolve(file.arms[0]).recipe.name,
+        design=design,
+        treatments=treatments,
+        effect=meant,
+        spread=spread,
+        seeds=_by_seeds(design, seeds, meant, spread, treatments, _hours(arms)) if spread else (),
+        seeds_needed=needed,
+        items=_items(file, arms),
+    )
+
+
+def _design(test: str | None, margin: float | None, several: str | None) -> Design:
+    """The design that the options name: the one place where a recipe's `experiment:` section would give the defaults.
+
+    There `blocked` comes in, too (`pairing: block`).
+    """
+    from rlx.compare.registered_design import Claim, Correction, Design
+
+    words = test or (Claim.NON_INFERIORITY if margin is not None else Claim.SUPERIORITY)
+    claim = _one_of(Claim, words, "--test")
+    correction = _one_of(Correction, several or Correction.DUNNETT, "--several")
+    if claim is Claim.SUPERIORITY and margin is not None:
+        raise UsageError("superiority has no margin", "--test non-inferiority or equivalence has one")
+    if claim is not Claim.SUPERIORITY and not (margin is not None and 0 < margin < float("inf")):
+        raise UsageError(
+            f"{claim} needs a margin in points, more than 0", "name the loss that would not matter: --margin 2"
+        )
+    return Design(claim, margin, correction)
+
+
+def _one_of(names: type[Claim] | type[Correction], word: str, option: str) -> Any:
+    if word not in [each.value for each in names]:
+        raise UsageError(f"{option} {word}: there is no such", f"it is one of {', '.join(names)}")
+    return names(word)
+
+
+def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) -> None:
+    from math import isfinite
+
+    from rlx.compare.design_power import MOST_RUNS
+
+    if any(not 2 <= count <= MOST_RUNS for count in seeds):
+        raise UsageError(f"--seeds: numbers of seeds an arm, from 2 to {MOST_RUNS}", "one seed says nothing of an arm")
+    if effect is not None and not isfinite(effect):
+        raise UsageError("--effect: no number of points", "name the difference you hope for: --effect 2")
+    if spread is not None and not (isfinite(spread) and spread > 0):
+        raise UsageError("--spread: a standard deviation in points, more than 0", "leave it out to use earlier runs")
+
+
+def _earlier(file: RecipeFile, tell: Tell) -> tuple[EarlierArm, ...]:
+    """The comparable arms with the metric of the newest: values of two metrics have no spread in common."""
+    from rlx.api.earlier_runs import earlier_arms
+    from rlx.api.selection import open_index
+
+    found = earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell)
+    return tuple(arm for arm in found if (arm.metric, arm.in_points) == (found[0].metric, found[0].in_points))
+
+
+def _spread_of(arms: Sequence[EarlierArm]) -> Spread | None:
+    """The upper bound of the spread within these arms; None without any, or where all their runs are alike."""
+    from rlx.compare.spreads import pooled_sd, upper_sd
+
+    if not arms:
+        return None
+    observed, df = pooled_sd([arm.values for arm in arms])
+    return Spread(upper_sd(observed, df), observed, df, tuple(arms)) if observed else None
+
+
+def _by_seeds(
+    design: Design, seeds: Sequence[int], effect: float | None, spread: Spread, treatments: int, hours: float | None
+) -> tuple[SeedsPower, ...]:
+    from rlx.compare import design_power as of
+    from rlx.compare.registered_design import Claim, Design
+
+    equivalence = Design(Claim.EQUIVALENCE, margin=1.0, several=design.several)
+    visible = of.smallest_effect if design.claim is Claim.SUPERIORITY else of.smallest_margin
+    return tuple(
+        SeedsPower(
+            seeds=count,
+            power=None if effect is None else of.power(design, effect, spread.sd, count, treatments),
+            visible=visible(design, spread.sd, count, treatments),
+            equivalent_within=of.smallest_margin(equivalence, spread.sd, count, treatments),
+            device_hours=None if hours is None else hours * count * (treatments + 1),
+        )
+        for count in seeds
+    )
+
+
+def _hours(arms: Sequence[EarlierArm]) -> float | None:
+    """Device hours of one run, by the newest arm that logged its step times."""
+    return next((arm.hours for arm in arms if arm.hours is not None), None)
+
+
+def _items(file: RecipeFile, arms: Sequence[EarlierArm]) -> ItemsPower | None:
+    """What the items show, at the accuracy of the earlier runs, or at 50 %, where chance is largest."""
+    from statistics import fmean
+
+    from rlx.compare.proportions import detectable_share
+
+    recipe = file.resolve(file.arms[0]).recipe
+    items = recipe.eval.post.row_count if recipe.eval.post else recipe.data.val_rows
+    if not items:
+        return None
+    known = [value for arm in arms if arm.in_points for value in arm.values]
+    share = fmean(known) / 100 if known else _SHARE
+    # As in the test: one right and one wrong answer more, so that a run at 100 % does not promise everything.
+    smoothed = (share * items + 1) / (items + 2)
+    variance = smoothed * (1 - smoothed)
+    return ItemsPower(
+        items, share, 100 * (variance / items) ** 0.5, min(100.0, 100 * detectable_share(variance, items))
+    )

@@ -1,0 +1,65 @@
+"""rlx power: say what a recipe's seeds and items can show, before any run is launched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlx.cli.frame.completion import RECIPES
+
+_Recipe = Annotated[
+    str,
+    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
+]
+
+
+def power(
+    recipe: _Recipe,
+    seeds: Annotated[
+        list[int] | None, typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10.")
+    ] = None,
+    effect: Annotated[
+        float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")
+    ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option(metavar="SD", help="Standard deviation between seeds, in points. Default: that of earlier runs."),
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(metavar="POINTS", help="The margin of non-inferiority or equivalence.")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option(help="superiority (default without a margin), non-inferiority or equivalence.")
+    ] = None,
+    several: Annotated[
+        str | None, typer.Option(help="Correction for several treatments: dunnett (default) or holm.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Say what a recipe's seeds and items can show.
+
+    How large a difference is found with 80 % power, how likely the one you hope for, and how many seeds it takes.
+    The spread between seeds is that of comparable runs you have (same model, data, reward and evaluation; the upper
+    80 % bound of what they showed), or --spread. Nothing is launched.
+    """
+    from rlx.api.power import power as power_of
+    from rlx.cli.frame.output import narrate, print_json, print_text
+    from rlx.cli.text.power_text import power_answer, power_text
+
+    found = power_of(
+        recipe,
+        seeds=seeds or (),
+        effect=effect,
+        spread=spread,
+        margin=margin,
+        test=test,
+        several=several,
+        sets=set_ or (),
+        tell=narrate,
+    )
+    if as_json:
+        print_json(power_answer(found))
+    else:
+        print_text(power_text(found))
