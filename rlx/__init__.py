@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rlx.api.comparing import compare
     from rlx.api.diagnosing import diagnose
+    from rlx.api.experiments import experiments
     from rlx.api.explaining import explain
     from rlx.api.launching import launch
     from rlx.api.layouts import layouts
@@ -57,6 +58,7 @@ __all__ = [
     "adopt",
     "compare",
     "diagnose",
+    "experiments",
     "explain",
     "find_runs",
     "import_logs",
@@ -89,6 +91,7 @@ _HOMES = {
     "adopt": "rlx.api.taking_in",
     "compare": "rlx.api.comparing",
     "diagnose": "rlx.api.diagnosing",
+    "experiments": "rlx.api.experiments",
     "explain": "rlx.api.explaining",
     "find_runs": "rlx.api.selection",
     "import_logs": "rlx.api.taking_in",
