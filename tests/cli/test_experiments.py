@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rlx.api.completing import experiment_names
 from rlx.backends import registry
 from rlx.cli.frame.app import command_line
 from rlx.errors import NoSuchRun, RlxError, UsageError
@@ -119,7 +120,7 @@ def test_the_order_within_blocks_is_drawn(recipe: Path) -> None:
 def test_the_plan_says_what_is_asked(recipe: Path) -> None:
     told = say("plan", recipe, "--arm", "fast", "--seed", 11)[0]
     assert "superiority of fast against slow, by val-core/toy/acc/mean@1 at the last step" in told
-    assert "3 seeds an arm (11 to 13), spare seeds 14, unpaired" in told
+    assert "3 seeds an arm (11 to 13), spare: 14, unpaired" in told
 
 
 def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path) -> None:
@@ -238,6 +239,7 @@ def test_what_is_missing_added_and_launched_again_is_listed(recipe: Path) -> Non
     assert "launched more than once: fast-s12" in told
     assert "added beyond the registered seeds: sums-slow-s15-" in told
     assert the_one(found["digest"][:8])["digest"] == found["digest"]
+    assert (experiment_names("su"), experiment_names("x")) == (["sums"], [])
 
 
 def test_a_run_that_failed_stays_in_the_list(recipe: Path) -> None:

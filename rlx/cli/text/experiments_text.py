@@ -37,7 +37,7 @@ def _moment(asked: Registration) -> str:
 def _design(asked: Registration) -> Iterator[str]:
     yield f"{len(asked.seeds)} seeds an arm ({_span(asked.seeds)})"
     if asked.spare_seeds:
-        yield f"spare seeds {_span(asked.spare_seeds)}"
+        yield f"spare: {_span(asked.spare_seeds)}"
     if len(asked.treatments) > 1:
         yield f"{asked.several.capitalize()} over {len(asked.treatments)} treatments"
     yield "runs of one seed are pairs" if asked.pairing == "block" else "unpaired"
@@ -49,7 +49,7 @@ def _span(seeds: Sequence[int]) -> str:
 
 def slots_text(slots: Iterable[tuple[int, str]]) -> str:
     """`aqn-s3, baseline-s3 and 4 more`."""
-    names = [f"{arm}-s{seed}" for seed, arm in slots]
+    names = [f"{arm}-s{seed}" for seed, arm in sorted(slots)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
