@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     known = read_registrations(index.home)
     names = {one.name for one in known if _is_called(one, name)} | ({name} if name else set())
     rows = overview(index, [ref for ref in index.runs() if name is None or ref.name in names])
-    found = _first_of_each([*known, *(row.registration for row in rows if row.registration)])
+    found = _one_of_each(known, (row.registration for row in rows if row.registration))
     wanted = [one for one in found if _is_called(one, name)]
     if name is not None and not wanted:
         there = ", ".join(dict.fromkeys(one.name for one in known))
@@ -84,12 +84,15 @@ def _is_called(registration: Registration, name: str | None) -> bool:
     return name is None or registration.name == name or registration.digest.startswith(name)
 
 
-def _first_of_each(found: Sequence[Registration]) -> list[Registration]:
-    """One registration a digest, that with the earliest time; the latest experiment first."""
-    first: dict[str, Registration] = {}
-    for one in sorted(found, key=lambda one: (not one.registered, one.registered)):
-        first.setdefault(one.digest, one)
-    return list(reversed(first.values()))
+def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -> list[Registration]:
+    """One registration a digest, the latest first: that from here, else the earliest that a manifest shows.
+
+    Whoever can write a run directory can put an earlier time into it.
+    """
+    found = {one.digest: one for one in known}
+    for one in sorted(shown, key=lambda one: one.registered):
+        found.setdefault(one.digest, one)
+    return sorted(found.values(), key=lambda one: one.registered, reverse=True)
 
 
 def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,25 @@ def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -
     (later, *_), _ = launched(recipe, "--seed", 12)
     assert registered(later).registered == "2026-01-01T00:00:00Z"
     assert registered(later).digest == registered(first).digest
+
+
+def test_an_interrupted_launch_is_completed_with_the_same_runs_and_the_same_registration(recipe: Path) -> None:
+    refs, _ = launched(recipe, "--seed", 11)
+    manifests = [(ref.run_dir / "manifest.json").read_text() for ref in refs]
+    with closing(sqlite3.connect(home() / "index.db")) as db, db:
+        db.execute("UPDATE launches SET resolved = 0")
+    again, narrated = launched(recipe, "--seed", 11)
+    assert again == refs and "this completes launch" in narrated and "launched before" not in narrated
+    assert [(ref.run_dir / "manifest.json").read_text() for ref in again] == manifests
+    assert [run["run_id"] for run in the_one()["runs"]] == [ref.run_id for ref in refs]
+
+
+def test_what_a_run_directory_says_of_the_time_counts_only_where_nothing_is_known(recipe: Path) -> None:
+    (ref, *_), _ = launched(recipe, "--seed", 11)
+    first = registered(ref).registered
+    path = ref.run_dir / "manifest.json"
+    path.write_text(path.read_text().replace(first, "1999-01-01T00:00:00Z", 1))
+    assert the_one()["registered"] == first
 
 
 @pytest.mark.parametrize(

@@ -9,25 +9,10 @@ from typing import Any
 
 import pytest
 
-from rlx.plan import RegisteredArm, Registration, from_jsonable, to_jsonable
+from rlx.plan import Registration, from_jsonable, to_jsonable
+from tests.registrations import ASKED
 from tests.runs.toys import toy_plan
 
-ASKED = Registration(
-    name="sums",
-    question="Does a larger rate help?",
-    metric="val-core/toy/acc/mean@1",
-    at="last",
-    validations=1,
-    test="superiority",
-    margin=None,
-    seeds=(1, 2, 3),
-    spare_seeds=(4,),
-    several="dunnett",
-    pairing="none",
-    secondary=("auc",),
-    control="slow",
-    arms=(RegisteredArm("slow", (), "a", "e"), RegisteredArm("fast", ("train.lr",), "b", "e")),
-)
 OTHER: dict[str, Any] = {
     "name": "products",
     "question": "Does it harm?",
