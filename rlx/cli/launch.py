@@ -44,7 +44,7 @@ def launch(
     container: ContainerOption = None,
     devices: DevicesOption = None,
     arm: _ArmOption = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: those of the recipe.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
     send: SendOption = None,
@@ -66,10 +66,9 @@ def launch(
 ) -> None:
     """Launch a recipe, or your own script, as detached runs.
 
-    One run for each arm and seed, seed by seed; they wait for the devices in that order. Prints the run ids. A recipe
-    with an `experiment` registers it, with all its seeds unless --seed names some. The same launch typed again after an
-    interruption completes it and starts nothing twice. --script FILE --name N runs your own bash script unchanged:
-    supervised, logged, and judged by the configuration that its log prints.
+    One run an arm, seed by seed; they wait for devices in that order. A recipe's `experiment` is registered, with all
+    its seeds unless --seed names some. Prints the run ids. The same launch typed again after an interruption completes
+    it. --script FILE --name N runs your own bash script: supervised, judged by the configuration that its log prints.
     """
     # Whoever launches has what the recipe names started anyway.
     consents = trust or yes or not dry_run
@@ -82,7 +81,6 @@ def launch(
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send)
     if dry_run:
         _print_plans(plans, as_json, plan)
-    _narrate_experiment(plans)
     _narrate_warnings(plans, strict)
     plans.refuse(strict)
     if dry_run:
@@ -165,6 +163,7 @@ def _narrate_warnings(plans: Plans, strict: bool) -> None:
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
 
+    _narrate_experiment(plans)
     narrate_notes(plans)
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")
