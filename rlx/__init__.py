@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rlx.api.comparing import compare
     from rlx.api.diagnosing import diagnose
+    from rlx.api.experiments import experiments
     from rlx.api.explaining import explain
     from rlx.api.launching import launch
     from rlx.api.layouts import layouts
@@ -58,6 +59,7 @@ __all__ = [
     "adopt",
     "compare",
     "diagnose",
+    "experiments",
     "explain",
     "find_runs",
     "import_logs",
@@ -91,6 +93,7 @@ _HOMES = {
     "adopt": "rlx.api.taking_in",
     "compare": "rlx.api.comparing",
     "diagnose": "rlx.api.diagnosing",
+    "experiments": "rlx.api.experiments",
     "explain": "rlx.api.explaining",
     "find_runs": "rlx.api.selection",
     "import_logs": "rlx.api.taking_in",

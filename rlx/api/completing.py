@@ -6,6 +6,7 @@ no words for what cannot be read.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -76,6 +77,15 @@ def finding_ids(incomplete: str) -> Iterable[str]:
 def tag_words(incomplete: str) -> Iterable[str]:
     """Tags that some run has."""
     yield from (tag for (tag,) in _rows("labels.db", "SELECT DISTINCT tag FROM tags ORDER BY tag"))
+
+
+@_completer
+def experiment_names(incomplete: str) -> Iterable[str]:
+    """Recipes whose experiments were registered from here."""
+    from rlx.api.home import rlx_home
+
+    texts = (path.read_text(encoding="utf-8") for path in (rlx_home() / "experiments").glob("*.json"))
+    yield from (json.loads(text)["name"] for text in texts)
 
 
 def recipe_names(incomplete: str) -> list[str]:

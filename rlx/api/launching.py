@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
-    from rlx.runs import Launched
+    from rlx.runs import Launched, RunRef
 
 MANY_RUNS = 8
 
@@ -28,6 +28,26 @@ def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bo
 
     plans.refuse(strict)
     return launch_plans(plans.plans, os.environ if secrets is None else secrets, rlx_home())
+
+
+def earlier_attempts(plans: Plans, launched: Launched) -> tuple[RunRef, ...]:
+    """Find the runs that these arms had with these seeds since their experiment was registered, before this launch."""
+    from rlx.api.selection import open_index
+    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.run import utc_text
+
+    asked = plans.registration
+    if asked is None:
+        return ()
+    index = open_index()
+    since = min((one.registered for one in read_registrations(index.home) if one.digest == asked.digest), default="")
+    ids = {ref.run_id for ref in launched}
+    slots = {(plan.name, plan.arm, plan.seed) for plan in plans.plans}
+    return tuple(
+        ref
+        for ref in index.runs()
+        if (ref.name, ref.arm, ref.seed) in slots and ref.run_id not in ids and utc_text(ref.created) >= since
+    )
 
 
 def note_agreed(sent: Iterable[tuple[str, str]], plan: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from rlx.plan import Finding, LaunchPlan, Severity
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import Target
-    from rlx.plan import Installation
+    from rlx.plan import Installation, Registration
     from rlx.preflight.host_look import HostLook
     from rlx.recipe import RecipeFile, ResolvedRecipe
 
@@ -55,6 +55,17 @@ class Plans:
         """The findings that keep nothing from being launched, but deserve a look first."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
 
+    @property
+    def registration(self) -> Registration | None:
+        """The experiment that these runs belong to; None: they answer no registered question."""
+        return next((plan.registration for plan in self.plans if plan.registration), None)
+
+    @property
+    def left_for_later(self) -> tuple[tuple[int, str], ...]:
+        """The registered runs, by seed and arm, that are not among these plans."""
+        here = {(plan.seed, plan.arm) for plan in self.plans}
+        return tuple(slot for slot in self.registration.slots if slot not in here) if self.registration else ()
+
     def fatal(self, strict: bool = False) -> tuple[Finding, ...]:
         """The findings for which a launch is refused: errors, and with `strict` warnings."""
         from rlx.preflight.preflight import fatal
@@ -82,7 +93,8 @@ def plan(
 ) -> Plans:
     """Plan every arm of a recipe with every seed, and look at the host where one is named or is not this machine.
 
-    No arm, or `all`, means every arm; no seed means the recipe's own. With `must_answer` the host is always looked at,
+    No arm, or `all`, means every arm; no seed means the recipe's own, or all those that its experiment registers. The
+    plans go seed by seed, each with one run of every arm. With `must_answer` the host is always looked at,
     and one that cannot be reached is an error. `trust` starts an interpreter that only the recipe names in order to
     look, and remembers that; `send` names private files that may travel with the run. Raises UsageError for what cannot
     be planned, HostError.
@@ -93,13 +105,13 @@ def plan(
     target = named_target(host, container, devices, consents=trust)
     is_named = must_answer or not (host is None and container is None and target.is_here)
     looks = HostLooks(target, must_answer=must_answer) if is_named else None
-    return plan_at(recipe, arms, seeds, sets, target, looks, send=send)
+    return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
 
 
 def plan_at(
     recipe: str | RecipeFile,
     arms: Sequence[str],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | None,
     sets: Sequence[str],
     target: Target,
     looks: HostLooks | None = None,
@@ -108,15 +120,15 @@ def plan_at(
 ) -> Plans:
     """`plan` for a target whose hosts are being looked at, or nobody looks at.
 
-    Without a look, keys are checked against rlx's own tables. A host that is known to lack the devices is not waited
-    for. Raises UsageError, HostError.
+    Empty `seeds` mean the recipe's own; with None it is the default of `plan`. Without a look, keys are checked against
+    rlx's own tables. A host that is known to lack the devices is not waited for. Raises UsageError, HostError.
     """
     from rlx.api.installed_backend import latest_tree
     from rlx.hosts.inventory.host_devices import is_misplaced
 
     file = _file(recipe, sets)
     wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
-    chosen = (file.resolve(arm, seed) for arm in wanted for seed in dict.fromkeys(seeds or (None,)))
+    chosen = [file.resolve(arm, seed) for arm, seed in _blocks(file, wanted, seeds)]
     resolved = [replace(one, sendable=tuple(send)) for one in chosen]
     if looks is None:
         return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
@@ -128,6 +140,21 @@ def plan_at(
     place = looks.found()
     drafts = [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found(), strict=True)]
     return Plans(tuple(drafts), looks.result())
+
+
+def _blocks(file: RecipeFile, arms: Sequence[str], seeds: Sequence[int] | None) -> Iterator[tuple[str, int | None]]:
+    """Go through the seeds, each with every arm once, so that a drift of the machine falls on no arm in particular.
+
+    Pairs are there early, too. Arms of an experiment go in an order that its digest fixes, others as they are declared.
+    """
+    from rlx.backends.shared.registering import registration_of
+
+    asked = registration_of(file.name, file.control, file.experiment)
+    if seeds is None:
+        seeds = asked.seeds if asked else ()
+    for seed in tuple(dict.fromkeys(seeds)) or (None,):
+        ordered = asked.block(seed, arms) if asked and seed is not None else arms
+        yield from ((arm, seed) for arm in ordered)
 
 
 def finding_text(finding: Finding) -> str:

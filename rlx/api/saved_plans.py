@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.api.planning import Draft, Plans, find_backends
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_stdin
-from rlx.plan import LaunchPlan, from_jsonable
+from rlx.plan import LaunchPlan, Registration, from_jsonable
 from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | 
     """
     from pydantic import ValidationError
 
+    from rlx.backends.shared.registering import declared_by
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
@@ -75,9 +76,11 @@ def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | 
     document = _with_own_files(plan, folder) if folder else plan.recipe
     try:
         recipe = Recipe.model_validate(document)
+        experiment = declared_by(plan.registration) if plan.registration else None
     except ValidationError as problem:
         raise UsageError(f"{plan.run_name}: the recipe in the plan is none: {problem}", _PLAN_AGAIN) from None
-    return ResolvedRecipe(recipe, plan.arm, plan.control, plan.treatment, {}, folder or Path(), document)
+    at, arm = folder or Path(), plan.arm
+    return ResolvedRecipe(recipe, arm, plan.control, plan.treatment, {}, at, document, experiment=experiment)
 
 
 def _read(document: Any, where: str) -> LaunchPlan:
@@ -97,10 +100,28 @@ def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation |
     from rlx.hosts.node_plans import as_nodes
     from rlx.preflight.preflight import checked
 
-    bare = [replace(node, findings=(), workers=(), cluster=None) for node in plan.nodes]
+    registered = _registered(plan, recipe)
+    bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.nodes]
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
     wanted = recipe.recipe.layout.nodes if recipe else len(nodes)
     return Draft(checked(as_nodes(nodes, wanted), recipe, tree), tree)
+
+
+def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration | None:
+    """The experiment that the plan names; when and by whom it is registered is for the launch to say.
+
+    Raises UsageError where it is not the one of the recipe in the plan.
+    """
+    if plan.registration is None or recipe is None or recipe.experiment is None:
+        return None
+    from rlx.backends.shared.registering import registration_of
+    from rlx.recipe.declared_experiment import declared_arm
+
+    again = registration_of(plan.name, plan.control, recipe.experiment)
+    own = declared_arm(plan.arm, plan.treatment, recipe.recipe)
+    if again != replace(plan.registration, registered="", by="") or own not in recipe.experiment.arms:
+        raise UsageError(f"{plan.run_name}: its experiment is not that of the recipe in the plan", _PLAN_AGAIN)
+    return again
 
 
 def _check_place(plan: LaunchPlan) -> None:

@@ -66,9 +66,9 @@ def launch(
 ) -> None:
     """Launch a recipe, or your own script, as detached runs.
 
-    One run for each arm and seed; they wait for the devices in that order. Prints the run ids. The same launch typed
-    again after an interruption completes it and starts nothing twice. --script FILE --name N runs your own bash script
-    unchanged: supervised, logged, and judged by the configuration that its log prints.
+    One run an arm, seed by seed; they wait for devices in that order. A recipe's `experiment` is registered, with all
+    its seeds unless --seed names some. Prints the run ids. The same launch typed again after an interruption completes
+    it. --script FILE --name N runs your own bash script: supervised, judged by the configuration that its log prints.
     """
     # Whoever launches has what the recipe names started anyway.
     consents = trust or yes or not dry_run
@@ -99,6 +99,7 @@ def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
 def _tell(launched: Launched, plans: Plans, as_json: bool, follow: bool) -> None:
     """Print what was started and what to type next, and with `follow` what becomes of it."""
     _print_launched(launched, as_json)
+    _narrate_attempts(launched, plans)
     _narrate_next(launched, plans.plans)
     if follow:
         from rlx.cli.frame.follow_launch import follow_runs
@@ -129,7 +130,7 @@ def _planned(
     from rlx.cli.frame.output import patience
 
     with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
-        return plan_at(recipe, arms, seeds, sets, target, looks, send=send)
+        return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
 
 
 def _read(plan: str, consents: bool, *others: object) -> Plans:
@@ -141,12 +142,28 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
     return plan_again(read_plans(plan), trust=consents)
 
 
+def _narrate_experiment(plans: Plans) -> None:
+    """Say what these runs are to answer, and which of the registered ones are not among them."""
+    from rlx.cli.frame.output import narrate
+
+    if plans.registration is None:
+        return
+    from rlx.cli.text.experiments_text import design_lines, slots_text
+
+    for number, line in enumerate(design_lines(plans.registration)):
+        narrate(line if number else f"rlx: experiment {plans.registration.short}: {line}")
+    if plans.left_for_later:
+        later = f"not in this launch: {slots_text(plans.left_for_later)}"
+        narrate(f"{later}; rlx experiments {plans.registration.name} says what is missing")
+
+
 def _narrate_warnings(plans: Plans, strict: bool) -> None:
     """Those that are fatal stand in the refusal."""
     from rlx.api.planning import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
 
+    _narrate_experiment(plans)
     narrate_notes(plans)
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")
@@ -219,6 +236,16 @@ def _print_launched(launched: Launched, as_json: bool) -> None:
         return
     for ref in launched.runs:
         print(ref.run_id)
+
+
+def _narrate_attempts(launched: Launched, plans: Plans) -> None:
+    """Say what has been launched once more, because each run of an experiment stands in its list."""
+    from rlx.api.launching import earlier_attempts
+    from rlx.cli.frame.output import narrate
+    from rlx.cli.text.experiments_text import slots_text
+
+    if again := dict.fromkeys((ref.seed, ref.arm) for ref in earlier_attempts(plans, launched)):
+        narrate(f"launched before: {slots_text(again)}; all their runs stand in rlx experiments")
 
 
 def _narrate_next(launched: Launched, plans: Sequence[LaunchPlan]) -> None:

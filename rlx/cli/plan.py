@@ -23,7 +23,7 @@ def plan(
     arm: Annotated[
         list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.", autocompletion=ARMS)
     ] = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: those of the recipe.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,
     container: ContainerOption = None,

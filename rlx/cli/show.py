@@ -27,18 +27,20 @@ def show(
 ) -> None:
     """Print one arm of a recipe in full, with origins.
 
-    Complete with defaults, each value with the file and line it comes from. The output is a valid recipe.
+    Complete with defaults, each value with the file and line it comes from. The output is a valid recipe; the
+    experiment of all arms stands behind it, as a comment.
     """
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.recipe import annotated_yaml, load_recipe
+    from rlx.recipe import annotated_experiment, annotated_yaml, load_recipe
 
     file = load_recipe(recipe, sets or ())
     resolved = file.resolve(arm or file.control or file.arms[0], seed)
     if as_json:
         summary = {"name": file.name, "arm": resolved.arm, "arms": file.arms, "control": file.control}
-        content = {"recipe": resolved.document, "origins": resolved.origins}
+        asked = file.experiment.document["experiment"] if file.experiment else None
+        content = {"recipe": resolved.document, "origins": resolved.origins, "experiment": asked}
         print_json({**summary, "treatment": resolved.treatment, **content})
         return
     others = [name for name in file.arms if name != resolved.arm]
     narrate(f"arm {resolved.arm}" + (f"; other arms: {', '.join(others)}" if others else ""))
-    sys.stdout.write(annotated_yaml(resolved))
+    sys.stdout.write(annotated_yaml(resolved) + annotated_experiment(file))

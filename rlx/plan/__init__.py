@@ -19,6 +19,7 @@ from rlx.plan.noise_promise import Link, NoiseProcess, NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule, Span, sigmas_by_step, stage_sigmas
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
+from rlx.plan.registration import RegisteredArm, Registration
 from rlx.plan.run_state import RunState
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "NoiseSchedule",
     "Place",
     "PlannedFile",
+    "RegisteredArm",
+    "Registration",
     "RunState",
     "Secret",
     "Severity",

@@ -11,6 +11,7 @@ from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
+from rlx.plan.registration import Registration
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"
@@ -118,6 +119,7 @@ class LaunchPlan:
     CPU); `device_list` names them, for a run that wants exactly these. A run of several nodes has a `cluster` and
     `workers`, a plan for each further node: there, launch.sh only joins the Ray of this one, the head. `checked` is the
     seal of the preflight (rlx/plan/checked.py); without it, and on a plan that was changed since, nothing is launched.
+    `registration` is the experiment that the run belongs to; None: it answers no registered question.
     """
 
     name: str
@@ -140,6 +142,7 @@ class LaunchPlan:
     findings: tuple[Finding, ...] = ()
     cluster: Cluster | None = None
     workers: tuple[LaunchPlan, ...] = ()
+    registration: Registration | None = None
     checked: str = ""
     schema_version: int = field(default=PLAN_SCHEMA_VERSION)
 

@@ -4,7 +4,7 @@ from rlx.recipe.bundled import BundledRecipe, bundled_recipes
 from rlx.recipe.editor_schema import editor_schema
 from rlx.recipe.load import RecipeFile, ResolvedRecipe, load_recipe
 from rlx.recipe.problems import Problem, RecipeError, SourceLocation
-from rlx.recipe.render import annotated_yaml
+from rlx.recipe.render import annotated_experiment, annotated_yaml
 from rlx.recipe.schema import Recipe
 from rlx.recipe.start import start_recipe
 
@@ -16,6 +16,7 @@ __all__ = [
     "RecipeFile",
     "ResolvedRecipe",
     "SourceLocation",
+    "annotated_experiment",
     "annotated_yaml",
     "bundled_recipes",
     "editor_schema",

@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from rlx.recipe.fields import NAME_PATTERN
-from rlx.recipe.schema import Recipe
+from rlx.recipe.schema import Experiment, Recipe
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def editor_schema() -> dict[str, Any]:
-    """The schema of a recipe file with `extends`, `control` and `arms`."""
+    """The schema of a recipe file with `extends`, `control`, `arms` and `experiment`."""
     generated = Recipe.model_json_schema(mode="validation")
-    definitions: dict[str, Any] = {name: _partial(section) for name, section in generated.pop("$defs").items()}
+    question = Experiment.model_json_schema(mode="validation")
+    sections = {**generated.pop("$defs"), **question.pop("$defs"), "Experiment": question}
+    definitions: dict[str, Any] = {name: _partial(section) for name, section in sections.items()}
     required = generated["required"]
     top = _partial(generated)
     arm = {key: value for key, value in top["properties"].items() if key not in ("name", "version")}
@@ -36,6 +38,10 @@ def _file_properties() -> dict[str, Any]:
             "description": "Arm name -> partial recipe; what it changes is the treatment",
             "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
             "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Arm"}, {"type": "null"}]},
+        },
+        "experiment": {
+            "anyOf": [{"$ref": "#/$defs/Experiment"}, {"type": "null"}],
+            "description": "The question that the arms are to answer, registered before their first step",
         },
     }
 

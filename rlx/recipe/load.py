@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from rlx.errors import UsageError
 from rlx.recipe.arms import arms_of, control_of, without_file_keys
 from rlx.recipe.bundled import find_recipe
+from rlx.recipe.declared_experiment import DeclaredExperiment, declared_arm, experiment_of
 from rlx.recipe.inherit import read_chain
 from rlx.recipe.origins import origins_of
 from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation
-from rlx.recipe.schema import Aqn, Recipe
+from rlx.recipe.schema import Aqn, Experiment, Recipe
 from rlx.recipe.sets import read_sets
 from rlx.recipe.source import STDIN, Source
 from rlx.recipe.tree import Node, changed, in_arm, merge, plain, settled
@@ -35,6 +36,7 @@ class ResolvedRecipe:
     data, itself a valid recipe. `folder`: where the recipe file lies. `watched`: of an arm without noise, the noise
     that rlx brings to another arm of the file, the first that has some: its layers are watched here. `sendable`:
     private files that the person named, because a recipe may come from others and does not decide that they travel.
+    `experiment`: what the file asks, of all its arms; None: nothing.
     """
 
     recipe: Recipe
@@ -46,6 +48,7 @@ class ResolvedRecipe:
     document: Mapping[str, Any]
     watched: Aqn | None = None
     sendable: tuple[str, ...] = ()
+    experiment: DeclaredExperiment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class RecipeFile:
     control: str | None
     _trees: Mapping[str, Node]
     _base: Node
+    experiment: DeclaredExperiment | None = None
 
     @property
     def folder(self) -> Path:
@@ -76,9 +80,11 @@ class RecipeFile:
         # To accept a finding changes nothing of the run.
         before = _validated(base).model_dump(mode="json") | {"waive": document["waive"]}
         treatment = changed(before, document)
-        origins = origins_of(document, tree, self.folder)
+        about = self.experiment.origins if self.experiment else {}
+        origins = {**origins_of(document, tree, self.folder), **about}
         watched = None if recipe.aqn else self._noise_of_another_arm()
-        return ResolvedRecipe(recipe, arm, self.control, treatment, origins, self.folder, document, watched)
+        known = (recipe, arm, self.control, treatment, origins, self.folder, document, watched)
+        return ResolvedRecipe(*known, experiment=self.experiment)
 
     def _noise_of_another_arm(self) -> Aqn | None:
         of_arms = (_validated(tree).aqn for tree in self._trees.values())
@@ -102,13 +108,22 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     base, over = without_file_keys(written), without_file_keys(options)
     trees = {name: merge(merge(base, in_arm(arm, name)), over) for name, arm in arms.items()}
     base = merge(base, over)
-    problems += [*arm_problems, *control_problems, *_all_problems(base, trees.values())]
+    asked, question_problems = experiment_of(file)
+    problems += [*arm_problems, *control_problems, *question_problems, *_all_problems(base, trees.values())]
     if problems:
         raise RecipeError(_once_a_place(problems))
     trees = trees or {ONLY_ARM: base}
-    return RecipeFile(
+    read = RecipeFile(
         _validated(base).name, path.name if isinstance(path, Source) else str(path), tuple(trees), control, trees, base
     )
+    return replace(read, experiment=_declared(asked, file, read)) if asked else read
+
+
+def _declared(asked: Experiment, file: Node, read: RecipeFile) -> DeclaredExperiment:
+    """Take in every arm, because the question is about all of them, whichever are launched."""
+    arms = tuple(declared_arm(one.arm, one.treatment, one.recipe) for one in map(read.resolve, read.arms))
+    found = DeclaredExperiment(asked, _validated(read._base).seed, arms)
+    return replace(found, origins=origins_of(found.document, file, read.folder))
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlx.recipe.load import ResolvedRecipe
+from rlx.recipe.load import RecipeFile, ResolvedRecipe
 from rlx.yaml_reader.scalars import plain_value
 
 # Text that needs no quotes, neither for the safe reader nor for other YAML tools.
@@ -19,10 +19,22 @@ _COMMENT_COLUMN_LIMIT = 60
 
 def annotated_yaml(resolved: ResolvedRecipe) -> str:
     """The whole document, each leaf followed by `# origin`, the comments in one column."""
-    lines = list(_lines(resolved.document, resolved.origins, ()))
+    return "".join(f"{line}\n" for line in _annotated(resolved.document, resolved.origins))
+
+
+def annotated_experiment(file: RecipeFile) -> str:
+    """The experiment of the file as comments, because one arm of it is none; empty without."""
+    if file.experiment is None:
+        return ""
+    lines = _annotated(file.experiment.document, file.experiment.origins)
+    return "".join(f"# {line}\n" for line in ("Of all arms:", *lines))
+
+
+def _annotated(document: Mapping[str, Any], origins: Mapping[str, str]) -> list[str]:
+    lines = list(_lines(document, origins, ()))
     widths = [len(text) for text, origin in lines if origin and len(text) <= _COMMENT_COLUMN_LIMIT]
     column = max(widths, default=0) + 2
-    return "".join(f"{text:<{column - 2}}  # {origin}\n" if origin else f"{text}\n" for text, origin in lines)
+    return [f"{text:<{column - 2}}  # {origin}" if origin else text for text, origin in lines]
 
 
 def _lines(value: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -397,6 +398,69 @@ class Eval(Section):
     def _one_result(self) -> Eval:
         if self.post is not None and self.metric != "auto":
             raise refuse("with eval.post the result is what that measures: remove it", key="eval.metric")
+        return self
+
+
+class MeanOfLast(Section):
+    """A value that is the mean of several validations, the last ones."""
+
+    mean_of_last: Positive = Field(description="Validations at the end, whose mean counts")
+
+
+def _check_moment(value: Any) -> Any:
+    if value not in ("last", "auc") and not isinstance(value, (dict, MeanOfLast)):
+        raise refuse("must be last, auc, or {mean_of_last: 3} for the mean of so many validations")
+    return value
+
+
+def _moment_form(value: Any) -> str:
+    return "<word>" if isinstance(value, str) else "<mean>"
+
+
+Moment = Annotated[
+    Annotated[Literal["last", "auc"], Tag("<word>")] | Annotated[MeanOfLast, Tag("<mean>")],
+    Discriminator(_moment_form),
+    BeforeValidator(_check_moment),
+]
+
+
+class Primary(Section):
+    """The one value of a run that answers the question."""
+
+    metric: Text = Field(description="Full name of the metric, as the log has it")
+    at: Moment = Field(
+        "last",
+        description="last: its value at the last step; mean_of_last: that of so many validations; auc: the area under "
+        "its curve, over the steps",
+    )
+
+
+class Experiment(Section):
+    """One question about the arms of a recipe, written down before the first step of the runs that answer it."""
+
+    question: Text = Field(description="In a sentence, as a reader would ask it")
+    primary: Primary
+    test: Literal["superiority", "non-inferiority", "equivalence"] = Field(
+        description="superiority: the arms differ; non-inferiority: the treatment is not worse by the margin; "
+        "equivalence: they differ by less than the margin"
+    )
+    margin: float | None = Field(
+        None, gt=0, description="In points for shares (2.0: 0.80 against 0.82), else in units of the metric"
+    )
+    seeds: int = Field(ge=2, le=1000, description="Runs of each arm, with as many seeds from the recipe's own on")
+    spare_seeds: int = Field(
+        0, ge=0, le=1000, description="Further seeds, in order in place of runs that their machine ended"
+    )
+    several: Literal["dunnett", "holm"] = Field("dunnett", description="How several treatments share the error rate")
+    pairing: Literal["none", "block"] = Field("none", description="block: runs of one seed are pairs; none: not")
+    secondary: Texts = Field((), description="Names or patterns of metrics that are shown, and decide nothing; or auc")
+
+    @model_validator(mode="after")
+    def _margin_where_it_means_something(self) -> Experiment:
+        if self.test == "superiority" and self.margin is not None:
+            raise refuse("superiority asks about any difference: remove it", key="experiment.margin")
+        if self.test != "superiority" and self.margin is None:
+            raise refuse(f"{self.test} needs one: the difference that would be too much", key="experiment.margin")
         return self
 
 

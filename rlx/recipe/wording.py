@@ -12,11 +12,11 @@ from pydantic_core import ErrorDetails
 
 from rlx.backends.registry import kinds, optional_part
 from rlx.recipe.problems import SHOWN_PROBLEMS, Problem
-from rlx.recipe.schema import Recipe
+from rlx.recipe.schema import Experiment, Recipe
 from rlx.recipe.tree import Node, nearest
 
 # Keys that only the file has: they are worked in before the schema sees the recipe.
-FILE_KEYS = ("extends", "control", "arms")
+FILE_KEYS = ("extends", "control", "arms", "experiment")
 
 _FOREIGN_VALUES = {
     "gpu": "cuda",
@@ -210,6 +210,7 @@ def _sections() -> dict[tuple[str, ...], dict[str, Any]]:
                 visit(below, (*path, name))
 
     visit(Recipe, ())
+    visit(Experiment, ("experiment",))
     return found
 
 

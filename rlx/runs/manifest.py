@@ -9,7 +9,6 @@ import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
 from rlx.runs.looking.state import epoch_of
-from rlx.runs.run import RunRef
+from rlx.runs.run import RunRef, utc_text
 
 SCHEMA_VERSION = 1
 
@@ -29,7 +28,7 @@ SCHEMA_VERSION = 1
 class Manifest:
     """`created` is an ISO time in UTC, `created_epoch` the same in seconds. The files of `plan` have no content.
 
-    `position` counts the runs of a launch from 0, in the order of the recipe's arms. `unread` are the places in the
+    `position` counts the runs of a launch from 0, in the order in which they were sent. `unread` are the places in the
     document that this rlx cannot read, because another version wrote it; they count as not promised.
     """
 
@@ -68,12 +67,17 @@ def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
         "run_id": ref.run_id,
         "launch_id": ref.launch_id,
         "position": position,
-        "created": datetime.fromtimestamp(ref.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "created": utc_text(ref.created),
         "created_epoch": ref.created,
-        "submitted_by": {"user": _user(), "machine": platform.node(), "rlx": __version__},
+        "submitted_by": {**submitter(), "rlx": __version__},
         "plan": document,
     }
     return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def submitter() -> dict[str, str]:
+    """Name the user and the machine that launch."""
+    return {"user": _user(), "machine": platform.node()}
 
 
 def _bytes(text: str) -> bytes:

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rlx.plan import LaunchPlan, Place, Site
@@ -134,3 +135,8 @@ def _node_suffix(node: int) -> str:
 
 def _stamp(now: float) -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+
+
+def utc_text(seconds: float) -> str:
+    """Write seconds since 1970 as an ISO time in UTC, to the second: `2026-11-23T06:40:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -16,7 +16,7 @@ from tests.cli.support import rlx
 from tests.conftest import REPOSITORY
 
 RECIPE = str(REPOSITORY / "recipes/tiny-cpu.yaml")
-SIX = [(arm, seed) for arm in ("baseline", "aqn") for seed in (1, 2, 3)]
+SIX = [(arm, seed) for seed in (1, 2, 3) for arm in ("baseline", "aqn")]
 
 
 def planned(*words: str) -> list[tuple[str, int]]:

@@ -30,7 +30,10 @@ def said_of(folder: Path) -> tuple[str, str]:
         text = json.dumps(resolved.document).replace(str(folder), "FOLDER")
         written = {key: where for key, where in resolved.origins.items() if where != "default"}
         arms[arm] = {"treatment": resolved.treatment, "origins": written, "document": json.loads(text)}
-    return "resolved.json", json.dumps({"control": file.control, "arms": arms}, indent=1, ensure_ascii=False) + "\n"
+    asked = file.experiment
+    seeds = {"seeds": asked.seeds, "spare_seeds": asked.spare_seeds} if asked else {}
+    said = {"control": file.control, "arms": arms, **(asked.document if asked else {}), **seeds}
+    return "resolved.json", json.dumps(said, indent=1, ensure_ascii=False) + "\n"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

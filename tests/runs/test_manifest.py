@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from rlx.plan import LOCAL, Expectations
 from rlx.runs import Index, RunRef
 from rlx.runs.manifest import parse_manifest, render_manifest
 from tests.cli.support import rlx
+from tests.registrations import ASKED
 from tests.runs.toys import ended, home, start, toy_plan
 
 _REF = RunRef("toy-main-s1-1", "launch-1", "toy", "main", 1, LOCAL, "~/rlx", 1e9)
@@ -30,7 +31,8 @@ _STEP = 'line=\'{"step": 1, "data": {"timing_s/step": 0.5, "val-core/toy/acc/mea
 
 
 def document() -> dict[str, Any]:
-    return json.loads(render_manifest(_REF, 0, toy_plan("true")))  # type: ignore[no-any-return]
+    plan = replace(toy_plan("true"), registration=ASKED)
+    return json.loads(render_manifest(_REF, 0, plan))  # type: ignore[no-any-return]
 
 
 def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -103,6 +105,15 @@ def test_what_this_rlx_wrote_is_read_in_full() -> None:
     manifest = parse_manifest(json.dumps(document()))
     assert manifest is not None
     assert (manifest.unread, manifest.lacks) == ((), "")
+    assert manifest.plan.registration == ASKED
+
+
+def test_a_manifest_from_before_registrations_has_none() -> None:
+    before = document()
+    del before["plan"]["registration"]
+    manifest = parse_manifest(json.dumps(before))
+    assert manifest is not None
+    assert (manifest.plan.registration, manifest.unread) == (None, ())
 
 
 def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

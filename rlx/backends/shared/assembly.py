@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.post import post_expectations
+from rlx.backends.shared.registering import registration_of
 from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import LAUNCH_FILE
 
@@ -52,6 +53,7 @@ def launch_plan(resolved: ResolvedRecipe, site: Site, launch: Launch) -> LaunchP
         device_kind=recipe.layout.device,
         devices=launch.devices,
         device_list=launch.device_list,
+        registration=registration_of(recipe.name, resolved.control, resolved.experiment),
     )
 
 

@@ -27,6 +27,7 @@ EXAMPLES = {
     "adopt": ("rlx adopt a3:/tmp/run.log --name e5", "rlx adopt a3:trainer:/tmp/run.log --name e5 --arm aqn"),
     "import": ("rlx import run.log --name e5", "rlx import aqn.log.gz --name e5 --arm aqn"),
     "compare": ("rlx compare baseline aqn", "rlx compare baseline aqn --html report.html"),
+    "experiments": ("rlx experiments", "rlx experiments gsm8k-aqn --json"),
     "report": ("rlx report", "rlx report baseline aqn"),
     "explain": ("rlx explain RLX601", "rlx explain invalid"),
     "demo": ("rlx demo", "rlx demo --to /tmp/rlx-demo"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rlx.api.planning import Draft, finding_text
 from rlx.cli.text.aqn_text import percent
+from rlx.cli.text.experiments_text import design_lines
 from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
@@ -25,7 +26,7 @@ _SHOWN_STEPS = 12
 
 
 def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
-    """One run: title, command, files, environment, expectations, memory, findings; then the files if wanted.
+    """One run: title, command, files, environment, experiment, expectations, memory, findings; the files if wanted.
 
     Of a `written` plan, and of a users' script, it shows what runs, launch.sh of every node, in place of what the plan
     says of it.
@@ -37,6 +38,7 @@ def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
         **({"after the training": after} if (after := list(_post(plan))) else {}),
         "files": (f"{file.path:34} {file.mode:04o} {len(file.content.encode()):7,} bytes" for file in plan.files),
         "environment": _environment(plan),
+        **({"experiment": design_lines(plan.registration)} if plan.registration else {}),
         "expectations": _expectations(plan),
         **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
         "findings": _findings(plan.findings),

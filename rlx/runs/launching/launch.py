@@ -22,6 +22,7 @@ from rlx.hosts.host_errors import HostError
 from rlx.payload.mask_secrets import SHORTEST, SHORTEST_NUMBER
 from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.plan.checked import is_sealed
+from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
@@ -70,10 +71,12 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path) 
     """
     _check(plans, secrets)
     index = Index(home)
+    registered = with_registrations(home, plans)
+    # By the plans as they were made: typed again, they are the same launch, whenever that is.
     pending = _journal(index, plans)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     answers: list[str] = []
-    parts = _parts(plans, pending.runs)
+    parts = _parts(registered, pending.runs)
     index.promise([row for part in parts for row in promised(part.plans, part.refs)])
     for part in parts:
         answers += _start(index, pending, part, pack(part.plans, part.refs, secrets, tokens))

@@ -19,7 +19,7 @@ from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
 
 if TYPE_CHECKING:
-    from rlx.plan import Expectations
+    from rlx.plan import Expectations, Registration
     from rlx.runs.index.run_index import Index
     from rlx.runs.looking.revisit import Revisit
     from rlx.runs.run import RunRef
@@ -36,7 +36,7 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine.
+    of the run on this machine. `registration`: the experiment that its manifest names.
     """
 
     ref: RunRef
@@ -54,6 +54,7 @@ class Overview:
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
     label: Label = NO_LABEL
+    registration: Registration | None = None
 
     @property
     def state(self) -> RunState:
@@ -129,6 +130,7 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         expectations=judged.plan.expectations,
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
+        registration=judged.plan.registration,
     )
 
 

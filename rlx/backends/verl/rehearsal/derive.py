@@ -107,7 +107,8 @@ class _Maker:
     def _resolved(self, document: Mapping[str, Any]) -> ResolvedRecipe:
         from rlx.recipe import Recipe
 
-        return replace(self.resolved, recipe=Recipe.model_validate(document), document=document, origins={})
+        made = Recipe.model_validate(document)
+        return replace(self.resolved, recipe=made, document=document, origins={}, experiment=None)
 
 
 def _applied(document: Mapping[str, Any], changes: Iterable[Change]) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""List the registered experiments with their runs: what is there, what is missing, what was added, what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rlx.errors import NoSuchRun
+
+if TYPE_CHECKING:
+    from rlx.plan import Registration
+    from rlx.runs.looking.overview import Overview
+
+REGISTERED, SPARE, ADDED = "registered", "spare", "added"
+"""The part of a run in its experiment: one of those announced, one kept in reserve, or neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The runs of one arm with one seed, the oldest first; `part` is REGISTERED, SPARE or ADDED."""
+
+    arm: str
+    seed: int
+    part: str
+    runs: tuple[Overview, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredExperiment:
+    """A registration and all runs whose manifests name it, by seed in the order of their launch.
+
+    `apart`: runs of a recipe of that name that belong to another experiment, or to none.
+    """
+
+    registration: Registration
+    slots: tuple[Slot, ...]
+    apart: tuple[Overview, ...]
+
+    @property
+    def missing(self) -> tuple[Slot, ...]:
+        """The registered runs that nobody has launched."""
+        return tuple(slot for slot in self.slots if slot.part == REGISTERED and not slot.runs)
+
+    @property
+    def added(self) -> tuple[Overview, ...]:
+        """Runs with seeds that are neither registered nor spare."""
+        return tuple(run for slot in self.slots if slot.part == ADDED for run in slot.runs)
+
+    @property
+    def relaunched(self) -> tuple[Slot, ...]:
+        """Arms with a seed that has more than one run."""
+        return tuple(slot for slot in self.slots if len(slot.runs) > 1)
+
+    @property
+    def failed(self) -> tuple[Overview, ...]:
+        """Runs that have ended without a result that counts."""
+        return tuple(run for run in chain.from_iterable(slot.runs for slot in self.slots) if _has_failed(run))
+
+
+def experiments(name: str | None = None) -> list[RegisteredExperiment]:
+    """Look at every experiment that was registered from here or that a known run names, the newest first.
+
+    `name`: only those of a recipe so called, or with a digest that begins so. Raises NoSuchRun where there is none.
+    """
+    from rlx.api.selection import open_index
+    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.looking.overview import overview
+
+    index = open_index()
+    known = read_registrations(index.home)
+    names = {one.name for one in known if _is_called(one, name)} | ({name} if name else set())
+    rows = overview(index, [ref for ref in index.runs() if name is None or ref.name in names])
+    found = _one_of_each(known, (row.registration for row in rows if row.registration))
+    wanted = [one for one in found if _is_called(one, name)]
+    if name is not None and not wanted:
+        there = ", ".join(dict.fromkeys(one.name for one in known))
+        raise NoSuchRun(f"no experiment is called {name!r}", f"there is: {there}" if there else "none is registered")
+    return [_with_runs(one, rows) for one in wanted]
+
+
+def _is_called(registration: Registration, name: str | None) -> bool:
+    return name is None or registration.name == name or registration.digest.startswith(name)
+
+
+def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -> list[Registration]:
+    """One registration a digest, the latest first: that from here, else the earliest that a manifest shows.
+
+    Whoever can write a run directory can put an earlier time into it.
+    """
+    found = {one.digest: one for one in known}
+    for one in sorted(shown, key=lambda one: one.registered):
+        found.setdefault(one.digest, one)
+    return sorted(found.values(), key=lambda one: one.registered, reverse=True)
+
+
+def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+    digest = registration.digest
+    named = [(row.registration is not None and row.registration.digest == digest, row) for row in rows]
+    own = [row for is_own, row in named if is_own]
+    apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
+    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart)
+
+
+def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:
+    runs: dict[tuple[int, str], list[Overview]] = {}
+    for row in sorted(rows, key=lambda row: row.ref.created):
+        runs.setdefault((row.ref.seed, row.ref.arm), []).append(row)
+    registered = tuple(registration.slots)
+    rest = sorted(slot for slot in runs if slot not in registered)
+    for seed, arm in (*registered, *rest):
+        part = REGISTERED if (seed, arm) in registered else SPARE if seed in registration.spare_seeds else ADDED
+        yield Slot(arm, seed, part, tuple(runs.get((seed, arm), ())))
+
+
+def _has_failed(run: Overview) -> bool:
+    from rlx.plan import RunState
+
+    return run.state.is_terminal and (run.state is not RunState.FINISHED or not run.verdict.is_result(ended=True))

@@ -1,0 +1,41 @@
+"""rlx experiments: list what is registered, what has run of it, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlx.cli.frame.completion import EXPERIMENTS
+
+
+def experiments(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Recipe's name, or the beginning of a digest. Default: all.",
+            autocompletion=EXPERIMENTS,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+) -> None:
+    """Show registered experiments and their runs.
+
+    A recipe's `experiment` is registered by its first launch: question, test, seeds, and how the arms are graded. Each
+    registered run stands in the table, also one that is missing; below it what failed, what was launched again, and
+    what was added.
+    """
+    from rlx.api.experiments import experiments as find
+    from rlx.cli.frame.output import console, narrate, patience, print_json
+    from rlx.cli.text.experiments_text import experiment_document, experiment_parts
+
+    with patience("waiting for the hosts …"):
+        found = find(name)
+    if as_json:
+        print_json({"experiments": [experiment_document(one) for one in found]})
+    elif not found:
+        narrate("no experiment is registered; a recipe with an `experiment` registers it when it is launched")
+    out = console()
+    for one in () if as_json else found:
+        out.print(experiment_parts(one, out.width))

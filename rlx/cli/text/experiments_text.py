@@ -1,0 +1,126 @@
+"""Registered experiments in words: what is asked, and a table of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlx.plan.registration import AREA, LAST, Registration
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+    from rlx.api.experiments import RegisteredExperiment, Slot
+    from rlx.runs.looking.overview import Overview
+
+_NAMED = 8
+
+
+def design_lines(asked: Registration) -> Iterator[str]:
+    """What is asked, and how it will be answered, a sentence a line."""
+    yield asked.question
+    margin = f" within {asked.margin:g}" if asked.margin is not None else ""
+    yield (
+        f"{asked.test}{margin} of {', '.join(asked.treatments)} against {asked.control or 'no control'}, "
+        f"by {asked.metric} {_moment(asked)}"
+    )
+    yield ", ".join(_design(asked))
+
+
+def _moment(asked: Registration) -> str:
+    if asked.at == LAST:
+        return "at the last step"
+    return "as the area under its curve" if asked.at == AREA else f"as the mean of its last {asked.validations} values"
+
+
+def _design(asked: Registration) -> Iterator[str]:
+    yield f"{len(asked.seeds)} seeds an arm ({_span(asked.seeds)})"
+    if asked.spare_seeds:
+        yield f"spare: {_span(asked.spare_seeds)}"
+    if len(asked.treatments) > 1:
+        yield f"{asked.several.capitalize()} over {len(asked.treatments)} treatments"
+    yield "runs of one seed are pairs" if asked.pairing == "block" else "unpaired"
+
+
+def _span(seeds: Sequence[int]) -> str:
+    return f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else ", ".join(map(str, seeds)) or "none"
+
+
+def slots_text(slots: Iterable[tuple[int, str]]) -> str:
+    """`aqn-s3, baseline-s3 and 4 more`."""
+    names = [f"{arm}-s{seed}" for seed, arm in sorted(slots)]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def experiment_parts(found: RegisteredExperiment, width: int) -> Group:
+    """One experiment: title, what is asked, a row a seed with a column an arm, and what is to be known of its runs."""
+    from rich.console import Group
+    from rich.text import Text
+
+    asked = found.registration
+    when = f"registered {asked.registered} by {asked.by}" if asked.registered else "not registered by a launch"
+    title = Text(f"{asked.name} · experiment {asked.short} · {when}", "bold")
+    about = [Text(f"  {line}") for line in design_lines(asked)]
+    return Group(title, *about, _table(found, width), *(Text(f"  {line}") for line in _remarks(found)))
+
+
+def _table(found: RegisteredExperiment, width: int) -> Table:
+    from rlx.api.experiments import REGISTERED
+    from rlx.cli.text.fitting_table import Column, fitting_table
+
+    seeds = list(dict.fromkeys(slot.seed for slot in found.slots))
+    cells = {(slot.seed, slot.arm): _cell(slot) for slot in found.slots}
+    parts = {slot.seed: slot.part for slot in found.slots}
+    arms = [arm.name for arm in found.registration.arms]
+    named = [str(seed) if parts[seed] == REGISTERED else f"{seed} ({parts[seed]})" for seed in seeds]
+    columns = [Column("SEED", named)]
+    columns += [Column(arm, [cells.get((seed, arm), "–") for seed in seeds], flows=True) for arm in arms]
+    return fitting_table(columns, width)
+
+
+def _cell(slot: Slot) -> str:
+    return "; ".join(map(_run_text, slot.runs)) or "missing"
+
+
+def _run_text(run: Overview) -> str:
+    from rlx.evidence.outlook import outlook
+
+    return f"{run.state.value}, {outlook(run.verdict, run.state).word}"
+
+
+def _remarks(found: RegisteredExperiment) -> Iterator[str]:
+    if found.missing:
+        yield f"missing: {slots_text((slot.seed, slot.arm) for slot in found.missing)}"
+    if found.failed:
+        yield f"without a result that counts: {_ids(found.failed)}"
+    if found.relaunched:
+        yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in found.relaunched)}"
+    if found.added:
+        yield f"added beyond the registered seeds: {_ids(found.added)}"
+    if found.apart:
+        yield f"{len(found.apart)} other runs of {found.registration.name} are not of this experiment"
+
+
+def _ids(runs: Sequence[Overview]) -> str:
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    return ", ".join(run.ref.run_id for run in runs[:_NAMED]) + more
+
+
+def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
+    """One experiment as JSON, each run as `status` shows it."""
+    from rlx.cli.text.run_document import row_document
+    from rlx.plan import to_jsonable
+
+    runs = [{**row_document(run), "part": slot.part} for slot in found.slots for run in slot.runs]
+    return {
+        "digest": found.registration.digest,
+        **to_jsonable(found.registration),
+        "runs": runs,
+        "missing": [{"arm": slot.arm, "seed": slot.seed} for slot in found.missing],
+        "failed": [run.ref.run_id for run in found.failed],
+        "relaunched": [{"arm": slot.arm, "seed": slot.seed} for slot in found.relaunched],
+        "added": [run.ref.run_id for run in found.added],
+        "apart": [run.ref.run_id for run in found.apart],
+    }

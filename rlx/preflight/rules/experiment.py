@@ -1,0 +1,118 @@
+"""An experiment that its own recipe could not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.backends.protocol import load_backend
+from rlx.backends.shared.registering import registration_of
+from rlx.errors import UsageError
+from rlx.plan import Expectations, Registration, Site
+from rlx.plan.registration import AREA, LAST
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+
+_LEAST_FOR_AN_AREA = 2
+_BY_DESIGN = "by definition: rlx/plan/registration.py"
+
+
+def _asked(facts: Facts) -> Registration | None:
+    resolved = facts.resolved
+    return registration_of(resolved.recipe.name, resolved.control, resolved.experiment)
+
+
+@rule(
+    "RLX036",
+    title="an experiment without a control",
+    why="nothing says which arm the others are held against, and to choose it afterwards is to choose the answer",
+    fix="`control:` with the name of an arm",
+    source=_BY_DESIGN,
+)
+def has_a_control(facts: Facts) -> Iterator[Flaw]:
+    asked = _asked(facts)
+    if asked and not asked.control and len(asked.arms) > 1:
+        names = ", ".join(arm.name for arm in asked.arms)
+        yield error("experiment: the recipe names no control", f"control: one of {names}", "experiment.question")
+
+
+@rule(
+    "RLX037",
+    title="an experiment of one arm",
+    why="there is nothing to hold it against",
+    fix="`arms:` with a control and at least one treatment",
+    source=_BY_DESIGN,
+)
+def has_two_arms(facts: Facts) -> Iterator[Flaw]:
+    asked = _asked(facts)
+    if asked and len(asked.arms) < 2:
+        message = f"experiment: the recipe has one arm, {asked.arms[0].name}"
+        yield error(message, "arms: with the control and what is held against it", "experiment.question")
+
+
+@rule(
+    "RLX038",
+    title="a seed that the experiment does not register",
+    why="runs that are added to those that were announced can be chosen: the registered answer leaves them out",
+    fix="the registered seeds, or `experiment.seeds` with more of them before the first launch",
+    source="simulated: the best five of several seeds call 26 % of equal arms different",
+)
+def registered_seed(facts: Facts) -> Iterator[Flaw]:
+    asked, seed = _asked(facts), facts.recipe.seed
+    if asked is None or seed in asked.seeds:
+        return
+    registered = f"the experiment registers {asked.seeds[0]} to {asked.seeds[-1]}"
+    if seed in asked.spare_seeds:
+        yield note(f"seed {seed} is a spare: it counts only in place of a run that its machine ended", key="seed")
+    else:
+        fix = f"--seed {asked.seeds[0]} and so on, or another experiment"
+        yield warning(f"seed {seed}: {registered}, and what this one shows is exploratory", fix, "seed")
+
+
+@rule(
+    "RLX039",
+    title="the primary value is never measured",
+    why="the registered question would stay without an answer, however long the runs are",
+    fix="an `eval.every` that ends on the last step, or another `experiment.primary.at`",
+    source="the validations that the back-end's own plan promises",
+)
+def measures_its_primary(facts: Facts) -> Iterator[Flaw]:
+    asked = _asked(facts)
+    if asked is None:
+        return
+    try:
+        promised = load_backend(facts.recipe.backend.kind).plan(facts.resolved, Site(), facts.found).expectations
+    except UsageError:
+        return  # There is no plan, and another finding says why.
+    if reason := _unmeasured(asked, promised):
+        fix = "an eval.every that fits, or another experiment.primary.at"
+        yield error(f"experiment.primary.at {asked.at}: {reason}", fix, "experiment.primary.at")
+
+
+def _unmeasured(asked: Registration, promised: Expectations) -> str:
+    """Say why the run has no such value; empty if it will have one, or nobody knows how long it is."""
+    if asked.at == LAST:
+        return "" if promised.last_step_validated else "the last step is not validated"
+    needed = _LEAST_FOR_AN_AREA if asked.at == AREA else asked.validations
+    measured = [step for step in promised.validation_steps if step > 0 or asked.at == AREA]
+    if promised.total_steps is None or len(measured) >= needed:
+        return ""
+    return f"it needs {needed} validations, and the plan has {len(measured)}"
+
+
+@rule(
+    "RLX040",
+    title="arms of an experiment that are graded differently",
+    why="a difference would be that of the grading, too: reward, rows, lengths, sampling and precision are one for all",
+    fix="give the arms one evaluation; a reward that only trains is split off by `eval.post.reward`",
+    source="the keys of the evaluation in the arms' recipes: rlx/recipe/declared_experiment.py",
+)
+def graded_alike(facts: Facts) -> Iterator[Flaw]:
+    asked = _asked(facts)
+    if asked is None:
+        return
+    first = next((arm for arm in asked.arms if arm.name == asked.control), asked.arms[0])
+    others = [arm.name for arm in asked.arms if arm.evaluation != first.evaluation]
+    if others:
+        message = f"experiment: {', '.join(others)} would be graded otherwise than {first.name}"
+        fix = "one evaluation for all arms, such as eval.post with its own reward"
+        yield error(message, fix, "experiment.question")

@@ -1,0 +1,80 @@
+"""Keep the experiments that were registered from here: a file each, written once, with when it was and by whom.
+
+The index is a cache and may be rebuilt; that an experiment was registered before its runs is nothing to rebuild.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from rlx.errors import RlxError, UsageError
+from rlx.local_files import parse_json, read_bytes
+from rlx.plan import LaunchPlan, Registration, from_jsonable, to_jsonable
+from rlx.runs.manifest import submitter
+from rlx.runs.run import utc_text
+
+FOLDER = "experiments"
+_MOST_BYTES = 1 << 20
+_LOST = "the experiment then counts as registered now"
+
+
+def with_registrations(home: Path, plans: Sequence[LaunchPlan]) -> list[LaunchPlan]:
+    """Write into each plan when and by whom its experiment was registered; what is not yet is registered now.
+
+    Raises RlxError where that cannot be written, or what was written is damaged.
+    """
+    asked = {plan.registration for plan in plans if plan.registration}
+    known = {one: _registered(home, one) for one in asked}
+    return [_stamped(plan, known.get(plan.registration)) if plan.registration else plan for plan in plans]
+
+
+def read_registrations(home: Path) -> tuple[Registration, ...]:
+    """All that were registered from here, the newest first. What is damaged is left out: it says nothing."""
+    found = []
+    for path in (home / FOLDER).glob("*.json"):
+        with suppress(RlxError):
+            found.append(_read(path))
+    return tuple(sorted(found, key=lambda one: (one.registered, one.name), reverse=True))
+
+
+def _stamped(plan: LaunchPlan, registration: Registration | None) -> LaunchPlan:
+    workers = tuple(_stamped(worker, registration) for worker in plan.workers)
+    return replace(plan, registration=registration, workers=workers)
+
+
+def _registered(home: Path, asked: Registration) -> Registration:
+    """The registration with its first time, whatever a plan said of that."""
+    path = home / FOLDER / f"{asked.digest}.json"
+    if not path.exists():
+        _write_once(path, replace(asked, registered=utc_text(time.time()), by="{user}@{machine}".format(**submitter())))
+    known = _read(path)
+    if known.digest != asked.digest:
+        raise RlxError(f"{path} is about another experiment than its name says", f"move it away: {_LOST}")
+    return known
+
+
+def _write_once(path: Path, registration: Registration) -> None:
+    """Whoever is first has registered it: a name that is taken stays as it is."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch.write_text(json.dumps(to_jsonable(registration), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with suppress(FileExistsError):
+            os.link(scratch, path)
+        scratch.unlink()
+    except OSError as error:
+        raise RlxError(f"{path}: {error.strerror}", "rlx notes there what was asked before the first step") from None
+
+
+def _read(path: Path) -> Registration:
+    try:
+        return from_jsonable(Registration, parse_json(read_bytes(path, _MOST_BYTES)))
+    except (OSError, ValueError, UsageError) as problem:
+        reason = problem.message if isinstance(problem, UsageError) else getattr(problem, "strerror", None) or problem
+        raise RlxError(f"{path}: no registration can be read ({reason})", f"move it away: {_LOST}") from None

@@ -1,0 +1,323 @@
+"""An experiment is registered by its first launch, runs in blocks, and says what is missing, added and failed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rlx.api.completing import experiment_names
+from rlx.backends import registry
+from rlx.cli.frame.app import command_line
+from rlx.errors import NoSuchRun, RlxError, UsageError
+from rlx.plan import LaunchPlan, Registration, from_jsonable
+from rlx.runs import Index, RunRef, read_manifest
+from tests.runs.toys import ended, home, start, toy_plan
+
+RECIPE = """
+version: 1
+name: sums
+backend: {kind: toy, version: "1.0"}
+model: {path: /nowhere/model}
+data: {train: /nowhere/train, val: /nowhere/val, train_rows: 8, val_rows: 100, max_prompt_tokens: 8,
+       max_response_tokens: 8}
+reward: gsm8k
+train: {batch_size: 4, mini_batch_size: 4, micro_batch_size: 4, steps: 3, lr: 0.25}
+rollout: {engine: cpu, n: 2, log_prob_micro_batch_size: 4}
+layout: {device: cpu, devices_per_node: 1}
+eval: {every: 3}
+seed: 11
+control: slow
+arms:
+  slow: {}
+  fast: {train: {lr: 0.75}}
+"""
+ASKED = """
+experiment:
+  question: Does a larger rate help?
+  primary: {metric: val-core/toy/acc/mean@1}
+  test: superiority
+  seeds: 3
+  spare_seeds: 1
+"""
+ALL = {(arm, seed) for arm in ("slow", "fast") for seed in (11, 12, 13)}
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setitem(registry.PACKAGES, "toy", "tests.backends.toy")
+    path = tmp_path / "sums.yaml"
+    path.write_text(RECIPE + ASKED)
+    yield path
+
+
+def say(*arguments: object, code: int = 0) -> tuple[str, str]:
+    words = [str(word) for word in arguments]
+    done = CliRunner().invoke(command_line(words[:1]), words)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout, done.stderr
+
+
+def planned(*arguments: object) -> list[dict[str, Any]]:
+    return list(json.loads(say("plan", *arguments, "--json")[0])["plans"])
+
+
+def order(plans: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(plan["arm"], plan["seed"]) for plan in plans]
+
+
+def launched(*arguments: object) -> tuple[list[RunRef], str]:
+    out, narrated = say("launch", *arguments, "--host", "local")
+    by_id = {ref.run_id: ref for ref in Index(home()).runs()}
+    refs = [by_id[run_id] for run_id in out.split()]
+    for ref in refs:
+        ended(ref)
+    return refs, narrated
+
+
+def registered(ref: RunRef) -> Registration:
+    manifest = read_manifest(ref.run_dir)
+    assert manifest is not None and manifest.plan.registration is not None
+    return manifest.plan.registration
+
+
+def the_one(*arguments: object) -> dict[str, Any]:
+    (found,) = json.loads(say("experiments", *arguments, "--json")[0])["experiments"]
+    return dict(found)
+
+
+def test_without_a_word_all_registered_seeds_are_planned_in_blocks(recipe: Path) -> None:
+    plans = planned(recipe)
+    assert set(order(plans)) == ALL and len(plans) == 6
+    assert [plan["seed"] for plan in plans] == [11, 11, 12, 12, 13, 13]
+    assert order(plans) == order(planned(recipe))
+    assert {plan["registration"]["question"] for plan in plans} == {"Does a larger rate help?"}
+    assert {plan["registration"]["registered"] for plan in plans} == {""}
+    say("plan", recipe)
+    assert not (home() / "experiments").exists(), "planning registers nothing"
+
+
+def test_without_an_experiment_several_seeds_go_in_blocks_too(recipe: Path) -> None:
+    recipe.write_text(RECIPE)
+    assert order(planned(recipe, "--seed", 1, 2)) == [("slow", 1), ("fast", 1), ("slow", 2), ("fast", 2)]
+    assert order(planned(recipe)) == [("slow", 11), ("fast", 11)]
+    assert planned(recipe)[0]["registration"] is None
+
+
+def test_the_order_within_blocks_is_drawn(recipe: Path) -> None:
+    recipe.write_text((RECIPE + ASKED).replace("seeds: 3", "seeds: 40", 1))
+    firsts = [arm for arm, _ in order(planned(recipe))[::2]]
+    assert 8 < firsts.count("slow") < 32
+
+
+def test_the_plan_says_what_is_asked(recipe: Path) -> None:
+    told = say("plan", recipe, "--arm", "fast", "--seed", 11)[0]
+    assert "superiority of fast against slow, by val-core/toy/acc/mean@1 at the last step" in told
+    assert "3 seeds an arm (11 to 13), spare: 14, unpaired" in told
+
+
+def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path) -> None:
+    refs, narrated = launched(recipe)
+    assert {(ref.arm, ref.seed) for ref in refs} == ALL
+    known = {registered(ref) for ref in refs}
+    (asked,) = known
+    assert f"experiment {asked.short}: Does a larger rate help?" in narrated
+    assert "not in this launch" not in narrated
+    assert asked.registered.endswith("Z") and "@" in asked.by
+    assert json.loads((home() / "experiments" / f"{asked.digest}.json").read_text())["registered"] == asked.registered
+    manifest = read_manifest(refs[0].run_dir)
+    assert manifest is not None and asked.registered <= manifest.created and manifest.unread == ()
+
+
+def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -> None:
+    (first, *_), narrated = launched(recipe, "--seed", 11)
+    assert "not in this launch: " in narrated and "slow-s12" in narrated and "fast-s13" in narrated
+    path = home() / "experiments" / f"{registered(first).digest}.json"
+    path.write_text(path.read_text().replace(registered(first).registered, "2026-01-01T00:00:00Z"))
+    (later, *_), _ = launched(recipe, "--seed", 12)
+    assert registered(later).registered == "2026-01-01T00:00:00Z"
+    assert registered(later).digest == registered(first).digest
+
+
+def test_an_interrupted_launch_is_completed_with_the_same_runs_and_the_same_registration(recipe: Path) -> None:
+    refs, _ = launched(recipe, "--seed", 11)
+    manifests = [(ref.run_dir / "manifest.json").read_text() for ref in refs]
+    with closing(sqlite3.connect(home() / "index.db")) as db, db:
+        db.execute("UPDATE launches SET resolved = 0")
+    again, narrated = launched(recipe, "--seed", 11)
+    assert again == refs and "this completes launch" in narrated and "launched before" not in narrated
+    assert [(ref.run_dir / "manifest.json").read_text() for ref in again] == manifests
+    assert [run["run_id"] for run in the_one()["runs"]] == [ref.run_id for ref in refs]
+
+
+def test_what_a_run_directory_says_of_the_time_counts_only_where_nothing_is_known(recipe: Path) -> None:
+    (ref, *_), _ = launched(recipe, "--seed", 11)
+    first = registered(ref).registered
+    path = ref.run_dir / "manifest.json"
+    path.write_text(path.read_text().replace(first, "1999-01-01T00:00:00Z", 1))
+    assert the_one()["registered"] == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("--set", "train.steps=4"),
+        ("--set", "eval.temperature=0.5"),
+        ("--set", "experiment.seeds=4"),
+        ("--set", "arms.fast.train.lr=0.5"),
+        ("--set", "seed=12"),
+    ],
+)
+def test_another_recipe_is_another_experiment(change: tuple[str, str], recipe: Path) -> None:
+    assert digest_of(planned(recipe, *change)[0]) != digest_of(planned(recipe)[0])
+
+
+def test_the_same_question_is_the_same_whatever_is_launched(recipe: Path) -> None:
+    whole = digest_of(planned(recipe)[0])
+    assert digest_of(planned(recipe, "--arm", "fast", "--seed", 13)[0]) == whole
+    assert digest_of(planned(recipe, "--set", "waive.RLX621=no")[0]) == whole
+
+
+def test_a_reward_counts_by_what_is_in_its_file(recipe: Path) -> None:
+    reward = recipe.with_name("reward.py")
+    reward.write_text("def compute_score(): return 1\n")
+    recipe.write_text((RECIPE + ASKED).replace("reward: gsm8k", "reward: {path: reward.py}"))
+    before = digest_of(planned(recipe)[0])
+    elsewhere = recipe.parent / "elsewhere"
+    elsewhere.mkdir()
+    for path in (recipe, reward):
+        (elsewhere / path.name).write_text(path.read_text())
+    assert digest_of(planned(elsewhere / recipe.name)[0]) == before
+    reward.write_text("def compute_score(): return 0\n")
+    assert digest_of(planned(recipe)[0]) != before
+
+
+def digest_of(plan: dict[str, Any]) -> str:
+    registration = from_jsonable(LaunchPlan, plan).registration
+    assert registration is not None
+    return registration.digest
+
+
+def test_a_written_plan_carries_its_experiment_and_no_other(recipe: Path, tmp_path: Path) -> None:
+    text = say("plan", recipe, "--seed", 11, "--host", "local", "--json")[0]
+    written = tmp_path / "plans.json"
+    written.write_text(text.replace('"registered": ""', '"registered": "1999-01-01T00:00:00Z"'))
+    out, _ = say("launch", "--plan", written)
+    refs = [ref for ref in Index(home()).runs() if ref.run_id in out.split()]
+    for ref in refs:
+        ended(ref)
+    assert {registered(ref).registered[:4] for ref in refs} != {"1999"}, "a file does not say when it was registered"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("recipe", "train", "lr"), 0.3),
+        (("recipe", "eval", "temperature"), 0.3),
+        (("registration", "seeds"), [11, 12, 17]),
+        (("registration", "control"), "fast"),
+        (("registration", "name"), "products"),
+    ],
+)
+def test_a_written_plan_that_contradicts_its_experiment_is_refused(
+    path: tuple[str, ...], value: object, recipe: Path, tmp_path: Path
+) -> None:
+    document = json.loads(say("plan", recipe, "--seed", 11, "--host", "local", "--json")[0])
+    place = document["plans"][0]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    written = tmp_path / "plans.json"
+    written.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="its experiment is not that of the recipe in the plan"):
+        say("launch", "--plan", written)
+
+
+def test_what_is_missing_added_and_launched_again_is_listed(recipe: Path) -> None:
+    launched(recipe, "--seed", 11, 12)
+    assert "launched before: fast-s12; " in launched(recipe, "--seed", 12, "--arm", "fast")[1]
+    _, narrated = launched(recipe, "--seed", 14, 15, "--arm", "slow")
+    assert "RLX038" in narrated and "seed 15" in narrated
+    found = the_one()
+    assert (found["name"], found["question"]) == ("sums", "Does a larger rate help?")
+    assert sorted((one["arm"], one["seed"]) for one in found["missing"]) == [("fast", 13), ("slow", 13)]
+    assert found["relaunched"] == [{"arm": "fast", "seed": 12}]
+    parts = sorted((run["seed"], run["part"]) for run in found["runs"])
+    assert parts == [(seed, "registered") for seed in (11, 11, 12, 12, 12)] + [(14, "spare"), (15, "added")]
+    assert len(found["added"]) == 1 and "-slow-s15-" in found["added"][0]
+    told = say("experiments", "sums")[0]
+    assert "superiority of fast against slow" in told
+    assert "missing: " in told and "slow-s13" in told
+    assert "launched more than once: fast-s12" in told
+    assert "added beyond the registered seeds: sums-slow-s15-" in told
+    assert the_one(found["digest"][:8])["digest"] == found["digest"]
+    assert (experiment_names("su"), experiment_names("x")) == (["sums"], [])
+
+
+def test_a_run_that_failed_stays_in_the_list(recipe: Path) -> None:
+    asked = from_jsonable(LaunchPlan, planned(recipe)[0]).registration
+    plans = [toy_plan(script, arm="slow", seed=seed) for script, seed in (("exit 3", 11), ("true", 12))]
+    refs = start(*(replace(plan, name="sums", registration=asked) for plan in plans))
+    for ref in refs:
+        ended(ref)
+    found = the_one("sums")
+    assert found["failed"] == [refs[0].run_id]
+    assert f"without a result that counts: {refs[0].run_id}" in say("experiments")[0]
+    assert [run["state"] for run in found["runs"]] == ["failed", "finished"]
+
+
+def test_runs_of_the_recipe_that_answer_something_else_are_counted(recipe: Path) -> None:
+    launched(recipe, "--seed", 11)
+    recipe.write_text(RECIPE)
+    launched(recipe)
+    assert len(the_one()["apart"]) == 2
+    assert "2 other runs of sums are not of this experiment" in say("experiments")[0]
+
+
+def test_an_index_that_was_lost_loses_no_registration(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs, _ = launched(recipe, "--seed", 11)
+    monkeypatch.setenv("RLX_HOME", str(home() / "another-machine"))
+    found = the_one()
+    assert found["registered"] == registered(refs[0]).registered
+    assert len(found["runs"]) == 2
+
+
+def test_nothing_registered_and_a_name_that_is_none(recipe: Path) -> None:
+    assert "no experiment is registered" in say("experiments")[1]
+    assert json.loads(say("experiments", "--json")[0])["experiments"] == []
+    with pytest.raises(NoSuchRun, match="no experiment is called 'sums'"):
+        say("experiments", "sums")
+
+
+def test_a_damaged_file_is_named_at_the_next_launch(recipe: Path) -> None:
+    (ref, *_), _ = launched(recipe, "--seed", 11)
+    path = home() / "experiments" / f"{registered(ref).digest}.json"
+    path.write_text("{")
+    with pytest.raises(RlxError, match="no registration can be read"):
+        say("launch", recipe, "--host", "local", "--seed", 12)
+    assert the_one()["registered"] == registered(ref).registered, "its runs still say it"
+
+
+def test_an_imported_log_is_no_run_of_the_experiment(recipe: Path, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("toy step 1 of 3: loss=0.8\ntoy score after 3: 0.5\n")
+    say("import", log, "--name", "sums", "--recipe", recipe, "--arm", "slow", "--seed", 11)
+    assert json.loads(say("experiments", "--json")[0])["experiments"] == []
+
+
+def test_show_prints_it_behind_the_recipe(recipe: Path) -> None:
+    shown = say("show", recipe)[0]
+    assert "#   question: " in shown and "sums.yaml" in shown.partition("# experiment:")[2]
+    assert json.loads(say("show", recipe, "--json")[0])["experiment"]["seeds"] == 3
+    again = recipe.with_name("again.yaml")
+    again.write_text(shown)
+    say("validate", again)
