@@ -78,9 +78,9 @@ def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
 
 def _differences(comparison: Comparison, values: Sequence[float | None], unit: Unit) -> Iterator[Cell]:
     control = values[0]
-    for arm, value in zip(comparison.treatments, values[1:], strict=True):
+    for arm, contrast, value in zip(comparison.treatments, comparison.contrasts, values[1:], strict=True):
         text = "" if value is None or control is None else unit.signed(value - control)
-        yield Cell(text, struck=_struck(arm) or _struck(comparison.control))
+        yield Cell(text, struck=_struck(arm) or _struck(comparison.control) or contrast.objection)
 
 
 def _peak(drawn: Picture, arm: ComparedArm) -> Cell:
