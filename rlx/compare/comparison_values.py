@@ -10,6 +10,7 @@ from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.item_counts import ItemCount
+from rlx.compare.left_out import LeftOut
 from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
@@ -31,9 +32,9 @@ class Pair:
     differences: tuple[ConfigDifference, ...]
     copies: tuple[tuple[str, str], ...] = ()
     same_items: bool = False
-
     measure: Measure = field(default_factory=lambda: Measure(""))
     unrecorded: Mapping[Condition, tuple[str, ...]] = field(default_factory=dict)
+
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
         return self.control, self.treatment
@@ -43,11 +44,11 @@ class Pair:
         return self.control.runs + self.treatment.runs
 
     @property
-    @property
     def broken(self) -> Broken:
         """What differs in the evaluation, declared or not, by condition."""
         return self.measure.broken(self.differences)
 
+    @property
     def finished(self) -> bool:
         return all(run.finished for run in self.runs)
 
@@ -114,17 +115,18 @@ class Contrast:
     def errors(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
-
     @property
     def objection(self) -> str:
         """The word that strikes a difference which is none of the treatment's; "" where nothing forbids to compare."""
         return "not comparable" if self.errors else ""
 
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
-    `is_share`: the values are shares of the items, so that their differences are points.
+    `is_share`: the values are shares of the items, so that their differences are points. `left_out`: the runs of the
+    same experiment that are not in here.
     """
 
     metric: str
@@ -133,6 +135,7 @@ class Comparison:
     treatments: tuple[ComparedArm, ...]
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ...]:
