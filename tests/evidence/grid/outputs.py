@@ -36,8 +36,8 @@ def other_answers_with_the_same_score(pair: RunPair) -> None:
 @unseen(
     OUTPUTS,
     Link.LIFTED,
-    "only the answers of the step that is compared are read, of a remote run one file is copied: the values of other "
-    "steps stand in a table and decide nothing",
+    "only the answers of the step that is compared and of step 0 are read, of a remote run two files are "
+    "copied: the values of other steps stand in a table and decide nothing",
 )
 def answers_of_noisy_weights_at_step_ten(pair: RunPair) -> None:
     _make_wrong(pair, 10)
