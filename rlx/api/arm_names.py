@@ -31,21 +31,8 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
     return arms
 
 
-def selection_notes(index: Index, names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
-    """Say what a person should know about the runs taken: those that were not, and arms launched apart."""
-    from rlx.runs.index.resolve import meant_by, some_runs
-
-    refs = some_runs(index)
-    for name, arm in zip(names, arms, strict=True):
-        unused = [ref for ref in meant_by(name.split(","), refs) if ref not in arm]
-        if unused:
-            yield f"{name}: left out by --seed, and a seed left out afterwards is a seed chosen: {_listed(unused)}"
-        older = [ref for ref in refs if _is_older(ref, name, arm)]
-        if older:
-            yield (
-                f"{name}: of its newest launch, {arm[0].launch_id}; older runs are left out: {_listed(older)} "
-                "(names joined by commas are one arm)"
-            )
+def selection_notes(names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
+    """Say what a person should know about the runs taken: arms launched apart."""
     launches = [dict.fromkeys(ref.launch_id for ref in arm) for arm in arms]
     if len(set(chain.from_iterable(launches))) > 1:
         yield "launched apart: " + ", ".join(
@@ -63,13 +50,6 @@ def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
     if len({ref.arm for ref in fitting}) > 1:
         raise UsageError(f"{name} means runs of several arms: {_listed(fitting)}", "name one arm, or runs of one")
     return fitting
-
-
-def _is_older(ref: RunRef, name: str, arm: Arm) -> bool:
-    """Tell whether `name` (no run id) would mean this run, too, if its newest launch were not there."""
-    newest = arm[0]
-    is_called = name in (ref.arm, ref.run_name, ref.short_name, ref.name)
-    return is_called and ref.name == newest.name and ref.launch_id != newest.launch_id
 
 
 def _listed(refs: Sequence[RunRef], most: int = 8) -> str:

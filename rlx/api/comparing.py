@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
     from rlx.compare import Comparison
+    from rlx.compare.left_out import LeftOut
     from rlx.evidence import ItemScores, JudgedRun
     from rlx.runs import Index, RunRef
 
@@ -36,6 +37,11 @@ class Compared:
         return tuple(sentence for contrast in self.comparison.contrasts for sentence in contrast.sentences)
 
     @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Every run of the same experiment that is not compared, with who left it out and when it was launched."""
+        return self.comparison.left_out
+
+    @property
     def reportable(self) -> bool:
         """Tell whether all runs finished, none is invalid, incomplete or contradicted, and they are comparable."""
         return self.comparison.reportable
@@ -47,6 +53,7 @@ class Uncompared:
 
     runs: Sequence[JudgedRun]
     problem: str
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def compare(
@@ -81,11 +88,17 @@ def compare_named(
 ) -> Compared:
     """Compare the arms that the names mean, control first; tells which runs were taken."""
     from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.left_out import left_out_runs
 
     refs = select_arms(index, names, seeds)
-    for note in selection_notes(index, names, refs):
+    for note in selection_notes(names, refs):
         tell(note)
-    return compare_refs(index, refs, metric, tell)
+    return with_left_out(compare_refs(index, refs, metric, tell), left_out_runs(index, names, refs))
+
+
+def with_left_out(compared: Compared, left_out: tuple[LeftOut, ...]) -> Compared:
+    """Add the runs that are not compared to the comparison, whose every form shows them."""
+    return replace(compared, comparison=replace(compared.comparison, left_out=left_out))
 
 
 def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None, tell: Tell) -> Compared:

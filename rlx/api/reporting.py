@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,11 +51,12 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
 
     # With the distance from UTC: a report is read elsewhere.
     made = time.strftime("%Y-%m-%d %H:%M %z")
-    diagnoses = _diagnoses(index, found.runs)
+    diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
+    page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out)
     if isinstance(found, Compared):
-        page = Report(found.runs, found.comparison, made, made_by(), items=found.items, diagnoses=diagnoses)
+        page = replace(page, comparison=found.comparison, items=found.items)
     else:
-        page = Report(found.runs, None, made, made_by(), problem=found.problem, diagnoses=diagnoses)
+        page = replace(page, problem=found.problem)
     replace_file(path, html(page).encode())
 
 
@@ -76,9 +78,11 @@ def _found(
     index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None, tell: Tell
 ) -> Compared | Uncompared:
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
-    from rlx.api.comparing import beside_control, compare_judged, judged_arms
+    from rlx.api.comparing import beside_control, compare_judged, judged_arms, with_left_out
+    from rlx.api.left_out import left_out_runs
 
     refs = _arms(index, names, seeds, tell)
+    left_out = left_out_runs(index, names, refs)
     judged = judged_arms(index, refs, tell)
     if len(names) < 2:
         # Nobody said which arm is the control, but their recipe did.
@@ -86,11 +90,11 @@ def _found(
         refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
     arms = beside_control(index, judged)
     try:
-        return compare_judged(index, refs, arms, metric, tell)
+        return with_left_out(compare_judged(index, refs, arms, metric, tell), left_out)
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise
-        return Uncompared([*chain(*arms)], problem.message)
+        return Uncompared([*chain(*arms)], problem.message, left_out)
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:
@@ -100,7 +104,7 @@ def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell
 
     if len(names) > 1:
         arms = select_arms(index, names, seeds)
-        for note in selection_notes(index, names, arms):
+        for note in selection_notes(names, arms):
             tell(note)
         return arms
     found = [ref for ref in runs_or_latest(index, names or None) if not seeds or ref.seed in seeds]

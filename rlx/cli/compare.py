@@ -63,13 +63,16 @@ def compare(
 
 
 def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
-    from rlx.cli.frame.output import print_json
+    from rlx.cli.frame.output import narrate, print_json
+    from rlx.cli.text.compare_lines import left_out_lines
     from rlx.cli.text.compare_text import as_answer, csv_text, markdown_text, print_terminal
 
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:
         print(csv_text(comparison), end="")
+        for line in left_out_lines(comparison):
+            narrate(line)
     elif as_markdown:
         print(markdown_text(comparison), end="")
     else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rlx.compare.align import finite
 from rlx.compare.assemble import Runs
+from rlx.compare.before_training import BEFORE
 from rlx.compare.metric import choose_metric
 from rlx.evidence import JudgedRun, series
 
@@ -14,7 +15,9 @@ from rlx.evidence import JudgedRun, series
 def outputs_to_read(
     control: Runs, treatments: Sequence[Runs], metric: str | None = None
 ) -> tuple[str, Mapping[int, frozenset[str]]]:
-    """The metric, and the ids of the runs by the step at which they are compared, whose outputs must bear that out.
+    """The metric, and by step the ids of the runs whose outputs must bear the comparison out.
+
+    The steps are those at which they are compared, and that before the training, where the arms must agree.
 
     Runs that get no test are not among them. Raises what `compare` raises.
     """
@@ -24,8 +27,8 @@ def outputs_to_read(
         runs = (*control, *treatment)
         if all(map(_may_be_tested, runs)):
             common = set.intersection(*(set(finite(series(run.evidence, chosen))) for run in runs))
-            if common:
-                wanted[max(common)] |= {run.run_id for run in runs}
+            for step in {max(common)} | ({BEFORE} & common) if common else ():
+                wanted[step] |= {run.run_id for run in runs}
     return chosen, wanted
 
 

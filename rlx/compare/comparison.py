@@ -8,19 +8,23 @@ from types import MappingProxyType
 
 from rlx.compare.align import StepRow, last_common_step
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
+from rlx.compare.before_training import BEFORE, before_training
 from rlx.compare.compared_arms import ComparedArm, same_seed
 from rlx.compare.comparison_values import Comparison, Contrast, Pair
 from rlx.compare.duplicate_runs import copies
 from rlx.compare.error_rates import holm
+from rlx.compare.evaluation_conditions import Measure
 from rlx.compare.findings import disputed_value, pair_findings
+from rlx.compare.graded_otherwise import graded_otherwise
 from rlx.compare.inference import choose_test, why_no_test
 from rlx.compare.item_counts import is_share, why_not_binary
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
 from rlx.compare.metric import choose_metric
 from rlx.compare.output_contradictions import held_to_outputs
-from rlx.compare.run_differences import same_validation_items
+from rlx.compare.run_differences import graded_apart, same_validation_items
 from rlx.compare.seed_findings import seed_findings
 from rlx.compare.sentences import sentences
+from rlx.compare.unrecorded import unrecorded
 from rlx.evidence.metrics import data_sources
 from rlx.plan import Finding, Severity
 
@@ -63,25 +67,32 @@ def _steps(arms: Sequence[ComparedArm]) -> tuple[StepRow, ...]:
 
 def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs, metric: str) -> Pair:
     """`left` and `right` are the judged runs of the two arms."""
+    runs, labels = (*left, *right), [run.label for run in (*control.runs, *treatment.runs)]
+    is_result = metric in {run.core_metric for run in (*control.runs, *treatment.runs)}
+    measure = Measure(metric, is_result, graded_apart(runs))
     return Pair(
         control,
         treatment,
         metric,
         last_common_step(control.series, treatment.series),
         arm_differences(left, right),
-        copies((*left, *right), [run.label for run in (*control.runs, *treatment.runs)]),
+        copies(runs, labels),
         same_validation_items(*same_seed(left, right)),
+        measure,
+        unrecorded(runs, labels, measure),
     )
 
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     matched, unmatched = _match(pair, sources, items)
+    not_binary = why_not_binary(pair.metric, sources)
     findings = (*pair_findings(pair), *seed_findings(pair), *disputed_value(pair), *unmatched)
+    findings += (*graded_otherwise(pair, items), *before_training(pair, items.get(BEFORE, NO_ITEMS), not_binary))
     if not (pair.has_seeds or matched or unmatched or why_no_test(pair, findings)):
         findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
-    test = choose_test(pair, findings, why_not_binary(pair.metric, sources), matched)
+    test = choose_test(pair, findings, not_binary, matched)
     return Contrast(
         treatment=pair.treatment.label,
         step=pair.step,
@@ -100,9 +111,12 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
 
 
 def _match(pair: Pair, sources: int, items: Mapping[int, Items]) -> tuple[MatchedItems | None, tuple[Finding, ...]]:
-    if pair.has_seeds or pair.step is None:
+    if pair.step is None:
         return None, ()
-    return match_items(pair, items.get(pair.step, NO_ITEMS), sources)
+    matched, findings = match_items(pair, items.get(pair.step, NO_ITEMS), sources)
+    if not pair.has_seeds:
+        return matched, findings
+    return None, tuple(finding for finding in findings if finding.severity is Severity.ERROR)
 
 
 def _with_words(pairs: Sequence[Pair], contrasts: Sequence[Contrast], is_share: bool) -> tuple[Contrast, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.item_counts import ItemCount
+from rlx.compare.left_out import LeftOut
 from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
@@ -18,7 +21,8 @@ class Pair:
     """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
 
     `copies`: labels of two runs that are one run. `same_items`: it is known that both checkpoints were validated on
-    the same items, so that n of one is n of the other.
+    the same items, so that n of one is n of the other. `unrecorded`: what runs, by their labels, did not record of
+    their evaluation. `measure` says which differences are of the evaluation.
     """
 
     control: ComparedArm
@@ -28,6 +32,8 @@ class Pair:
     differences: tuple[ConfigDifference, ...]
     copies: tuple[tuple[str, str], ...] = ()
     same_items: bool = False
+    measure: Measure = field(default_factory=lambda: Measure(""))
+    unrecorded: Mapping[Condition, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -36,6 +42,11 @@ class Pair:
     @property
     def runs(self) -> tuple[ComparedRun, ...]:
         return self.control.runs + self.treatment.runs
+
+    @property
+    def broken(self) -> Broken:
+        """What differs in the evaluation, declared or not, by condition."""
+        return self.measure.broken(self.differences)
 
     @property
     def finished(self) -> bool:
@@ -104,12 +115,18 @@ class Contrast:
     def errors(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
+    @property
+    def objection(self) -> str:
+        """The word that strikes a difference which is none of the treatment's; "" where nothing forbids to compare."""
+        return "not comparable" if self.errors else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
-    `is_share`: the values are shares of the items, so that their differences are points.
+    `is_share`: the values are shares of the items, so that their differences are points. `left_out`: the runs of the
+    same experiment that are not in here.
     """
 
     metric: str
@@ -118,6 +135,7 @@ class Comparison:
     treatments: tuple[ComparedArm, ...]
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ...]:

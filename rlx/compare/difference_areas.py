@@ -38,6 +38,7 @@ HELD_OUT_DATA = "held-out data"
 TRAINING_DATA = "training data"
 MODEL_WEIGHTS = "model weights"
 CHAT_TEMPLATE = "chat template"
+REWARD_CODE = "reward code"
 CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
 
@@ -56,7 +57,13 @@ _FACTS: Patterns = {
     Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA, CHAT_TEMPLATE),
     Area.DATA: ("data.*", TRAINING_DATA),
     Area.MODEL: ("model.*", f"{MODEL_WEIGHTS}*", "model configuration"),
-    Area.REWARD: ("reward", "reward.*", "file payload/reward*", *(f"package {name}" for name in _VERIFIERS.split())),
+    Area.REWARD: (
+        "reward",
+        "reward.*",
+        f"{REWARD_CODE}*",
+        "file payload/reward*",
+        *(f"package {name}" for name in _VERIFIERS.split()),
+    ),
     Area.LAYOUT: (
         "layout.*",
         "hardware *",

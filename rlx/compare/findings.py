@@ -9,14 +9,20 @@ from typing import Any
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import Pair
 from rlx.compare.config_diff import RECIPE, ConfigDifference
-from rlx.compare.difference_areas import VALIDATION_DATA, Area
+from rlx.compare.difference_areas import Area
+from rlx.compare.evaluation_conditions import Condition
 from rlx.compare.item_counts import is_accuracy_above_one
+from rlx.compare.unrecorded import unknown_evaluation
 from rlx.plan import Finding, Severity
 
-# With another value of one of these the validation measures something else.
-EVALUATION_KEYS = frozenset({"eval.n", "eval.temperature", "eval.noise", VALIDATION_DATA})
 _NAMED = 5
-_GENERATION_DTYPE = ("model.dtype", "rollout.dtype")
+_SAME_WAY = "evaluate both arms in the same way on the same items"
+_FIXES = {
+    Condition.REWARD: "one reward for both arms; where another one is the treatment, it must not grade: give both arms "
+    "a held-out evaluation with a reward of its own, eval: {post: {rows: FILE, reward: {path: FILE}}}",
+    Condition.WEIGHTS: "start both arms from the same weights; rlx report shows the digests",
+    Condition.PRECISION: "the same model.dtype in both arms, or evaluate both checkpoints in one precision",
+}
 
 
 def pair_findings(pair: Pair) -> tuple[Finding, ...]:
@@ -29,7 +35,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
         undeclared,
         no_common_step,
         one_seed,
-        other_precision,
+        unknown_evaluation,
     )
     return tuple(finding for check in checks for finding in check(pair))
 
@@ -80,19 +86,22 @@ def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
 
 
 def other_evaluation(pair: Pair) -> Iterator[Finding]:
-    """Object to another metric, validation set or way to evaluate: the difference is not the treatment's."""
-    for what, control, treatment in _evaluation_differences(pair):
-        yield Finding(
-            "RLX902",
-            Severity.ERROR,
-            f"{what} differs: {pair.control.label} has {control}, {pair.treatment.label} has {treatment}",
-            "evaluate both arms in the same way on the same items",
-        )
+    """Object to another metric, validation set or way to evaluate, declared or not: the treatment is the training's."""
+    labels = pair.control.label, pair.treatment.label
+    for what, control, treatment in _other_measurement(pair):
+        message = f"{what} differs: {labels[0]} has {control}, {labels[1]} has {treatment}"
+        yield Finding("RLX902", Severity.ERROR, message, _SAME_WAY)
+    for condition, (first, *others) in pair.broken.items():
+        key = "" if first.key in condition else f" ({first.key})"
+        values = f"{labels[0]} has {brief(first.control)}, {labels[1]} has {brief(first.treatment)}"
+        more = f"; and {named(others)}" if others else ""
+        message = f"not evaluated alike, in {condition}{key}: {values}{more}"
+        yield Finding("RLX902", Severity.ERROR, message, _FIXES.get(condition, _SAME_WAY))
 
 
 def undeclared(pair: Pair) -> Iterator[Finding]:
     """Confounders, what can move the result most first: that is the order of the differences."""
-    told = EVALUATION_KEYS | {RECIPE}
+    told = {RECIPE, *(item.key for items in pair.broken.values() for item in items)}
     rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest:
         return
@@ -144,19 +153,6 @@ def disputed_value(pair: Pair) -> Iterator[Finding]:
             )
 
 
-def other_precision(pair: Pair) -> Iterator[Finding]:
-    """Object, declared or not: the weights that generate are rounded, so two precisions validate two models."""
-    for item in pair.differences:
-        if item.key.endswith(_GENERATION_DTYPE):
-            yield Finding(
-                "RLX920",
-                Severity.WARNING,
-                f"the arms are validated in different precision ({item.key}: {brief(item.control)} → "
-                f"{brief(item.treatment)}): a part of the difference may be that of the rounding",
-                "validate both checkpoints in the same precision, too",
-            )
-
-
 def named(differences: Sequence[ConfigDifference]) -> str:
     """The first few in words: `train.lr: 1e-06 → 2e-06; seed: 1 → 2 and 3 more`."""
     words = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in differences[:_NAMED])
@@ -169,7 +165,7 @@ def brief(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
+def _other_measurement(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
     control, treatment = ({run.items.n for run in arm.runs if run.items.n} for arm in pair.arms)
     if control and treatment and len(control | treatment) > 1:
         yield "the size of the validation set", _listed(control), _listed(treatment)
@@ -179,9 +175,6 @@ def _evaluation_differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
     metrics = [{run.core_metric for run in arm.runs if run.core_metric} for arm in pair.arms]
     if pair.step is None and all(metrics) and metrics[0].isdisjoint(metrics[1]):
         yield "the metric", _listed(metrics[0]), _listed(metrics[1])
-    for item in pair.differences:
-        if item.key in EVALUATION_KEYS:
-            yield item.key, brief(item.control), brief(item.treatment)
 
 
 def _highest(arm: ComparedArm) -> str:

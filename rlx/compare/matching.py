@@ -67,14 +67,18 @@ def belongs(scores: ItemScores, data_sources: int) -> bool:
 
 
 def _other_items(pair: Pair, control: ItemScores, treatment: ItemScores) -> Iterator[Finding]:
+    """Object to other rows, or another prompt around them; where one run lost some answers, that is a warning."""
     left, right = control.scores.keys(), treatment.scores.keys()
-    if left != right:
-        names = [run.label for run in pair.checkpoints]
-        yield Finding(
-            "RLX714",
-            Severity.WARNING,
-            f"{names[0]} and {names[1]} did not answer the same items: {len(left - right)} of {len(left)} and "
-            f"{len(right - left)} of {len(right)} are only with one of them, so they are not compared item by item",
-            "validate both arms on the same file with the same template; one with a date in it differs every day",
-            step=pair.step,
-        )
+    if left == right:
+        return
+    names = [run.label for run in pair.checkpoints]
+    counts = f"{len(left - right)} of {len(left)} and {len(right - left)} of {len(right)} are only with one of them"
+    lost = left < right or right < left
+    yield Finding(
+        "RLX714",
+        Severity.WARNING if lost else Severity.ERROR,
+        f"{names[0]} and {names[1]} did not answer the same items: {counts}"
+        + (", so they are not compared item by item" if lost else ""),
+        "validate both arms on the same file with the same template; one with a date in it differs every day",
+        step=pair.step,
+    )

@@ -9,11 +9,12 @@ from rlx.evidence import Evidence
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column
+from rlx.evidence.step_times import step_times, usual_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Medians over the steps of a run; None where it did not log them.
+    """Medians over the steps of a run; None where it did not log them. What a step's time is: `step_times`.
 
     `tokens_per_second`: of prompts and answers, on all devices. `training_seconds`: all steps together, without start
     and end; None unless every step up to the last one says how long it took.
@@ -26,22 +27,23 @@ class Pace:
 
 def pace(evidence: Evidence, devices: int) -> Pace:
     """The pace of a run on `devices` devices."""
-    steps, seconds = _first(evidence, Role.STEP_SECONDS)
+    times = step_times(evidence)
     # As many from 1 on as there are steps: none is missing.
-    complete = (steps >= 1).sum() == evidence.last_step
+    complete = sum(step >= 1 for step in times) == evidence.last_step
     return Pace(
-        seconds_per_step=_median(seconds),
-        tokens_per_second=_median(_rates(evidence, devices)),
-        training_seconds=sum(seconds.tolist()) if complete and len(steps) else None,
+        seconds_per_step=usual_seconds([*times.values()]),
+        tokens_per_second=_median(_rates(evidence, times, devices)),
+        training_seconds=sum(times.values()) if complete and times else None,
     )
 
 
-def _rates(evidence: Evidence, devices: int) -> Any:
+def _rates(evidence: Evidence, times: dict[int, float], devices: int) -> Any:
     """Tokens a second at each step, as the run logged it, else by its tokens, else by its devices."""
     import numpy as np
 
-    (at, seconds), (counted, tokens), (shared, shares) = (
-        _first(evidence, role) for role in (Role.STEP_SECONDS, Role.TOKENS, Role.TOKENS_A_SECOND_AND_DEVICE)
+    at, seconds = np.array([*times], np.int64), np.array([*times.values()])
+    (counted, tokens), (shared, shares) = (
+        _first(evidence, role) for role in (Role.TOKENS, Role.TOKENS_A_SECOND_AND_DEVICE)
     )
     both, left, right = np.intersect1d(counted, at, assume_unique=True, return_indices=True)
     logged, by_count = _first(evidence, Role.TOKENS_A_SECOND), (both, tokens[left] / seconds[right])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
@@ -13,6 +14,7 @@ from rlx.compare.difference_areas import (
     CONFIG,
     HELD_OUT_DATA,
     MODEL_WEIGHTS,
+    REWARD_CODE,
     TRAINING_DATA,
     VALIDATION_DATA,
     Area,
@@ -46,6 +48,7 @@ _MODEL = {
     "config": "model configuration",
     "chat_template": CHAT_TEMPLATE,
 }
+_REWARD_FILES = {"reward.path": REWARD_CODE, "eval.post.reward.path": f"{REWARD_CODE} of eval.post"}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already.
 _RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
@@ -68,6 +71,7 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     )
     same = {key for key in _DATA if _same_data(control, treatment, key)}
     same |= {"model.path"} if _same_weights(control, treatment) else set()
+    same |= {key for key in _REWARD_FILES if _same_reward(control, treatment, key)}
     recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same else item for item in recipes)
     return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
 
@@ -157,6 +161,11 @@ def _validated_on(run: JudgedRun) -> dict[str, Any]:
     return {**rest, "model": _at(run, "model.path"), "post": _at(run, "eval.post")}
 
 
+def graded_apart(runs: Sequence[JudgedRun]) -> bool:
+    """Tell whether `eval.post` of all runs has its own reward, so that the training's is none of the evaluation."""
+    return all(_at(run, "eval.post.reward") for run in runs)
+
+
 def _same_data(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
     """Tell whether both recorded the same digest: then only the path of the file differs."""
     left, right = (dict(_data(run)).get(_DATA[key]) for run in (control, treatment))
@@ -169,12 +178,18 @@ def _same_weights(control: JudgedRun, treatment: JudgedRun) -> bool:
     return MODEL_WEIGHTS in left and left == right
 
 
+def _same_reward(control: JudgedRun, treatment: JudgedRun, key: str) -> bool:
+    """Tell whether both brought the same reward function along: then only the place it was taken from differs."""
+    left, right = (dict(_rewards(run)).get(_REWARD_FILES[key]) for run in (control, treatment))
+    return left is not None and left == right
+
+
 def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
     """Facts that both runs recorded and that differ. A run that recorded nothing differs in nothing.
 
     A package that only one of them has is a difference; a file is none, since it belongs to the treatment.
     """
-    left, right = dict(_facts(control)), dict(_facts(treatment))
+    left, right = known_facts(control), known_facts(treatment)
     recorded = all("packages" in run.provenance for run in (control, treatment))
     return tuple(
         ConfigDifference(key, left.get(key), right.get(key), area=area_of(key))
@@ -184,16 +199,22 @@ def found_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigD
     )
 
 
+def known_facts(run: JudgedRun) -> dict[str, Any]:
+    """Everything that a run recorded of its versions, code, data and model, by name."""
+    return dict(_facts(run))
+
+
 def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
     """(name, value) of everything the run recorded; `error: …` stands where it could not find out."""
-    known = run.provenance
+    known, told = run.provenance, _RENDERED | {_sent(path) for path in _reward_paths(run).values()}
     if "rlx" in run.submitted_by:
         yield "rlx", run.submitted_by["rlx"]
     yield from ((word, known[key]) for key, word in _FACTS.items() if key in known)
     for section, word in _SECTIONS.items():
         facts = known.get(section)
         if isinstance(facts, Mapping):
-            yield from ((f"{word} {name}", value) for name, value in facts.items() if name not in _RENDERED)
+            yield from ((f"{word} {name}", value) for name, value in facts.items() if name not in told)
+    yield from _rewards(run)
     yield from _data(run)
     yield from _model(run)
 
@@ -203,6 +224,27 @@ def _model(run: JudgedRun) -> Iterator[tuple[str, str]]:
     found = run.provenance.get("model")
     if isinstance(found, Mapping):
         yield from ((word, found[name]) for name, word in _MODEL.items() if found.get(name))
+        if "chat_template" in found and not found["chat_template"]:
+            yield CHAT_TEMPLATE, "none"
+
+
+def _rewards(run: JudgedRun) -> Iterator[tuple[str, str]]:
+    """The digests of the reward functions that travelled with the run."""
+    files = run.provenance.get("files")
+    for key, path in _reward_paths(run).items():
+        if isinstance(files, Mapping) and _sent(path) in files:
+            yield _REWARD_FILES[key], files[_sent(path)]
+
+
+def _reward_paths(run: JudgedRun) -> dict[str, str]:
+    """The local files of reward functions that the recipe names, by its key."""
+    found = {key: _at(run, key) for key in _REWARD_FILES}
+    return {key: path for key, path in found.items() if isinstance(path, str)}
+
+
+def _sent(path: str) -> str:
+    """Where a local file of the recipe lies in the run directory."""
+    return f"{PAYLOAD_DIR}/{PurePosixPath(path).name}"
 
 
 def _data(run: JudgedRun) -> Iterator[tuple[str, str]]:

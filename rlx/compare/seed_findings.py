@@ -7,15 +7,17 @@ from collections.abc import Iterator
 
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import Pair
-from rlx.compare.findings import EVALUATION_KEYS, named
+from rlx.compare.evaluation_conditions import Measure
+from rlx.compare.findings import named
 from rlx.plan import Finding, Severity
 
 
 def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about the two arms' seeds, in order of their ids."""
-    checks = (unlike_runs, same_seed_twice, seed_struck)
+    unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, pair.measure))
+    checks = (same_seed_twice, seed_struck)
     of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
-    return (*of_arms, *numbers_of_seeds(pair))
+    return (*unlike, *of_arms, *numbers_of_seeds(pair))
 
 
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
@@ -33,11 +35,11 @@ def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
         yield Finding("RLX911", Severity.WARNING, message, "three seeds an arm, or more")
 
 
-def unlike_runs(arm: ComparedArm) -> Iterator[Finding]:
+def unlike_runs(arm: ComparedArm, measure: Measure) -> Iterator[Finding]:
     """Runs that differ in what the arm is there to change, or in how they are evaluated, are not one arm."""
     if not arm.differences:
         return
-    broken = any(item.declared or item.key in EVALUATION_KEYS for item in arm.differences)
+    broken = any(item.declared or measure.condition_of(item) for item in arm.differences)
     yield Finding(
         "RLX907",
         Severity.ERROR if broken else Severity.WARNING,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.compare import Comparison
+from rlx.compare.claim import claim
+from rlx.compare.left_out import LeftOut
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
@@ -27,7 +29,8 @@ class Report:
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
-    by run id. `made` is the time of making in words, `made_by` names rlx and its version.
+    by run id. `left_out`: the runs of the same experiment that are not in here. `made` is the time of making in words,
+    `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -37,6 +40,7 @@ class Report:
     problem: str = ""
     items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()
 
 
 def html(report: Report) -> str:
@@ -78,6 +82,7 @@ def _content(report: Report) -> dict[str, Any]:
         "differences": _differences(report.comparison),
         "items": _items(report),
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
+        "left_out": tables.left_out_table(report.left_out),
     }
 
 
@@ -105,19 +110,9 @@ def _status(report: Report) -> tuple[str, str]:
         return "incomplete", "interim: not every run has ended"
     if not found.verified:
         words = sorted({arm_word(arm) for arm in found.arms} - {""})
-        return "unverified", f"{', '.join(words)}: to be reported with that word{_nothing_of_treatments(found)}"
-    if limit := _nothing_of_treatments(found):
-        return "limited", f"numbers that may be reported{limit}"
-    return "valid", "may be reported"
-
-
-def _nothing_of_treatments(found: Comparison) -> str:
-    """Say of which treatments nothing follows, because no test of their arms was possible; "" if of none."""
-    silent = [each for each in found.contrasts if each.test is None or not each.test.is_of_arms]
-    if not silent:
-        return ""
-    some = f"{len(silent)} of {len(found.contrasts)} treatments"
-    return f"; nothing follows about {some if len(silent) < len(found.contrasts) else 'the treatment'}"
+        return "unverified", f"{', '.join(words)}: to be reported with that word; {claim(found)}"
+    of_arms = all(contrast.test is not None and contrast.test.is_of_arms for contrast in found.contrasts)
+    return "valid" if of_arms else "limited", claim(found)
 
 
 def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:

@@ -9,6 +9,7 @@ from typing import Any
 from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import brief
+from rlx.compare.left_out import LeftOut, left_out_sentence
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.report.picture import Picture, arm_word
@@ -78,9 +79,9 @@ def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
 
 def _differences(comparison: Comparison, values: Sequence[float | None], unit: Unit) -> Iterator[Cell]:
     control = values[0]
-    for arm, value in zip(comparison.treatments, values[1:], strict=True):
+    for arm, contrast, value in zip(comparison.treatments, comparison.contrasts, values[1:], strict=True):
         text = "" if value is None or control is None else unit.signed(value - control)
-        yield Cell(text, struck=_struck(arm) or _struck(comparison.control))
+        yield Cell(text, struck=_struck(arm) or _struck(comparison.control) or contrast.objection)
 
 
 def _peak(drawn: Picture, arm: ComparedArm) -> Cell:
@@ -167,6 +168,21 @@ def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
     return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
+
+
+def left_out_table(runs: Sequence[LeftOut]) -> Table | None:
+    """Show the runs of the experiment that are not compared, and who left each out; None where none is."""
+    if not runs:
+        return None
+    columns = ("arm", "seed", "state", "launched", "left out by", "because")
+    rows = tuple(
+        (
+            run.run_id,
+            tuple(map(Cell, (run.arm, str(run.seed), run.state or "never seen", run.moment, run.by.value, run.why))),
+        )
+        for run in runs
+    )
+    return Table(left_out_sentence(runs), "run", columns, rows)
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:

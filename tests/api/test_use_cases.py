@@ -191,11 +191,12 @@ def test_arms_are_named_or_given(recorded: list[Path]) -> None:
     assert "difference between baseline and aqn" in by_name.sentences[1]
 
 
-def test_notes_say_which_runs_were_left_out(recorded: list[Path]) -> None:
-    told: list[str] = []
-    compared = rlx.compare("baseline", "aqn", seeds=[1, 2], tell=told.append)
-    assert len(compared.notes) == 2 and list(compared.notes) == told
-    assert all("a seed left out afterwards is a seed chosen" in note for note in compared.notes)
+def test_a_comparison_has_the_runs_that_were_left_out(recorded: list[Path]) -> None:
+    compared = rlx.compare("baseline", "aqn", seeds=[1, 2])
+    assert [(run.arm, run.seed, run.by) for run in compared.left_out] == [
+        ("aqn", 3, "this command line"),
+        ("baseline", 3, "this command line"),
+    ]
 
 
 def test_a_report_is_replaced_and_nothing_else(recorded: list[Path], tmp_path: Path) -> None:

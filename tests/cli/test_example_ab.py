@@ -70,7 +70,7 @@ def test_everything_that_the_page_must_show_is_among_its_commands() -> None:
 def test_the_seeds_of_a_comparison_stand_anywhere(words: str) -> None:
     done = rlx("compare", *words.split())
     assert "between the means of 2 and 2 seeds" in done.stdout
-    assert re.findall(r"-s(\d)-", done.stderr) == ["2", "2"]
+    assert re.findall(r"(\w+), seed (\d) \(finished\), launched", done.stdout) == [("aqn", "2"), ("baseline", "2")]
 
 
 def test_the_picture_is_what_compare_draws(tmp_path: Path) -> None:

@@ -62,11 +62,16 @@ def test_outputs_of_another_step_are_not_used(pair: tuple[JudgedRun, JudgedRun])
 
 def test_the_outputs_of_all_runs_that_are_tested_are_asked_for(pair: tuple[JudgedRun, JudgedRun]) -> None:
     control, treatment = pair
-    assert outputs_to_read([control], [[treatment]]) == (METRIC, {6: {control.run_id, treatment.run_id}})
+    assert outputs_to_read([control], [[treatment]]) == (
+        METRIC,
+        {step: {control.run_id, treatment.run_id} for step in (0, 6)},
+    )
     seeds = arm(TREATMENT, [0.7, 0.8])
-    assert outputs_to_read([control], [seeds])[1] == {6: {run.run_id for run in (control, *seeds)}}
+    assert outputs_to_read([control], [seeds])[1] == {
+        step: {run.run_id for run in (control, *seeds)} for step in (0, 6)
+    }
     others = arm(CONTROL, [0.7, 0.8])
-    assert outputs_to_read(others, [seeds])[1] == {6: {run.run_id for run in (*others, *seeds)}}
+    assert outputs_to_read(others, [seeds])[1] == {step: {run.run_id for run in (*others, *seeds)} for step in (0, 6)}
 
 
 @pytest.mark.parametrize("changes", [{"status": VerdictStatus.INVALID}, {"state": RunState.RUNNING}])

@@ -270,11 +270,13 @@ def test_n_is_known_for_both_where_they_are_known_to_have_the_same_items(
     runs = [treated(arm=arm, recipe=recipe, provenance=found[at], **unknown) for at, arm in enumerate("ab", start=1)]
     same, other = one_run_each(control, runs).contrasts
     assert same.test is not None
-    assert other.test is None and "validation data differs" in other.no_test
+    assert other.test is None and "in the validation data" in other.no_test
     # Nor does the same file have the same rows under another filter.
     longer = {**recipe, "data": {**recipe["data"], "max_prompt_tokens": 2048}}
     filtered = treated(recipe=longer, provenance=found[1], **unknown)
-    assert "nothing shows that it is the one" in only(one_run_each(control, [filtered])).no_test
+    assert "the longest prompt or answer" in only(one_run_each(control, [filtered])).no_test
+    counted = treated(recipe={**recipe, "data": {**recipe["data"], "val_rows": 7}}, provenance=found[1], **unknown)
+    assert "nothing shows that it is the one" in only(one_run_each(control, [counted])).no_test
 
 
 def test_p_values_are_corrected_for_several_treatments(control: JudgedRun, treated: Build) -> None:

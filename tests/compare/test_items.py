@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rlx.compare import Comparison, PairedItems, TwoProportions, compare
 from rlx.evidence import ItemScores
+from rlx.plan import Severity
 from tests.cli.support import rlx
 from tests.compare.builders import RunBuilder, only
 
@@ -65,7 +66,7 @@ def test_nothing_but_the_treatment_differs_in_the_recorded_pair(pair: dict[str, 
     config.write_text(config.read_text().replace("clip_ratio_high: 0.2", "clip_ratio_high: 0.28"))
     found = contrast()
     assert "config actor_rollout_ref.actor.clip_ratio_high" in {item["key"] for item in found["differences"]}
-    assert ids(found) == {"RLX903", "RLX905"}
+    assert ids(found) == {"RLX903", "RLX905", "RLX922"}
 
 
 def test_a_value_that_the_kept_outputs_contradict_is_no_result(pair: dict[str, Path]) -> None:
@@ -104,18 +105,27 @@ def test_a_seed_that_its_outputs_contradict_strikes_its_arm() -> None:
     assert found.treatments[0].struck and not found.control.struck and only(found).test is None
 
 
-def test_other_items(pair: dict[str, Path]) -> None:
+def test_other_items_are_no_comparison(pair: dict[str, Path]) -> None:
     edit(pair["aqn"], lambda line: line.update(input=f"21 November\n{line['input']}"), first=7)
-    found = contrast()
-    assert ids(found) == {"RLX714", "RLX905"} and "z" in found["test"]
+    found = contrast(code=14)
+    assert ids(found) == {"RLX714", "RLX905", "RLX922"} and found["test"] is None
     (message,) = [finding["message"] for finding in found["findings"] if finding["id"] == "RLX714"]
-    assert "7 of 100 and 7 of 100 are only with one of them" in message
+    assert message.endswith("7 of 100 and 7 of 100 are only with one of them")
+
+
+def test_answers_that_one_run_lost_are_no_other_items() -> None:
+    scores = {str(item): (float(item % 2), float(item % 3 == 0)) for item in range(21)}
+    lost = dict(list({item: (right,) for item, (_, right) in scores.items()}.items())[1:])
+    run = RunBuilder(arm="aqn", series={STEP: sum(value for (value,) in lost.values()) / 20}).judged()
+    found = only(compared(scores, {run.run_id: ItemScores(STEP, lost)}, digits=1))
+    (finding,) = [each for each in found.findings if each.id == "RLX714"]
+    assert finding.severity is Severity.WARNING and "1 of 21 and 0 of 20" in finding.message
 
 
 def test_without_outputs_the_shares_are_compared(pair: dict[str, Path]) -> None:
     outputs(pair["baseline"]).unlink()
     found = contrast()
-    assert ids(found) == {"RLX905", "RLX912"} and "z" in found["test"]
+    assert ids(found) == {"RLX905", "RLX912", "RLX922"} and "z" in found["test"]
     (told,) = [finding for finding in found["findings"] if finding["id"] == "RLX912"]
     assert told["message"].startswith("there are no scores per item of baseline at step 20, so the checkpoints are not")
     assert "trainer.validation_data_dir" in told["fix"]

@@ -43,7 +43,7 @@ def _line(number: int, right: bool) -> dict[str, Any]:
     score = {"score": float(right), "reward": float(right), "acc": float(right)}
     return {
         "input": f"question {number}",
-        "output": "a",
+        "output": "right" if right else "wrong",
         "gts": str(number),
         "step": STEP,
         "data_source": "post",
@@ -76,14 +76,14 @@ def test_both_are_valid_and_compared_by_what_was_asked_after_the_training(evalua
     assert answer["metric"] == POST and answer["reportable"]
     assert (contrast["step"], contrast["control_value"], contrast["treatment_value"]) == (STEP, 0.6, 0.9)
     assert (contrast["test"]["n"], contrast["test"]["better"], contrast["test"]["worse"]) == (40, 12, 0)
-    assert {finding["id"] for finding in contrast["findings"]} == {"RLX905"}, "one seed an arm, as ever"
+    assert {finding["id"] for finding in contrast["findings"]} == {"RLX905", "RLX922"}, "one seed an arm, as ever"
 
 
 def test_the_validations_during_the_training_can_still_be_asked_for(evaluated: Pair) -> None:
     """n is theirs, 100, by the log: the plan's 40 are other rows. Their outputs lie elsewhere: no pairs."""
     (contrast,) = compared("--metric", OWN)["contrasts"]
     assert contrast["test"]["n"] == 100 and "better" not in contrast["test"]
-    assert {finding["id"] for finding in contrast["findings"]} == {"RLX905", "RLX912"}
+    assert {finding["id"] for finding in contrast["findings"]} == {"RLX905", "RLX912", "RLX922"}
 
 
 def test_without_a_promise_the_answers_tell_how_many_there_are(evaluated: Pair) -> None:
@@ -140,7 +140,8 @@ def test_an_evaluation_of_one_arm_only_is_a_difference(evaluated: Pair) -> None:
 
 
 def _difference(key: str) -> dict[str, Any]:
-    (contrast,) = compared()["contrasts"]
+    (contrast,) = compared(code=14)["contrasts"]
+    assert "RLX902" in {finding["id"] for finding in contrast["findings"]}
     (found,) = (each for each in contrast["differences"] if each["key"] == key)
     return found  # type: ignore[no-any-return]
 

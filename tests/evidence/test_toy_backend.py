@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlx.backends.registry import PACKAGES
+from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.difference_areas import Area, area_of
+from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.pace import pace
 from rlx.evidence import Evidence, Totals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
 from rlx.evidence.charges.probability_gap import gap_metric
@@ -112,6 +114,14 @@ def test_its_runs_are_compared(tmp_path: Path) -> None:
 def test_its_keys_have_an_area() -> None:
     assert area_of("package toy") is Area.CODE
     assert area_of("overrides.heldout_rows") is Area.EVALUATION
+
+
+def test_its_keys_decide_what_an_evaluation_must_have_in_common() -> None:
+    keys = ("overrides.heldout_temperature", "config heldout_temperature", "overrides.heldout_rows")
+    found = Measure(CORE).broken(ConfigDifference(key, 0, 1) for key in keys)
+    assert {condition: [item.key for item in items] for condition, items in found.items()} == {
+        Condition.SAMPLING: list(keys[:2])
+    }
 
 
 def test_its_failures_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -85,11 +86,16 @@ def test_struck_numbers_carry_the_word_and_stand_nowhere_without() -> None:
 @pytest.mark.parametrize(
     ("status", "state", "words"),
     [
-        (VerdictStatus.VALID, RunState.FINISHED, "◐ numbers that may be reported; nothing follows about the treatment"),
+        (
+            VerdictStatus.VALID,
+            RunState.FINISHED,
+            "◐ exploratory, for the question was not registered before the launch: two checkpoints; no claim about aqn",
+        ),
         (
             VerdictStatus.UNVERIFIED,
             RunState.FINISHED,
-            "? unverified: to be reported with that word; nothing follows about the treatment",
+            "? unverified: to be reported with that word; exploratory, for the question was not registered before the "
+            "launch: two checkpoints; no claim about aqn",
         ),
         (VerdictStatus.INCOMPLETE, RunState.RUNNING, "interim: not every run has ended"),
         (VerdictStatus.INVALID, RunState.RUNNING, "no result: not to be reported"),
@@ -191,11 +197,16 @@ def test_a_page_of_huge_names_stays_small() -> None:
 
 def test_several_seeds_are_one_curve_and_one_sentence() -> None:
     control = [published("baseline", {0: 100, 10: right}, seed=seed) for seed, right in ((1, 900), (2, 910), (3, 935))]
-    treatment = [published("aqn", {0: 100, 10: right}, seed=seed) for seed, right in ((1, 930), (2, 921), (3, 955))]
+    differs: dict[str, Any] = {"recipe": {"aqn": {}}, "treatment": ("aqn",)}
+    pairs = ((1, 930), (2, 921), (3, 955))
+    treatment = [published("aqn", {0: 100, 10: right}, seed=seed, **differs) for seed, right in pairs]
     comparison = compare(control, [treatment])
     page = page_of(Report([*control, *treatment], comparison, "today", "made by rlx 0"))
     assert comparison.contrasts[0].sentences[0] in page.text
-    assert "nothing follows about" not in page.text
+    assert (
+        "exploratory, for the question was not registered before the launch: no difference shown between" in page.text
+    )
+    assert "no claim about" not in page.text
     assert "bands: 95 % intervals over 3 seeds (Student's t)" in page.text
     assert [f"run-{number}" for number in range(1, 7)] == [each["id"] for each in page.named("article")]
     assert "acc/mean@1 of each run" in page.text

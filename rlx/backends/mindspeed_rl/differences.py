@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from rlx.compare.difference_areas import Area, Patterns
+from rlx.compare.evaluation_conditions import Conditions
 
 FACTS: Patterns = {Area.CODE: ("package mindspeed_rl",), Area.VERSIONS: ("package mindspeed*",)}
 OVERRIDES: Patterns = {}
+# It has no validation: its result is a reward of the training, whose conditions are keys of the recipe.
+CONDITIONS: Conditions = {}

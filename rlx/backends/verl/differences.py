@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.compare.difference_areas import Area, Patterns
+from rlx.compare.evaluation_conditions import Condition, Conditions
 
 FACTS: Patterns = {Area.CODE: ("package verl",)}
 OVERRIDES: Patterns = {
@@ -17,4 +18,32 @@ OVERRIDES: Patterns = {
     Area.DATA: ("data.*",),
     Area.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
     Area.INCIDENTAL: ("trainer.*", "global_profiler.*", "hydra.*"),
+}
+# Not the path of a reward function as it was composed: each run has its own copy, and its digest tells.
+CONDITIONS: Conditions = {
+    Condition.ROWS: (
+        "data.val_max_samples",
+        "data.validation_shuffle",
+        "data.filter_overlong_prompts",
+        "data.truncation",
+    ),
+    Condition.REWARD: (
+        "overrides.*custom_reward_function.path",
+        "*custom_reward_function.name",
+        "*custom_reward_function.reward_kwargs*",
+        "reward_model.reward_manager",
+        "reward.reward_manager.name",
+        "*reward_model.enable",
+        "*reward_model.model.path",
+    ),
+    Condition.SAMPLING: ("*rollout.val_kwargs", "*rollout.val_kwargs.*"),
+    Condition.LENGTH: (
+        "data.max_prompt_length",
+        "data.max_response_length",
+        "*rollout.prompt_length",
+        "*rollout.response_length",
+    ),
+    Condition.PROMPT: ("data.prompt_key",),
+    Condition.TEMPLATE: ("data.apply_chat_template_kwargs*", "actor_rollout_ref.model.custom_chat_template"),
+    Condition.PRECISION: ("*rollout.dtype", "*rollout.quantization*", "*kv_cache_dtype"),
 }

@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rlx.compare.claim import claim
 from rlx.compare.config_diff import RECIPE
 from rlx.compare.findings import brief
+from rlx.compare.left_out import left_out_groups, left_out_sentence
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
+    if words := claim(comparison):
+        yield words
     for arm in comparison.arms:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
     for contrast in comparison.contrasts:
@@ -30,6 +34,14 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield from (f"  {sentence}" for sentence in others)
         yield f"  declared treatment: {_declared(contrast)}"
         yield from _finding_lines([finding for finding in contrast.findings if finding not in said])
+    yield from left_out_lines(comparison)
+
+
+def left_out_lines(comparison: Comparison) -> Iterator[str]:
+    """Name the runs of the experiment that are not in here; nothing where all are."""
+    if comparison.left_out:
+        yield left_out_sentence(comparison.left_out)
+        yield from (f"  {line}" for line in left_out_groups(comparison.left_out))
 
 
 def _run_lines(run: ComparedRun) -> Iterator[str]:

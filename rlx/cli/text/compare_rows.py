@@ -123,10 +123,11 @@ def _differences(comparison: Comparison, values: Sequence[float | None], exact: 
     factor = 100 if comparison.is_share else 1
     control, *others = values
     texts = ["" if each is None or control is None else shown.format(factor * (each - control)) for each in others]
-    return _changes(comparison, texts)
+    return _changes(comparison, texts, of_values=True)
 
 
-def _changes(comparison: Comparison, texts: Sequence[str]) -> Iterator[Cell]:
-    """A text for each treatment against the control, struck where either arm is."""
-    for arm, text in zip(comparison.treatments, texts, strict=True):
-        yield Cell(text, _struck(arm) or _struck(comparison.control))
+def _changes(comparison: Comparison, texts: Sequence[str], of_values: bool = False) -> Iterator[Cell]:
+    """A text for each treatment against the control, struck where either arm is, or the values may not be compared."""
+    for arm, contrast, text in zip(comparison.treatments, comparison.contrasts, texts, strict=True):
+        objection = contrast.objection if of_values else ""
+        yield Cell(text, _struck(arm) or _struck(comparison.control) or objection)

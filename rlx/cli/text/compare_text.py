@@ -9,6 +9,7 @@ from rlx.cli.text.compare_lines import lines
 from rlx.cli.text.compare_rows import Cell, exact_header, exact_rows, header, rows
 from rlx.cli.text.markdown import prose
 from rlx.cli.text.terminal_text import printable
+from rlx.compare.claim import claim
 from rlx.plan import to_jsonable
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def as_answer(comparison: Comparison) -> Mapping[str, Any]:
         **to_jsonable(comparison),
         "control": _arm_answer(comparison.control),
         "treatments": [_arm_answer(arm) for arm in comparison.treatments],
+        "claim": claim(comparison),
         "interim": comparison.interim,
         "reportable": comparison.reportable,
         "verified": comparison.verified,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from rlx.compare.speed import speed_change
+
 if TYPE_CHECKING:
     from rlx.compare import ComparedArm, ComparedRun
 
@@ -13,13 +15,14 @@ if TYPE_CHECKING:
 def pace_rows(arms: Sequence[ComparedArm]) -> Iterator[tuple[str, list[str], list[str]]]:
     """(name, a text for each arm, the change of each treatment against the control), without rows nobody logged.
 
-    An arm of several runs has their mean.
+    An arm of several runs has their mean. A change is stated from three runs an arm on.
     """
     for name, value_of, shown in _ROWS:
-        values = [_mean([value_of(run) for run in arm.runs]) for arm in arms]
-        if any(value is not None for value in values):
-            texts = ["" if value is None else shown(value) for value in values]
-            yield name, texts, [_change(values[0], value) for value in values[1:]]
+        values = [[value_of(run) for run in arm.runs] for arm in arms]
+        means = [*map(_mean, values)]
+        if any(mean is not None for mean in means):
+            texts = ["" if mean is None else shown(mean) for mean in means]
+            yield name, texts, [_change(values[0], treatment) for treatment in values[1:]]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -27,8 +30,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if len(known) == len(values) else None
 
 
-def _change(control: float | None, value: float | None) -> str:
-    return f"{100 * (value / control - 1):+.0f} %" if control and value is not None else ""
+def _change(control: Sequence[float | None], treatment: Sequence[float | None]) -> str:
+    """`+57 % (-12 to +180)`, with the 95 % interval; "" where nothing may be said."""
+    found = speed_change(control, treatment)
+    if found is None:
+        return ""
+    return f"{100 * found.change:+.0f} % ({100 * found.low:+.0f} to {100 * found.high:+.0f})"
 
 
 def _duration(seconds: float) -> str:

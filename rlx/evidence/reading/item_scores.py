@@ -39,7 +39,8 @@ class ItemScores:
     The key of an item is the digest of its prompt and its right answer, and a number where the data has both again:
     such items cannot be told apart. `source`: the data source, where the lines name it; None: they do not, and all
     sources of the validation are in here. `told_step`: the step that lines name themselves, where it is another one
-    than that of their file. `prompts`: how the prompt of an item begins and ends, by its digest.
+    than that of their file. `prompts`: how the prompt of an item begins and ends, by its digest. `answers`: digests of
+    the answers in the order of the scores, of items whose answers were kept.
     """
 
     step: int
@@ -47,6 +48,7 @@ class ItemScores:
     source: str | None = None
     told_step: int | None = None
     prompts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def prompt(self, item: str) -> str:
         """The text that a person recognises an item by; "" where it is not known."""
@@ -72,7 +74,7 @@ class Wanted(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """One line. `row` and `session` are "" where the line has no uid."""
+    """One line. `row` and `session` are "" where the line has no uid, `output`, a digest, where it has no text."""
 
     item: str
     row: str
@@ -81,6 +83,7 @@ class _Answer(NamedTuple):
     score: float
     prompt: str
     step: int | None
+    output: str
 
 
 def wanted_scores(metric: str) -> Wanted | None:
@@ -104,9 +107,13 @@ def read_items(folder: Path, step: int, metric: str) -> ItemScores | None:
     except OSError:
         return None
     items = _numbered(_by_row(answers, wanted.samples), wanted.samples)
+    scores = {item: tuple(each.score for each in found) for item, found in items.items()}
+    texts = {item: tuple(each.output for each in found) for item, found in items.items()}
+    told_answers = {item: found for item, found in texts.items() if all(found)}
     prompts = {answer.item: answer.prompt for answer in answers}
     told = next((answer.step for answer in answers if answer.step not in (None, step)), None)
-    return ItemScores(step, items, wanted.source if sources else None, told, prompts) if items else None
+    source = wanted.source if sources else None
+    return ItemScores(step, scores, source, told, prompts, told_answers) if items else None
 
 
 def _read(path: Path, wanted: Wanted) -> tuple[list[_Answer], bool]:
@@ -144,7 +151,9 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
     item = _digest(prompt, line.get("gts"))
     told = line.get("step")
     step = told if is_count(told) else None
-    return _Answer(item, session.rpartition("_")[0], session, turn, score, _excerpt(prompt), step)
+    row, text = session.rpartition("_")[0], line.get("output")
+    output = _digest(text, None) if isinstance(text, str) else ""
+    return _Answer(item, row, session, turn, score, _excerpt(prompt), step, output)
 
 
 def _excerpt(prompt: str) -> str:
@@ -176,15 +185,14 @@ def _digest(prompt: str, answer: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _by_row(answers: list[_Answer], samples: int) -> Iterator[tuple[str, list[float]]]:
-    """(item, scores) of each row of the data, in the order of the file."""
+def _by_row(answers: list[_Answer], samples: int) -> Iterator[tuple[str, list[_Answer]]]:
+    """(item, answers) of each row of the data, in the order of the file."""
     rows: dict[tuple[str, str], list[_Answer]] = defaultdict(list)
     for answer in _last_turns(answers):
         rows[answer.item, answer.row].append(answer)
     for (item, row), found in rows.items():
-        scores = [answer.score for answer in found]
-        size = len(scores) if row else samples
-        yield from ((item, scores[start : start + size]) for start in range(0, len(scores), size))
+        size = len(found) if row else samples
+        yield from ((item, found[start : start + size]) for start in range(0, len(found), size))
 
 
 def _last_turns(answers: list[_Answer]) -> list[_Answer]:
@@ -195,11 +203,11 @@ def _last_turns(answers: list[_Answer]) -> list[_Answer]:
     return [answer for answer in answers if not answer.row or answer.turn == last[answer.session]]
 
 
-def _numbered(rows: Iterator[tuple[str, list[float]]], samples: int) -> dict[str, tuple[float, ...]]:
+def _numbered(rows: Iterator[tuple[str, list[_Answer]]], samples: int) -> dict[str, list[_Answer]]:
     seen: Counter[str] = Counter()
     items = {}
-    for item, scores in rows:
-        if len(scores) == samples and all(map(math.isfinite, scores)):
+    for item, answers in rows:
+        if len(answers) == samples and all(math.isfinite(answer.score) for answer in answers):
             seen[item] += 1
-            items[item if seen[item] == 1 else f"{item}{_AGAIN}{seen[item]}"] = tuple(scores)
+            items[item if seen[item] == 1 else f"{item}{_AGAIN}{seen[item]}"] = answers
     return items

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
-from rlx.evidence.log_grammar import Role
-from rlx.evidence.metrics import metric_of
+from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
 from rlx.plan import RunState
 from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from rlx.runs.looking.revisit import Revisit
     from rlx.runs.run import RunRef
 
-# The last steps tell the pace of now; early ones include warm-up.
-_PACE_STEPS = 5
 _LONGEST_S = 1e10
 
 
@@ -111,7 +107,8 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
     evidence = judged.evidence
     done = max(training_steps(evidence), default=0)
     total = evidence.total_steps or judged.plan.expectations.total_steps
-    pace = _pace(evidence)
+    times = [*step_times(evidence).values()]
+    pace = latest_seconds(times)
     metric = core_metric(evidence, judged.plan.expectations)
     values = series(evidence, metric) if metric else {}
     left = (total - done) * pace if pace is not None and total is not None and not sight.state.is_terminal else None
@@ -122,7 +119,7 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         verdict=judged.verdict,
         steps_done=done,
         steps_total=total,
-        step_seconds=pace,
+        step_seconds=usual_seconds(times),
         seconds_left=left if left is not None and left < _LONGEST_S else None,
         metric=metric,
         validation=(max(values), values[max(values)]) if values else None,
@@ -132,9 +129,3 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         as_of=judged.as_of,
         registration=judged.plan.registration,
     )
-
-
-def _pace(evidence: Evidence) -> float | None:
-    times = series(evidence, metric_of(evidence, Role.STEP_SECONDS))
-    latest = [seconds for step in sorted(times)[-_PACE_STEPS:] if 0 <= (seconds := times[step]) < _LONGEST_S]
-    return median(latest) if latest else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -189,7 +190,7 @@ def another_learning_rate_declared(pair: RunPair) -> None:
     pair.aqn.plan["treatment"].append("train.lr")
 
 
-@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="the-same-weights-elsewhere")
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="the-same-weights-elsewhere")
 def other_weights_to_begin_with(pair: RunPair) -> None:
     _change_found(pair.aqn, sha256="0" * 64)
 
@@ -219,6 +220,65 @@ def another_validation_temperature(pair: RunPair) -> None:
     pair.aqn.plan["recipe"]["eval"]["temperature"] = 1.0
 
 
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="the-reward-from-another-place")
+def another_reward_as_the_treatment(pair: RunPair) -> None:
+    _declare(pair.aqn, "reward", function="partial_credit")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="the-reward-from-another-place")
+def another_reward_file_of_the_same_name(pair: RunPair) -> None:
+    (file,) = [file for file in pair.aqn.plan["files"] if file["path"] == "payload/reward.py"]
+    file["sha256"] = "0" * 64
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def the_reward_from_another_place(pair: RunPair) -> None:
+    """As launched from another checkout."""
+    pair.aqn.plan["recipe"]["reward"]["path"] = "/home/somebody/recipes/reward.py"
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="another-sampling-in-the-training-declared")
+def longer_answers_as_the_treatment(pair: RunPair) -> None:
+    _declare(pair.aqn, "data", max_response_tokens=16)
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="another-sampling-in-the-training-declared")
+def another_precision_as_the_treatment(pair: RunPair) -> None:
+    _declare(pair.aqn, "model", dtype="bfloat16")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="another-sampling-in-the-training-declared")
+def another_nucleus_in_the_validation_declared(pair: RunPair) -> None:
+    _declare(pair.aqn, "overrides", **{"actor_rollout_ref.rollout.val_kwargs.top_p": 0.5})
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def another_sampling_in_the_training_declared(pair: RunPair) -> None:
+    _declare(pair.aqn, "rollout", temperature=0.9, top_p=0.95)
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="configuration-in-another-order")
+def another_nucleus_in_the_configuration(pair: RunPair) -> None:
+    """No recipe says it: a file of the fork did."""
+    path = _configuration(pair.aqn)
+    content = yaml.safe_load(path.read_text())
+    content["actor_rollout_ref"]["rollout"]["val_kwargs"]["top_p"] = 0.5
+    path.write_text(yaml.safe_dump(content))
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="the-same-weights-elsewhere")
+def another_chat_template(pair: RunPair) -> None:
+    _change_found(pair.aqn, chat_template="0" * 64)
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX922", twin="promise-of-what-records-had-then")
+def weights_that_one_run_did_not_record(pair: RunPair) -> None:
+    path = pair.aqn.folder / "provenance.json"
+    found = json.loads(path.read_text())
+    del found["model"]
+    path.write_text(json.dumps(found))
+
+
 @honest(MANIFEST, Link.TRAINED_ON)
 def another_place_and_user(pair: RunPair) -> None:
     pair.aqn.manifest["submitted_by"] |= {"user": "somebody", "machine": "elsewhere"}
@@ -236,6 +296,12 @@ def line_moved_after_the_launch(pair: RunPair) -> None:
     for key in (REJECTED, REJECTED_TOKENS):
         pair.aqn.put(key, shares)
     pair.aqn.noise["min_trained_share"] = 0.05
+
+
+def _declare(run: RunDirectory, section: str, **values: Any) -> None:
+    """Change keys of a section of the recipe, as what the arm is there to change."""
+    run.plan["recipe"][section].update(values)
+    run.plan["treatment"].append(section)
 
 
 def _change_found(run: RunDirectory, **facts: str) -> None:

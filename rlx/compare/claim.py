@@ -1,0 +1,34 @@
+"""Say in one line what may be said of a comparison: the first words of every form of it."""
+
+from __future__ import annotations
+
+from rlx.compare.comparison_values import Comparison, Contrast
+from rlx.compare.error_rates import ALPHA
+from rlx.compare.findings import brief
+
+EXPLORATORY = "exploratory, for the question was not registered before the launch"
+_NAME, _NAMED = 60, 3
+
+
+def claim(comparison: Comparison) -> str:
+    """`exploratory …: two checkpoints; no claim about aqn`; "" where nothing may be reported."""
+    found = [contrast for contrast in comparison.contrasts if contrast.reportable]
+    said = dict.fromkeys(_of_arms(comparison, contrast) for contrast in found if _is_of_arms(contrast))
+    silent = [contrast for contrast in found if not _is_of_arms(contrast)]
+    if silent:
+        names = " and ".join(brief(contrast.treatment, _NAME) for contrast in silent)
+        names = names if len(silent) <= _NAMED else f"{len(silent)} treatments"
+        what = "values alone" if all(contrast.test is None for contrast in silent) else "two checkpoints"
+        said[f"{what}; no claim about {names}"] = None
+    return f"{EXPLORATORY}: {'; '.join(said)}" if said else ""
+
+
+def _is_of_arms(contrast: Contrast) -> bool:
+    return contrast.test is not None and contrast.test.is_of_arms
+
+
+def _of_arms(comparison: Comparison, contrast: Contrast) -> str:
+    control, treatment = (brief(label, _NAME) for label in (comparison.control.label, contrast.treatment))
+    if contrast.p_value is not None and contrast.p_value < ALPHA:
+        return f"{treatment} differs from {control}"
+    return f"no difference shown between {control} and {treatment}"
