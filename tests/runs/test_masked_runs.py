@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -98,15 +99,21 @@ def files_with(values: dict[str, str], *folders: Path) -> dict[str, list[str]]:
     return found
 
 
-def processes_with(values: dict[str, str], what: str) -> dict[int, bytes]:
-    """Command lines by pid of the processes whose `cmdline` or `environ` holds a value."""
-    found = {}
+class Process(NamedTuple):
+    cmdline: bytes
+    environ: bytes
+
+
+def processes_with(values: dict[str, str], what: str) -> list[Process]:
+    """Whose `cmdline` or `environ` holds a value, each read once: some live for a tenth of a second."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if found_in((folder / what).read_bytes(), values):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes()
+            process = Process((folder / "cmdline").read_bytes(), (folder / "environ").read_bytes())
         except OSError:
             continue
+        if found_in(getattr(process, what), values):
+            found.append(process)
     return found
 
 
@@ -134,10 +141,10 @@ def test_the_secrets_of_a_run_are_in_its_processes_only(values: dict[str, str], 
     (ref,) = start(plan(values), secrets=values)
     until(lambda: "printed" in log_of(ref), "the stand-in has printed")
     # While it runs: who has them are processes of launch.sh, and no argument, terminal or session has.
-    assert processes_with(values, "cmdline") == {}
+    assert processes_with(values, "cmdline") == []
     holders = processes_with(values, "environ")
-    assert holders and set(holders) <= set(marked_processes(ref.run_id))
-    assert not any(b"supervise.sh" in line or b"mask_secrets" in line for line in holders.values())
+    assert holders and all(f"RLX_RUN={ref.run_id}".encode() in process.environ.split(b"\0") for process in holders)
+    assert not any(b"supervise.sh" in process.cmdline or b"mask_secrets" in process.cmdline for process in holders)
     target = f"={ref.session}"
     seen = tmux("capture-pane", "-p", "-S", "-", "-t", f"{target}:") + tmux("show-environment", "-g")
     assert found_in(seen + tmux("show-environment", "-t", target), values) == []
@@ -243,8 +250,8 @@ def test_the_secrets_of_a_run_in_a_container(
     planned = replace(toy(site, _SCRIPT, secrets=tuple(values)), backend="verl")
     (ref,) = laptop.launch(planned, secrets=values)
     until(lambda: "printed" in log_on(host, ref), "the stand-in has printed")
-    assert processes_with(values, "cmdline") == {}
-    lines = processes_with(values, "environ").values()
+    assert processes_with(values, "cmdline") == []
+    lines = [process.cmdline for process in processes_with(values, "environ")]
     assert lines and not any(word in line for line in lines for word in (b"supervise.sh", b"mask_secrets", b"docker"))
     (run_folder(host, ref) / "go").touch()
     laptop.ended(ref)
