@@ -1,9 +1,9 @@
-"""Compare the runs of some arms: judge them, bring them together, fetch their outputs per item where kept."""
+"""Compare the runs of some arms: answer the question that was registered, then say what the arms named show."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,49 +11,13 @@ from rlx.api.telling import unheard
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
+    from rlx.api.judged_comparison import Compared
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
     from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut
-    from rlx.evidence import ItemScores, JudgedRun
+    from rlx.evidence import JudgedRun
     from rlx.runs import Index, RunRef
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A comparison with what it was made of. `items`: scores per item by step and run id.
-
-    `notes`: what a person should know about which runs were taken, and from when.
-    """
-
-    comparison: Comparison
-    runs: Sequence[JudgedRun]
-    items: Mapping[int, Mapping[str, ItemScores]]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """Say what may be said of each treatment against the control, in their order."""
-        return tuple(sentence for contrast in self.comparison.contrasts for sentence in contrast.sentences)
-
-    @property
-    def left_out(self) -> tuple[LeftOut, ...]:
-        """Every run of the same experiment that is not compared, with who left it out and when it was launched."""
-        return self.comparison.left_out
-
-    @property
-    def reportable(self) -> bool:
-        """Tell whether all runs finished, none is invalid, incomplete or contradicted, and they are comparable."""
-        return self.comparison.reportable
-
-
-@dataclass(frozen=True, slots=True)
-class Uncompared:
-    """Runs that cannot be compared, and why."""
-
-    runs: Sequence[JudgedRun]
-    problem: str
-    left_out: tuple[LeftOut, ...] = ()
 
 
 def compare(
@@ -103,9 +67,50 @@ def with_left_out(compared: Compared, left_out: tuple[LeftOut, ...]) -> Compared
 
 def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None, tell: Tell) -> Compared:
     """Compare these arms, control first. Raises what `rlx.compare.compare` raises."""
+    from rlx.api.judged_comparison import beside_control, judged_arms
+
     judged = judged_arms(index, refs, tell)
     _tell_swapped(judged, tell)
-    return compare_judged(index, refs, beside_control(index, judged), metric, tell)
+    return compare_asked(index, refs, beside_control(index, judged), metric, tell)
+
+
+def compare_asked(
+    index: Index,
+    refs: Sequence[Sequence[RunRef]],
+    judged: Sequence[Sequence[JudgedRun]],
+    metric: str | None,
+    tell: Tell,
+) -> Compared:
+    """Compare judged arms, control first, beside what the experiment that they are registered for answers.
+
+    Without a metric its primary one is compared. While a run of it may still come in, no test of its runs is shown.
+    """
+    from rlx.api.judged_comparison import compare_judged
+    from rlx.api.registered import answered
+    from rlx.evidence.metrics import metric_names
+
+    runs = [*chain(*judged)]
+    found = answered(index, runs, tell)
+    withheld = next((each.result.withheld for each in found if each.result.withheld), "")
+    if len(found) != 1 or not all(run.plan.registration for run in runs):
+        if found:
+            tell("not all of these runs are of one registered experiment: what follows answers no registered question")
+        return compare_judged(index, refs, judged, metric, tell, withheld)
+    (only,) = found
+    primary = only.result.registration.metric
+    if only.compared and metric in (None, primary) and _are_its_arms(only.compared, refs):
+        compared = only.compared
+    else:
+        wanted = metric or (primary if any(primary in metric_names(run.evidence) for run in runs) else None)
+        compared = compare_judged(index, refs, judged, wanted, tell, withheld)
+    return replace(compared, comparison=replace(compared.comparison, registered=only.result))
+
+
+def _are_its_arms(compared: Compared, refs: Sequence[Sequence[RunRef]]) -> bool:
+    """Tell whether the arms that were named are those of the experiment, in its order."""
+    return [{run.run_id for run in arm.runs} for arm in compared.comparison.arms] == [
+        {ref.run_id for ref in arm} for arm in refs
+    ]
 
 
 def _tell_swapped(judged: Sequence[Sequence[JudgedRun]], tell: Tell) -> None:
@@ -114,72 +119,13 @@ def _tell_swapped(judged: Sequence[Sequence[JudgedRun]], tell: Tell) -> None:
         tell(f"{control.arm} stands as the control here; by its recipe {control.plan.control} is")
 
 
-def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> list[list[JudgedRun]]:
-    """Judge the runs of each arm, each for itself; tells of which the host could not be asked."""
-    from rlx.runs.judging.judged import judge_runs
-
-    judged = judge_runs(index, [*chain(*refs)])
-    for run in judged:
-        if run.as_of is not None:
-            end = ", made after its end" if run.state.is_terminal else ""
-            tell(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
-    runs = iter(judged)
-    return [[next(runs) for _ in arm] for arm in refs]
-
-
-def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[Sequence[JudgedRun]]:
-    """Judge the runs of treatments again beside the control run with their seed; the same arms, control first."""
-    from rlx.compare import same_seed
-    from rlx.runs.judging.judged import judge_beside
-
-    control, *treatments = judged
-    beside = ([judge_beside(index, same_seed(control, [run])[0], run) for run in arm] for arm in treatments)
-    return [control, *beside]
-
-
-def compare_judged(
-    index: Index,
-    refs: Sequence[Sequence[RunRef]],
-    judged: Sequence[Sequence[JudgedRun]],
-    metric: str | None,
-    tell: Tell,
-) -> Compared:
-    """Compare judged arms, for which outputs per item are read, and fetched where they are remote."""
-    from rlx.compare import compare as compare_arms
-    from rlx.compare import other_sources, outputs_to_read
-    from rlx.runs import items_of
-
-    control, *treatments = judged
-    chosen, wanted = outputs_to_read(control, treatments, metric)
-    if others := other_sources(chain(*judged), chosen):
-        tell(f"{chosen} is of one data source; --metric names the others: {', '.join(others)}")
-    items = {
-        step: items_of(
-            index,
-            [ref for ref in chain(*refs) if ref.run_id in ids],
-            step,
-            chosen,
-            lambda problem: tell(f"not compared item by item: {problem}"),
-        )
-        for step, ids in wanted.items()
-    }
-    comparison = compare_arms(control, treatments, chosen, items)
-    # The outputs may have contradicted a run's log: what is shown of it must say so, too.
-    verdicts = {run.run_id: run.verdict for run in comparison.runs}
-    return Compared(comparison, [replace(run, verdict=verdicts[run.run_id]) for run in chain(*judged)], items)
-
-
 def outcome(comparison: Comparison, strict: bool) -> ExitCode:
     """The exit code of a comparison; what cannot be mended by waiting comes first."""
     if any(run.struck for run in comparison.runs) or any(contrast.errors for contrast in comparison.contrasts):
         return ExitCode.NOT_VERIFIED
-    if comparison.interim:
+    registered = comparison.registered
+    if registered and not (registered.is_open or registered.answers):
+        return ExitCode.NOT_VERIFIED
+    if comparison.interim or (registered and registered.is_open):
         return ExitCode.NOT_FINISHED
     return ExitCode.NOT_VERIFIED if strict and not comparison.verified else ExitCode.OK
-
-
-def moment(epoch: float) -> str:
-    """A point in time for a person, in the time zone of this machine."""
-    import time
-
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))

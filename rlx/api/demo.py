@@ -31,7 +31,7 @@ from rlx.plan.run_dir import (
 )
 
 if TYPE_CHECKING:
-    from rlx.api.comparing import Compared
+    from rlx.api.judged_comparison import Compared
     from rlx.api.telling import Tell
     from rlx.runs.looking.overview import Overview
 

@@ -42,7 +42,7 @@ def metrics(runs: Runs | None = None, names: Sequence[str] = (), *, tell: Tell =
     """
     from itertools import chain
 
-    from rlx.api.comparing import judged_arms
+    from rlx.api.judged_comparison import judged_arms
     from rlx.api.selection import open_index, runs_or_latest
 
     index = open_index()

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.comparing import Compared, Uncompared
 from rlx.api.derived_files import check_target, made_by, replace_file
+from rlx.api.judged_comparison import Compared, Uncompared
 from rlx.api.telling import unheard
 from rlx.errors import ExitCode, NoSuchRun, RlxError
 
@@ -78,7 +78,8 @@ def _found(
     index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None, tell: Tell
 ) -> Compared | Uncompared:
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
-    from rlx.api.comparing import beside_control, compare_judged, judged_arms, with_left_out
+    from rlx.api.comparing import compare_asked, with_left_out
+    from rlx.api.judged_comparison import beside_control, judged_arms
     from rlx.api.left_out import left_out_runs
 
     refs = _arms(index, names, seeds, tell)
@@ -90,7 +91,7 @@ def _found(
         refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
     arms = beside_control(index, judged)
     try:
-        return with_left_out(compare_judged(index, refs, arms, metric, tell), left_out)
+        return with_left_out(compare_asked(index, refs, arms, metric, tell), left_out)
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise

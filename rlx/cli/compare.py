@@ -12,7 +12,7 @@ from rlx.cli.frame.options import Metric, Seeds
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.comparing import Compared
+    from rlx.api.judged_comparison import Compared
     from rlx.compare import Comparison
     from rlx.runs import Index
 
@@ -64,14 +64,14 @@ def compare(
 
 def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.cli.text.compare_lines import left_out_lines
+    from rlx.cli.text.compare_lines import left_out_lines, registered_words
     from rlx.cli.text.compare_text import as_answer, csv_text, markdown_text, print_terminal
 
     if as_json:
         print_json(as_answer(comparison))
     elif as_csv:
         print(csv_text(comparison), end="")
-        for line in left_out_lines(comparison):
+        for line in (*registered_words(comparison), *left_out_lines(comparison)):
             narrate(line)
     elif as_markdown:
         print(markdown_text(comparison), end="")

@@ -10,6 +10,8 @@ from rlx.compare.primary_value import PrimaryValue, primary_values
 from rlx.compare.proportions import TwoProportions
 from rlx.compare.registered_answer import Answer, Kind, answer, as_family
 from rlx.compare.registered_design import Claim, Correction, Design
+from rlx.compare.registered_question import Slot, ended_result, objected_result, open_result
+from rlx.compare.registered_result import RegisteredResult, RegisteredRun
 from rlx.compare.seed_test import WelchSeeds
 
 __all__ = [
@@ -24,11 +26,17 @@ __all__ = [
     "Kind",
     "PairedItems",
     "PrimaryValue",
+    "RegisteredResult",
+    "RegisteredRun",
+    "Slot",
     "TwoProportions",
     "WelchSeeds",
     "answer",
     "as_family",
     "compare",
+    "ended_result",
+    "objected_result",
+    "open_result",
     "other_sources",
     "outputs_to_read",
     "primary_values",

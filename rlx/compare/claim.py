@@ -5,13 +5,19 @@ from __future__ import annotations
 from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.findings import brief
+from rlx.compare.registered_words import registered_claim
 
 EXPLORATORY = "exploratory, for the question was not registered before the launch"
 _NAME, _NAMED = 60, 3
 
 
 def claim(comparison: Comparison) -> str:
-    """`exploratory …: two checkpoints; no claim about aqn`; "" where nothing may be reported."""
+    """`exploratory …: two checkpoints; no claim about aqn`; "" where nothing may be reported.
+
+    Of a registered experiment its answer, or why there is none: `registered, 5 seeds: yes, aqn is better than …`.
+    """
+    if comparison.registered:
+        return registered_claim(comparison.registered)
     found = [contrast for contrast in comparison.contrasts if contrast.reportable]
     said = dict.fromkeys(_of_arms(comparison, contrast) for contrast in found if _is_of_arms(contrast))
     silent = [contrast for contrast in found if not _is_of_arms(contrast)]

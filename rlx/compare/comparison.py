@@ -36,18 +36,23 @@ def compare(
     treatments: Sequence[Runs],
     metric: str | None = None,
     items: Mapping[int, Items] = _NO_STEPS,
+    withheld: str = "",
 ) -> Comparison:
     """Hold each treatment arm against the control arm at the last step that all their runs have validated.
 
     An arm is its runs, one a seed. `metric` is a full name or an unambiguous part of one; without it, the validation
     metric that the control's log shows. Raises UsageError for a metric that no log has or that fits several, RlxError
     while there is none at all. `items`: scores per item by step, for the runs that `outputs_to_read` names.
+    `withheld`: why no p-value and no interval is shown yet, as of a registered experiment that is not complete.
     """
     judged = (control, *treatments)
     chosen = choose_metric([run for runs in judged for run in runs], metric)
     sources = len(data_sources(control[0].evidence, chosen))
     arms = tuple(held_to_outputs(arm, items, sources) for arm in compared_arms(judged, chosen))
-    pairs = [_pair(arms[0], arm, control, runs, chosen) for arm, runs in zip(arms[1:], treatments, strict=True)]
+    pairs = [
+        replace(_pair(arms[0], arm, control, runs, chosen), withheld=withheld)
+        for arm, runs in zip(arms[1:], treatments, strict=True)
+    ]
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,
@@ -56,6 +61,7 @@ def compare(
         treatments=arms[1:],
         steps=_steps(arms),
         contrasts=_with_words(pairs, [_contrast(pair, sources, items) for pair in pairs], shares),
+        withheld=withheld,
     )
 
 

@@ -11,6 +11,7 @@ from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.left_out import LeftOut
+from rlx.compare.registered_result import RegisteredResult
 from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
@@ -22,7 +23,8 @@ class Pair:
 
     `copies`: labels of two runs that are one run. `same_items`: it is known that both checkpoints were validated on
     the same items, so that n of one is n of the other. `unrecorded`: what runs, by their labels, did not record of
-    their evaluation. `measure` says which differences are of the evaluation.
+    their evaluation. `measure` says which differences are of the evaluation. `withheld`: why no test is shown yet,
+    whatever the runs are; "" where one may be.
     """
 
     control: ComparedArm
@@ -34,6 +36,7 @@ class Pair:
     same_items: bool = False
     measure: Measure = field(default_factory=lambda: Measure(""))
     unrecorded: Mapping[Condition, tuple[str, ...]] = field(default_factory=dict)
+    withheld: str = ""
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -126,7 +129,9 @@ class Comparison:
     """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
     `is_share`: the values are shares of the items, so that their differences are points. `left_out`: the runs of the
-    same experiment that are not in here.
+    same experiment that are not in here. `registered`: what the registered experiment of these runs answers, from all
+    of its runs, whichever of them are in here; None where they are of none, or of several. `withheld`: why no test and
+    no interval is shown yet; "" where one may be.
     """
 
     metric: str
@@ -136,6 +141,8 @@ class Comparison:
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
     left_out: tuple[LeftOut, ...] = ()
+    registered: RegisteredResult | None = None
+    withheld: str = ""
 
     @property
     def arms(self) -> tuple[ComparedArm, ...]:

@@ -44,7 +44,8 @@ def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
             return f"{run.label} is {run.verdict.word}"
     errors = (finding.message for finding in findings if finding.severity is Severity.ERROR)
     both = "both" if len(pair.runs) == 2 else "all"
-    return next(errors, "" if pair.finished else f"no p-value before {both} runs have finished")
+    unfinished = "" if pair.finished else f"no p-value before {both} runs have finished"
+    return next(errors, unfinished or pair.withheld)
 
 
 def _of_treatment(sample: _Sample) -> Statistic | str:

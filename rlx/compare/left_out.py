@@ -13,6 +13,7 @@ class LeftOutBy(StrEnum):
 
     COMMAND_LINE = "this command line"
     NEWEST_LAUNCH = "the rule that a name means its newest launch"
+    REGISTRATION = "the registration"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlx.compare.error_rates import ALPHA
+from rlx.plan import Registration
 
 
 class Claim(StrEnum):
@@ -64,3 +65,14 @@ class Design:
     def _margin_words(self) -> str:
         sides = {Claim.NON_INFERIORITY: "one-sided", Claim.EQUIVALENCE: "two one-sided tests (TOST)"}
         return f", {sides[self.claim]} against a margin of {self.margin:g} points" if self.claim in sides else ""
+
+
+def registered_design(asked: Registration, is_share: bool) -> Design:
+    """The test that a registration fixes. `is_share`: its metric is a share, and its margin in points of it."""
+    return Design(
+        claim=Claim(asked.test),
+        margin=asked.margin,
+        several=Correction(asked.several),
+        blocked=asked.is_paired,
+        scale=100.0 if is_share else 1.0,
+    )

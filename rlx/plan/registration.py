@@ -68,6 +68,11 @@ class Registration:
         return tuple(arm.name for arm in self.arms if arm.name != self.control)
 
     @property
+    def is_paired(self) -> bool:
+        """Tell whether runs of one seed are pairs."""
+        return self.pairing == "block"
+
+    @property
     def slots(self) -> Iterator[tuple[int, str]]:
         """Seed and arm of every registered run, in the order in which they are launched."""
         return ((seed, arm) for seed in self.seeds for arm in self.block(seed, [arm.name for arm in self.arms]))

@@ -9,6 +9,7 @@ from typing import Any
 from rlx.compare import Comparison
 from rlx.compare.claim import claim
 from rlx.compare.left_out import LeftOut
+from rlx.compare.registered_words import registered_lines
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
@@ -72,6 +73,7 @@ def _content(report: Report) -> dict[str, Any]:
         "report": report,
         "title": _title(report),
         "comparison": report.comparison,
+        "registered": _registered(report.comparison),
         "summary": _summary(report.comparison),
         "status": _status(report),
         "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
@@ -106,13 +108,25 @@ def _status(report: Report) -> tuple[str, str]:
         return "invalid", "no result"
     if any(run.struck for run in found.runs) or any(contrast.errors for contrast in found.contrasts):
         return "invalid", "no result: not to be reported"
+    registered = found.registered
+    if registered and registered.is_open:
+        return "incomplete", claim(found)
+    if registered and not registered.answers:
+        return "invalid", claim(found)
     if found.interim:
         return "incomplete", "interim: not every run has ended"
     if not found.verified:
         words = sorted({arm_word(arm) for arm in found.arms} - {""})
         return "unverified", f"{', '.join(words)}: to be reported with that word; {claim(found)}"
+    if registered:
+        return "valid", claim(found)
     of_arms = all(contrast.test is not None and contrast.test.is_of_arms for contrast in found.contrasts)
     return "valid" if of_arms else "limited", claim(found)
+
+
+def _registered(comparison: Comparison | None) -> list[str]:
+    """The registered question, then what answers it."""
+    return [*registered_lines(comparison.registered)] if comparison and comparison.registered else []
 
 
 def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:

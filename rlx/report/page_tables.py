@@ -54,7 +54,8 @@ def values_table(comparison: Comparison, drawn: Picture) -> Table:
     rows.append(("peak (decides nothing)", (*peaks, *blanks)))
     names = tuple(f"{arm.label} − {comparison.control.label}" for arm in comparison.treatments)
     unit_name = " in points" if comparison.is_share else ""
-    caption = f"{comparison.metric} by training step, with 95 % intervals; differences{unit_name}"
+    intervals = ", with 95 % intervals" if drawn.intervals else ""
+    caption = f"{comparison.metric} by training step{intervals}; differences{unit_name}"
     return Table(caption, "step", tuple(curve.name for curve in drawn.curves) + names, tuple(rows))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlx.compare import ComparedArm, ComparedRun, Comparison
 from rlx.compare.item_counts import are_counts, why_not_binary
@@ -83,13 +83,14 @@ def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
     """The picture of a comparison. `judged` are its runs with their evidence, in any order."""
     evidence = {run.run_id: run for run in judged}
     counts = [_item_count(arm, comparison.metric, evidence) for arm in comparison.arms]
+    curves = [_curve(arm, n, comparison.is_share) for arm, n in zip(comparison.arms, counts, strict=True)]
     return Picture(
         metric=comparison.metric,
         is_share=comparison.is_share,
         interim=comparison.interim,
-        curves=tuple(_curve(arm, n, comparison.is_share) for arm, n in zip(comparison.arms, counts, strict=True)),
+        curves=tuple(map(_without_bands, curves) if comparison.withheld else curves),
         noise=tuple(noise_track([evidence[run.run_id] for run in arm.runs]) for arm in comparison.arms),
-        intervals=_intervals(comparison.arms, counts),
+        intervals="" if comparison.withheld else _intervals(comparison.arms, counts),
     )
 
 
@@ -111,6 +112,10 @@ def _curve(arm: ComparedArm, n: int | None, is_share: bool) -> Curve:
     points = _seed_points(arm, is_share) if several else _item_points(arm.series, n)
     seeds = tuple(run.series for run in arm.runs) if several else ()
     return Curve(arm.label, arm_word(arm), arm.struck, tuple(points), seeds)
+
+
+def _without_bands(curve: Curve) -> Curve:
+    return replace(curve, points=tuple(replace(point, low=None, high=None) for point in curve.points))
 
 
 def _item_points(series: Mapping[int, float], n: int | None) -> Iterator[CurvePoint]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlx.compare import Comparison, Contrast, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState, Site
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, Registration, RunState, Site
 
 METRIC = "val-core/gsm8k/acc/mean@1"
 
@@ -38,6 +38,7 @@ class RunBuilder:
     run_id: str = ""
     command: tuple[str, ...] = ()
     metrics: Mapping[int, Mapping[str, float]] | None = None
+    registration: Registration | None = None
 
     def judged(self) -> JudgedRun:
         return JudgedRun(
@@ -77,6 +78,7 @@ class RunBuilder:
             recipe={"name": "gsm8k", "data": data, "aqn": None, "seed": self.seed, **self.recipe},
             device_kind="cpu",
             devices=1,
+            registration=self.registration,
         )
 
     def _expectations(self) -> Expectations:

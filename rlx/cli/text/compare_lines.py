@@ -13,6 +13,7 @@ from rlx.compare.claim import claim
 from rlx.compare.config_diff import RECIPE
 from rlx.compare.findings import brief
 from rlx.compare.left_out import left_out_groups, left_out_sentence
+from rlx.compare.registered_words import registered_lines
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 def lines(comparison: Comparison) -> Iterator[str]:
     if words := claim(comparison):
         yield words
+    yield from registered_words(comparison)
     for arm in comparison.arms:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
     for contrast in comparison.contrasts:
-        yield f"{contrast.treatment} against {comparison.control.label}"
+        apart = "exploratory: " if comparison.registered else ""
+        yield f"{apart}{contrast.treatment} against {comparison.control.label}"
         first, *others = contrast.sentences
         said = [finding for finding in contrast.findings if finding.message in first]
         yield f"  {first}"
@@ -35,6 +38,12 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield f"  declared treatment: {_declared(contrast)}"
         yield from _finding_lines([finding for finding in contrast.findings if finding not in said])
     yield from left_out_lines(comparison)
+
+
+def registered_words(comparison: Comparison) -> Iterator[str]:
+    """What the registered experiment of these runs answers; nothing where they are of none."""
+    if comparison.registered:
+        yield from registered_lines(comparison.registered)
 
 
 def left_out_lines(comparison: Comparison) -> Iterator[str]:

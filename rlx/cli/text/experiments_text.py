@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan.registration import AREA, LAST, Registration
+from rlx.compare.registered_words import moment_text
+from rlx.plan import Registration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -23,15 +24,9 @@ def design_lines(asked: Registration) -> Iterator[str]:
     margin = f" within {asked.margin:g}" if asked.margin is not None else ""
     yield (
         f"{asked.test}{margin} of {', '.join(asked.treatments)} against {asked.control or 'no control'}, "
-        f"by {asked.metric} {_moment(asked)}"
+        f"by {asked.metric} {moment_text(asked)}"
     )
     yield ", ".join(_design(asked))
-
-
-def _moment(asked: Registration) -> str:
-    if asked.at == LAST:
-        return "at the last step"
-    return "as the area under its curve" if asked.at == AREA else f"as the mean of its last {asked.validations} values"
 
 
 def _design(asked: Registration) -> Iterator[str]:
@@ -40,7 +35,7 @@ def _design(asked: Registration) -> Iterator[str]:
         yield f"spare: {_span(asked.spare_seeds)}"
     if len(asked.treatments) > 1:
         yield f"{asked.several.capitalize()} over {len(asked.treatments)} treatments"
-    yield "runs of one seed are pairs" if asked.pairing == "block" else "unpaired"
+    yield "runs of one seed are pairs" if asked.is_paired else "unpaired"
 
 
 def _span(seeds: Sequence[int]) -> str:

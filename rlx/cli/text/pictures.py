@@ -10,7 +10,7 @@ from rlx.api.derived_files import check_target
 from rlx.api.drawn_files import check_picture, write_scene
 
 if TYPE_CHECKING:
-    from rlx.api.comparing import Compared
+    from rlx.api.judged_comparison import Compared
     from rlx.report import Picture
 
 IN_TERMINAL = "-"

@@ -1,0 +1,121 @@
+"""Say what a registered experiment answers: one plain sentence a treatment, then the numbers it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rlx.compare.left_out import left_out_groups
+from rlx.compare.registered_answer import Answer, Kind
+from rlx.compare.registered_design import Claim
+from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare.sentences import p_text
+from rlx.compare.unit import Unit
+from rlx.evidence.metrics import is_validation
+from rlx.evidence.verdict import counted
+from rlx.plan import Registration
+from rlx.plan.registration import AREA, LAST
+
+_NAMED = 4
+
+
+def registered_lines(found: RegisteredResult) -> Iterator[str]:
+    """The question, then what answers it, indented by two; while nothing does, why. Then what is in no answer."""
+    asked = found.registration
+    yield f"registered {f'{asked.registered} ' if asked.registered else ''}as {asked.short}: {asked.question}"
+    yield from (f"  {line}" for line in _result_lines(found))
+    yield from (f"  not in the answer: {line}" for line in left_out_groups(found.left_out))
+
+
+def _result_lines(found: RegisteredResult) -> Iterator[str]:
+    if found.is_open:
+        yield f"no answer yet: {found.withheld}"
+        yield from map(run_text, found.lacking)
+    elif found.answers:
+        yield from _answer_lines(found, found.answers)
+    else:
+        yield f"cannot tell: {found.objection or 'not every registered run has a value that counts'}"
+        yield from map(run_text, found.lacking)
+        without = f"exploratory, without {'it' if len(found.lacking) == 1 else 'them'}"
+        yield from (f"{without}: {line}" for line in _answer_lines(found, found.exploratory))
+
+
+def registered_claim(found: RegisteredResult) -> str:
+    """`registered, 5 seeds: aqn is no worse than baseline by 2 points or more`, in one line for a badge."""
+    asked = found.registration
+    if found.is_open:
+        return f"registered, no answer yet: {len(found.runs) - len(found.lacking)} of {len(found.runs)} runs are in"
+    if not found.answers:
+        return f"registered, {counted(len(asked.seeds), 'seed')}: cannot tell, for {_obstacle(found)}"
+    said = "; ".join(
+        _plain(found, treatment, each).replace(": ", ", ", 1)
+        for treatment, each in zip(asked.treatments, found.answers, strict=True)
+    )
+    return f"registered, {counted(len(asked.seeds), 'seed')}: {_caveat(found)}{said}"
+
+
+def run_text(run: RegisteredRun) -> str:
+    """`seed 3 of aqn has ended as failed`."""
+    return f"seed {run.seed} of {run.arm} {run.lacks}"
+
+
+def _obstacle(found: RegisteredResult) -> str:
+    if found.objection:
+        return found.objection
+    first, *others = found.lacking
+    return f"{run_text(first)}{f', and {len(others)} more runs lack their values' if others else ''}"
+
+
+def _answer_lines(found: RegisteredResult, answers: Sequence[Answer]) -> Iterator[str]:
+    # No answers where an arm has too few runs.
+    for treatment, each in zip(found.registration.treatments, answers, strict=False):
+        yield f"{_caveat(found)}{_plain(found, treatment, each)}"
+        yield _numbers(found, each)
+        if each.spread:
+            yield each.spread
+
+
+def _plain(found: RegisteredResult, treatment: str, each: Answer) -> str:
+    """The answer without its numbers: `yes: aqn is better than baseline`."""
+    asked, unit = found.registration, Unit(found.is_share)
+    control, margin = asked.control, unit.bare((asked.margin or 0.0) / (100 if found.is_share else 1))
+    margin = f"{margin} points" if found.is_share else margin
+    higher, lower = ("better", "worse") if is_validation(asked.metric) else ("higher", "lower")
+    words = {
+        (Claim.SUPERIORITY, Kind.YES): f"yes: {treatment} is {higher} than {control}",
+        (Claim.SUPERIORITY, Kind.NO): f"no: {treatment} is {lower} than {control}",
+        (Claim.NON_INFERIORITY, Kind.YES): f"yes: {treatment} is not {lower} than {control} by {margin} or more",
+        (Claim.NON_INFERIORITY, Kind.NO): f"no: {treatment} is {lower} than {control} by more than {margin}",
+        (Claim.EQUIVALENCE, Kind.EQUIVALENT): f"equivalent: {treatment} and {control} differ by less than {margin}",
+        (Claim.EQUIVALENCE, Kind.NO): f"no: {treatment} and {control} differ by more than {margin}",
+    }
+    unknown = {
+        Claim.SUPERIORITY: f"whether {treatment} differs from {control}",
+        Claim.NON_INFERIORITY: f"whether {treatment} is {lower} than {control} by {margin}",
+        Claim.EQUIVALENCE: f"whether {treatment} and {control} differ by less than {margin}",
+    }
+    return words.get((Claim(asked.test), each.kind)) or f"cannot tell: {unknown[Claim(asked.test)]}"
+
+
+def _numbers(found: RegisteredResult, each: Answer) -> str:
+    """What the answer rests on: difference, interval, p-value, test, runs, and which value of a run was taken."""
+    asked = found.registration
+    scale, unit = (100 if found.is_share else 1), Unit(found.is_share)
+    change = unit.change(each.estimate / scale)
+    taken = f"{asked.metric} {moment_text(asked)}, {each.control_runs} and {each.treatment_runs} seeds"
+    if each.low is None or each.high is None or each.p_value is None:
+        return f"{change}; {each.method}; {taken}"
+    bounds = f"{unit.signed(each.low / scale)} to {unit.signed(each.high / scale)}"
+    return f"{change}, {each.level:.0%} interval {bounds}, p {p_text(each.p_value)}; {each.method}; {taken}"
+
+
+def moment_text(asked: Registration) -> str:
+    """Which values of a run make its primary value."""
+    if asked.at == LAST:
+        return "at the last step"
+    return "as the area under its curve" if asked.at == AREA else f"as the mean of its last {asked.validations} values"
+
+
+def _caveat(found: RegisteredResult) -> str:
+    names = [f"{run.arm}-s{run.seed}" for run in found.runs if run.is_unverified]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"unverified ({', '.join(names[:_NAMED])}{more}): " if names else ""

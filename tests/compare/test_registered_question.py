@@ -1,0 +1,214 @@
+"""`rlx compare` answers the registered question first, from all of its runs or not at all; the rest is exploratory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from rlx.plan import Registration
+from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
+from tests.cli.support import rlx
+from tests.compare.builders import METRIC, RunBuilder
+from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
+
+RunsOf = Callable[..., None]
+SLOW, FAST = (0.60, 0.62, 0.61), (0.70, 0.73, 0.71)
+ASKED = Registration(
+    name="gsm8k",
+    question="Does a larger rate help?",
+    metric=METRIC,
+    at="last",
+    validations=1,
+    test="superiority",
+    margin=None,
+    seeds=(1, 2, 3),
+    spare_seeds=(),
+    several="dunnett",
+    pairing="none",
+    secondary=(),
+    control="baseline",
+    arms=(RegisteredArm("baseline", (), "0", "e"), RegisteredArm("fast", ("train.lr",), "1", "e")),
+    registered="2026-11-20T11:00:00Z",
+    by="me@laptop",
+)
+NAMES = ("baseline", "fast")
+
+
+def arm(builder: RunBuilder, finals: Sequence[float], asked: Registration = ASKED, first: int = 1) -> list[RunBuilder]:
+    """One run a value at step 6, with seeds from `first`."""
+    return [
+        replace(builder, seed=seed, series={0: 0.1, 3: 0.5, 6: final}, registration=asked)
+        for seed, final in enumerate(finals, start=first)
+    ]
+
+
+def answer(*words: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(rlx("compare", *words, "--json", code=code).stdout)
+    return found
+
+
+def shown(*words: str, code: int) -> list[str]:
+    """Every form for people: terminal, Markdown, CSV with its notes, and the page."""
+    page = Path("page.html")
+    forms = [rlx("compare", *words, *option, code=code) for option in ([], ["--md"], ["--csv"], ["--html", str(page)])]
+    return [*(done.stdout + done.stderr for done in forms), page.read_text()]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf) -> None:
+    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    found = answer(*NAMES)
+    (each,) = found["registered"]["answers"]
+    by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False)
+    assert each["kind"] == "yes"
+    assert each["estimate"] == pytest.approx(10.333, abs=1e-3)
+    assert each["p_value"] == pytest.approx(by_hand.pvalue)
+    assert (each["low"], each["high"]) == pytest.approx([100 * end for end in by_hand.confidence_interval()])
+    assert found["claim"] == "registered, 3 seeds: yes, fast is better than baseline"
+    text = rlx("compare", *NAMES).stdout
+    asked = f"registered 2026-11-20T11:00:00Z as {ASKED.short}: Does a larger rate help?\n  yes: fast is better than"
+    assert text.index(asked) < text.index("exploratory: fast against baseline")
+    for form in shown(*NAMES, code=0):
+        assert "yes: fast is better than baseline" in form and "Does a larger rate help?" in form
+    assert "exploratory, for the question was not registered" not in text
+
+
+@pytest.mark.parametrize("missing", ["not launched", "running"])
+def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: str) -> None:
+    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST[:2]))
+    if missing == "running":
+        runs_of(*arm(TREATMENT, FAST[2:], first=3), finished=False)
+    for words in (NAMES, (*NAMES, "--seed", "1", "2"), ("baseline-s1", "fast-s1")):
+        found = answer(*words, code=11)
+        assert found["registered"]["answers"] == found["registered"]["exploratory"] == []
+        assert [each["test"] for each in found["contrasts"]] == [None]
+        assert found["claim"] == "registered, no answer yet: 5 of 6 runs are in"
+        for form in shown(*words, code=11):
+            assert "95 % interval" not in form and "p = " not in form and "p-value of" not in form
+            assert f"seed 3 of fast {'is running' if missing == 'running' else 'has not been launched'}" in form
+    values = rlx("compare", *NAMES, "--seed", "1", "2", code=11).stdout
+    assert "0.7150 ± 0.0212" in values, "values are shown"
+
+
+def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> None:
+    asked = replace(ASKED, arms=(ASKED.arms[0], RegisteredArm("aqn", ("aqn.stages",), "1", "e")))
+    sound = replace(SILENT, noise=None)
+    runs_of(*arm(CONTROL, SLOW, asked), *arm(sound, FAST[:2], asked), *arm(SILENT, FAST[2:], asked, first=3))
+    found = answer("baseline", "aqn", code=14)
+    assert found["registered"]["answers"] == []
+    assert found["claim"] == "registered, 3 seeds: cannot tell, for seed 3 of aqn is invalid"
+    said = rlx("compare", "baseline", "aqn", code=14).stdout
+    assert "  cannot tell: not every registered run has a value that counts\n  seed 3 of aqn is invalid\n" in said
+    assert "  exploratory, without it: cannot tell: whether aqn differs from baseline\n" in said
+    without = rlx("compare", "baseline", "aqn", "--seed", "1", "2", code=14)
+    assert "cannot tell" in without.stdout, "leaving the run out by hand changes no answer"
+
+
+def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: RunsOf) -> None:
+    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    runs_of(*arm(CONTROL, (0.9,), first=9), *arm(TREATMENT, (0.2,), first=9), minute=1)
+    runs_of(*arm(TREATMENT, (0.3,), first=2), minute=2)
+    found = answer(*NAMES)
+    assert found["registered"]["answers"][0]["estimate"] == pytest.approx(10.333, abs=1e-3)
+    # The names mean the newest launch, which the answer is not about.
+    left_out = {(run["arm"], run["seed"], run["by"], run["why"]) for run in found["registered"]["left_out"]}
+    first = "gsm8k-fast-s2-20261120-120000-abcd was launched before it"
+    assert left_out == {
+        ("baseline", 9, "the registration", "seed 9 was not registered"),
+        ("fast", 9, "the registration", "seed 9 was not registered"),
+        ("fast", 2, "the registration", first),
+    }
+    for form in shown(*NAMES, code=0):
+        assert "not in the answer" in form and first in form
+
+
+def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: RunsOf) -> None:
+    runs_of(*arm(CONTROL, SLOW[:2]), *arm(TREATMENT, FAST[:2]))
+    runs_of(*arm(CONTROL, SLOW[2:], first=3), *arm(TREATMENT, FAST[2:], first=3), minute=1)
+    (each,) = answer(*NAMES)["registered"]["answers"]
+    assert (each["control_runs"], each["treatment_runs"]) == (3, 3)
+    assert len(answer(*NAMES)["control"]["runs"]) == 1, "the newest launch is what a name means"
+    assert answer("fast-s3", "baseline-s3")["registered"]["answers"] == [each], "nor which is called the control"
+
+
+@pytest.mark.parametrize(
+    ("test", "margin", "finals", "claim"),
+    [
+        ("superiority", None, (0.50, 0.53, 0.51), "no, fast is worse than baseline"),
+        ("superiority", None, (0.58, 0.66, 0.61), "cannot tell, whether fast differs from baseline"),
+        ("non-inferiority", 5.0, (0.60, 0.62, 0.61), "yes, fast is not worse than baseline by 5.0 points or more"),
+        ("non-inferiority", 2.0, (0.50, 0.53, 0.51), "no, fast is worse than baseline by more than 2.0 points"),
+        ("equivalence", 5.0, (0.60, 0.62, 0.61), "equivalent, fast and baseline differ by less than 5.0 points"),
+        ("equivalence", 2.0, FAST, "no, fast and baseline differ by more than 2.0 points"),
+        ("equivalence", 0.5, SLOW, "cannot tell, whether fast and baseline differ by less than 0.5 points"),
+    ],
+)
+def test_each_question_in_one_plain_sentence(
+    runs_of: RunsOf, test: str, margin: float | None, finals: Sequence[float], claim: str
+) -> None:
+    asked = replace(ASKED, test=test, margin=margin)
+    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, finals, asked))
+    found = answer(*NAMES)
+    assert found["claim"] == f"registered, 3 seeds: {claim}"
+    assert round(found["registered"]["answers"][0]["level"], 2) == (0.95 if test == "superiority" else 0.9)
+
+
+def test_several_treatments_share_the_error_rate_as_registered(runs_of: RunsOf) -> None:
+    faster = replace(TREATMENT, arm="faster", recipe={"train": {"lr": 4e-6}})
+    asked = replace(ASKED, arms=(*ASKED.arms, RegisteredArm("faster", ("train.lr",), "2", "e")))
+    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST, asked), *arm(faster, SLOW, asked))
+    found = answer(*NAMES)["registered"]["answers"]
+    assert [each["kind"] for each in found] == ["yes", "cannot_tell"], "of both, though one was named"
+    assert all("Dunnett" in each["method"] for each in found)
+
+
+def test_another_metric_is_exploratory_beside_the_answer(runs_of: RunsOf) -> None:
+    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    found = answer(*NAMES, "--metric", "timing_s/step")
+    assert found["metric"] == "timing_s/step" and found["registered"]["answers"][0]["kind"] == "yes"
+    assert found["registered"]["registration"]["metric"] == METRIC
+
+
+def test_the_value_is_the_one_that_was_registered(runs_of: RunsOf) -> None:
+    asked = replace(ASKED, at=MEAN_OF_LAST, validations=2)
+    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST, asked))
+    found = answer(*NAMES)["registered"]
+    assert found["answers"][0]["estimate"] == pytest.approx(10.333 / 2, abs=1e-3)
+    assert {run["seed"]: run["value"] for run in found["runs"] if run["arm"] == "fast"} == pytest.approx(
+        {seed: (0.5 + final) / 2 for seed, final in zip((1, 2, 3), FAST, strict=True)}
+    )
+
+
+def test_arms_that_cannot_be_compared_answer_nothing(runs_of: RunsOf) -> None:
+    other = replace(TREATMENT, recipe={"train": {"lr": 2e-6}, "data": {"max_response_tokens": 512}})
+    runs_of(*arm(CONTROL, SLOW), *arm(other, FAST))
+    found = answer(*NAMES, code=14)["registered"]
+    assert found["answers"] == found["exploratory"] == [] and found["objection"]
+    assert f"cannot tell: {found['objection']}" in rlx("compare", *NAMES, code=14).stdout
+
+
+def test_runs_of_two_experiments_answer_neither(runs_of: RunsOf) -> None:
+    other = replace(ASKED, question="Does it?")
+    runs_of(*arm(CONTROL, SLOW, other), *arm(TREATMENT, FAST))
+    found = rlx("compare", *NAMES, "--json", code=None)
+    assert json.loads(found.stdout)["registered"] is None
+    assert "not all of these runs are of one registered experiment" in found.stderr
+    assert json.loads(found.stdout)["contrasts"][0]["test"] is None, "both of which miss runs"
+
+
+def test_a_report_begins_with_the_answer(runs_of: RunsOf) -> None:
+    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    rlx("report", "-o", "report.html")
+    page = Path("report.html").read_text()
+    assert "registered, 3 seeds: yes, fast is better than baseline" in page
+    assert page.index("Does a larger rate help?") < page.index('id="curves"')
