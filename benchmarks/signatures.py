@@ -111,6 +111,8 @@ def signature_table() -> str:
 
 
 def _kind(row: Signature) -> str:
+    if row.is_of_machine:
+        return "*of the machine:* "
     return "" if row.kind is Kind.CAUSE else f"*{row.kind.value}:* "
 
 

@@ -38,17 +38,19 @@ class EarlierArm:
     hours: float | None
 
 
-def earlier_arms(index: Index, resolved: ResolvedRecipe, tell: Tell) -> tuple[EarlierArm, ...]:
+def earlier_arms(
+    index: Index, resolved: ResolvedRecipe, tell: Tell, metric: str | None = None
+) -> tuple[EarlierArm, ...]:
     """The comparable arms in the index, the newest first; at most 12. Runs that are no result do not count.
 
-    Files that are on this machine decide which runs are comparable; only hosts of those are asked. What cannot be read
-    is told and left out.
+    Without `metric`, a full name, the first validation metric of each arm's logs counts. Files that are on this
+    machine decide which runs are comparable; only hosts of those are asked. What cannot be read is told and left out.
     """
     groups = _groups(index, resolved)
     found = []
     for refs in groups:
         try:
-            found.append(_arm(index, refs))
+            found.append(_arm(index, refs, metric))
         except RlxError as error:
             tell(f"left out: {error.message}")
         if len(found) == _MOST_ARMS:
@@ -104,7 +106,7 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
 
 
-def _arm(index: Index, refs: Sequence[RunRef]) -> EarlierArm | None:
+def _arm(index: Index, refs: Sequence[RunRef], wanted: str | None) -> EarlierArm | None:
     """The values of these runs; None where fewer than two are a finished result with a step in common."""
     from rlx.compare.item_counts import is_share
     from rlx.compare.metric import choose_metric
@@ -114,7 +116,7 @@ def _arm(index: Index, refs: Sequence[RunRef]) -> EarlierArm | None:
     runs = [run for run in judge_runs(index, refs) if run.state.is_terminal and run.verdict.is_result(ended=True)]
     if len(runs) < 2:
         return None
-    metric = choose_metric(runs, None)
+    metric = wanted or choose_metric(runs, None)
     values = [dict(series(run.evidence, metric)) for run in runs]
     common = set.intersection(*map(set, values))
     if not common:

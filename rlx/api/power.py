@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import UsageError
+from rlx.plan.registration import BLOCK
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
     from rlx.api.recipes import Recipe
     from rlx.api.telling import Tell
     from rlx.compare.registered_design import Claim, Correction, Design
+    from rlx.plan import Registration
     from rlx.recipe import RecipeFile
 
 SEEDS = (2, 3, 5, 8, 10)
@@ -67,7 +69,8 @@ class ItemsPower:
 class RecipePower:
     """What a recipe's design can see. `effect` in points; `seeds_needed` an arm for 80 % power, None for no number.
 
-    `spread` and `items` are None where nobody knows them; `seeds` is empty without a spread.
+    `spread` and `items` are None where nobody knows them; `seeds` is empty without a spread. `registered_seeds`: those
+    of the recipe's experiment, None without one; `departures`: in what the options differ from it, in words.
     """
 
     recipe: str
@@ -78,6 +81,8 @@ class RecipePower:
     seeds: tuple[SeedsPower, ...]
     seeds_needed: int | None
     items: ItemsPower | None
+    registered_seeds: int | None = None
+    departures: tuple[str, ...] = ()
 
 
 def power(
@@ -96,17 +101,29 @@ def power(
 
     `effect`, `spread` (the standard deviation between seeds) and `margin` are in points. `test` is superiority,
     non-inferiority or equivalence, `several` dunnett or holm. Without `spread`, that of comparable runs in the index
-    counts, by the upper 80 % bound: same model, data, reward and evaluation, several seeds of one arm. Raises
-    UsageError for options that do not fit.
+    counts, by the upper 80 % bound: same model, data, reward and evaluation, several seeds of one arm. What no option
+    says is that of the recipe's `experiment`, where it has one. Raises UsageError for options that do not fit.
     """
     from rlx.api.recipes import recipe_file
+    from rlx.backends.shared.registering import registration_of
 
     file = recipe_file(recipe, sets)
-    design = _design(test, margin, several)
+    asked = registration_of(file.name, file.control, file.experiment)
+    design = _design(asked, test, margin, several)
     _refuse(seeds, effect, spread)
-    arms = _earlier(file, tell)
+    arms = _earlier(file, asked, tell)
     known = Spread(spread) if spread is not None else _spread_of(arms)
-    return _computed(file, design, tuple(dict.fromkeys(seeds)) or SEEDS, effect, known, arms)
+    found = _computed(file, design, _counts(asked, seeds), effect, known, arms)
+    if asked is None:
+        return found
+    return replace(found, registered_seeds=len(asked.seeds), departures=tuple(_departures(asked, design)))
+
+
+def _counts(asked: Registration | None, seeds: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of seeds an arm to compute: those that were named, else that of the experiment among some others."""
+    if seeds or asked is None:
+        return tuple(dict.fromkeys(seeds)) or SEEDS
+    return tuple(sorted({*SEEDS, len(asked.seeds)}))
 
 
 def _computed(
@@ -135,23 +152,40 @@ def _computed(
     )
 
 
-def _design(test: str | None, margin: float | None, several: str | None) -> Design:
-    """The design that the options name: the one place where a recipe's `experiment:` section would give the defaults.
-
-    There `blocked` comes in, too (`pairing: block`).
-    """
+def _design(asked: Registration | None, test: str | None, margin: float | None, several: str | None) -> Design:
+    """The design that the options name, and for what they leave open the recipe's experiment."""
     from rlx.compare.registered_design import Claim, Correction, Design
 
-    words = test or (Claim.NON_INFERIORITY if margin is not None else Claim.SUPERIORITY)
-    claim = _one_of(Claim, words, "--test")
-    correction = _one_of(Correction, several or Correction.DUNNETT, "--several")
+    claim = _one_of(Claim, test or _claim_without_a_word(asked, margin), "--test")
+    correction = _one_of(Correction, several or (asked.several if asked else Correction.DUNNETT), "--several")
     if claim is Claim.SUPERIORITY and margin is not None:
         raise UsageError("superiority has no margin", "--test non-inferiority or equivalence has one")
+    if claim is not Claim.SUPERIORITY and margin is None:
+        margin = asked.margin if asked else None
     if claim is not Claim.SUPERIORITY and not (margin is not None and 0 < margin < float("inf")):
         raise UsageError(
             f"{claim} needs a margin in points, more than 0", "name the loss that would not matter: --margin 2"
         )
-    return Design(claim, margin, correction)
+    return Design(claim, margin, correction, blocked=asked is not None and asked.pairing == BLOCK)
+
+
+def _claim_without_a_word(asked: Registration | None, margin: float | None) -> str:
+    """The claim of the experiment, if it can have the margin that an option names."""
+    from rlx.compare.registered_design import Claim
+
+    if asked is not None and not (asked.margin is None and margin is not None):
+        return asked.test
+    return Claim.SUPERIORITY if margin is None else Claim.NON_INFERIORITY
+
+
+def _departures(asked: Registration, design: Design) -> Iterator[str]:
+    """Say where the options ask about another design than the recipe's experiment."""
+    if design.claim.value != asked.test:
+        yield f"{design.claim.value}, which the recipe's experiment has as {asked.test}"
+    if design.margin is not None and asked.margin is not None and design.margin != asked.margin:
+        yield f"a margin of {design.margin:g}, which the recipe's experiment has as {asked.margin:g}"
+    if design.several.value != asked.several:
+        yield f"{design.several.value.capitalize()}, where the recipe's experiment has {asked.several.capitalize()}"
 
 
 def _one_of(names: type[Claim] | type[Correction], word: str, option: str) -> Any:
@@ -173,12 +207,13 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
         raise UsageError("--spread: a standard deviation in points, more than 0", "leave it out to use earlier runs")
 
 
-def _earlier(file: RecipeFile, tell: Tell) -> tuple[EarlierArm, ...]:
-    """The comparable arms with the metric of the newest: values of two metrics have no spread in common."""
+def _earlier(file: RecipeFile, asked: Registration | None, tell: Tell) -> tuple[EarlierArm, ...]:
+    """The comparable arms with the experiment's metric, else that of the newest: two metrics share no spread."""
     from rlx.api.earlier_runs import earlier_arms
     from rlx.api.selection import open_index
 
-    found = earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell)
+    metric = asked.metric if asked else None
+    found = earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell, metric)
     return tuple(arm for arm in found if (arm.metric, arm.in_points) == (found[0].metric, found[0].in_points))
 
 

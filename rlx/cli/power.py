@@ -17,7 +17,8 @@ _Recipe = Annotated[
 def power(
     recipe: _Recipe,
     seeds: Annotated[
-        list[int] | None, typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10.")
+        list[int] | None,
+        typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
     ] = None,
     effect: Annotated[
         float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")
@@ -30,10 +31,12 @@ def power(
         float | None, typer.Option(metavar="POINTS", help="The margin of non-inferiority or equivalence.")
     ] = None,
     test: Annotated[
-        str | None, typer.Option(help="superiority (default without a margin), non-inferiority or equivalence.")
+        str | None,
+        typer.Option(help="superiority (default without a margin), non-inferiority or equivalence."),
     ] = None,
     several: Annotated[
-        str | None, typer.Option(help="Correction for several treatments: dunnett (default) or holm.")
+        str | None,
+        typer.Option(help="Correction for several treatments: dunnett (default) or holm."),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -41,8 +44,8 @@ def power(
     """Say what a recipe's seeds and items can show.
 
     How large a difference is found with 80 % power, how likely the one you hope for, and how many seeds it takes.
-    The spread between seeds is that of comparable runs you have (same model, data, reward and evaluation; the upper
-    80 % bound of what they showed), or --spread. Nothing is launched.
+    A recipe's `experiment` has the design, which options override. The spread between seeds is that of comparable
+    runs you have (same model, data, reward and evaluation; the upper 80 % bound), or --spread. Nothing is launched.
     """
     from rlx.api.power import power as power_of
     from rlx.cli.frame.output import narrate, print_json, print_text

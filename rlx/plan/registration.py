@@ -11,6 +11,8 @@ from rlx.plan.jsonable import to_jsonable
 
 LAST, AREA, MEAN_OF_LAST = "last", "auc", "mean_of_last"
 """Of which validations the primary value is made: the one at the last step, all of them, or several at the end."""
+BLOCK = "block"
+"""The pairing where runs of one seed are pairs."""
 # Written by the launch: when and by whom is no part of what is asked.
 _OF_THE_LAUNCH = ("registered", "by")
 

@@ -11,6 +11,7 @@ import pytest
 
 import rlx as front_door
 from rlx.compare.spreads import upper_sd
+from rlx.resources import recipes_folder
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs
@@ -99,3 +100,63 @@ def test_from_python() -> None:
     assert found.seeds[0].power == pytest.approx(0.78, abs=0.02)
     with pytest.raises(front_door.UsageError, match="no such"):
         front_door.power("tiny-cpu", test="magic")
+
+
+ASKED = """
+version: 1
+name: asked
+extends: {base}
+experiment:
+  question: Is nothing lost?
+  primary: {{metric: val-core/tiny_sum/acc/mean@1}}
+  test: equivalence
+  margin: 3
+  seeds: 4
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> str:
+    path = tmp_path / "asked.yaml"
+    path.write_text(ASKED.format(base=recipes_folder() / "tiny-cpu.yaml"))
+    return str(path)
+
+
+def test_the_design_is_that_of_the_experiment(asked: str) -> None:
+    found = json.loads(rlx("power", asked, "--spread", "1", "--json").stdout)
+    assert (found["design"]["claim"], found["design"]["margin"], found["effect"]) == ("equivalence", 3, 0)
+    assert [row["seeds"] for row in found["seeds"]] == [2, 3, 4, 5, 8, 10]
+    assert (found["registered_seeds"], found["departures"]) == (4, [])
+    assert "the recipe's experiment has 4 seeds an arm" in rlx("power", asked, "--spread", "1").stdout
+    blocks = json.loads(rlx("power", asked, "--spread", "1", "--set", "experiment.pairing=block", "--json").stdout)
+    assert blocks["design"]["blocked"] and blocks["seeds"][2]["power"] < found["seeds"][2]["power"]
+
+
+def test_options_override_the_experiment_and_say_so(asked: str) -> None:
+    words = ("--spread", "1", "--seeds", "6", "--test", "non-inferiority", "--margin", "2", "--several", "holm")
+    found = json.loads(rlx("power", asked, *words, "--json").stdout)
+    assert [row["seeds"] for row in found["seeds"]] == [6]
+    assert found["design"]["several"] == "holm"
+    text = rlx("power", asked, *words).stdout
+    assert "asked by option: non-inferiority, which the recipe's experiment has as equivalence" in text
+    assert "asked by option: a margin of 2, which the recipe's experiment has as 3" in text
+    assert "asked by option: Holm, where the recipe's experiment has Dunnett" in text
+    superior = json.loads(rlx("power", asked, "--spread", "1", "--test", "superiority", "--json").stdout)
+    assert (superior["design"]["margin"], superior["effect"]) == (None, None)
+
+
+def test_a_margin_turns_superiority_into_non_inferiority(asked: str) -> None:
+    words = ("--set", "experiment.test=superiority", "--set", "experiment.margin=null", "--spread", "1")
+    assert json.loads(rlx("power", asked, *words, "--json").stdout)["design"]["claim"] == "superiority"
+    design = json.loads(rlx("power", asked, *words, "--margin", "1", "--json").stdout)["design"]
+    assert (design["claim"], design["margin"]) == ("non-inferiority", 1)
+
+
+def test_the_spread_is_that_of_the_primary_metric(asked: str) -> None:
+    place_runs(CASES / "example-ab")
+    known = json.loads(rlx("power", asked, "--json").stdout)["spread"]
+    assert known is None, "no run has logged the primary metric"
+    by_default = answer()["spread"]
+    metric = by_default["arms"][0]["metric"]
+    again = json.loads(rlx("power", asked, "--set", f"experiment.primary.metric={metric}", "--json").stdout)["spread"]
+    assert (again["sd"], again["df"]) == (by_default["sd"], by_default["df"])

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
 
 _NO_SPREAD = (
-    "seeds: nobody knows how far they spread: no two finished seeds of one arm in the index have this model, data, "
-    "reward and evaluation\n  fix: --spread SD assumes one; two or three seeds of one arm measure it"
+    "seeds: nobody knows how far they spread: no two finished seeds of one arm in the index have this metric, model, "
+    "data, reward and evaluation\n  fix: --spread SD assumes one; two or three seeds of one arm measure it"
 )
 
 
@@ -24,6 +24,9 @@ def power_text(found: RecipePower) -> str:
 
 def _lines(found: RecipePower) -> Iterator[str]:
     yield f"{found.recipe}: {_design_words(found)}"
+    if found.registered_seeds is not None:
+        yield f"  the recipe's experiment has {found.registered_seeds} seeds an arm"
+    yield from (f"  asked by option: {departure}" for departure in found.departures)
     yield ""
     yield _items_line(found.items) if found.items else "items: their number is not known (data.val_rows)"
     if found.spread is None:

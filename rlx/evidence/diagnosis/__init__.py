@@ -3,7 +3,7 @@
 from rlx.evidence.diagnosis.collapse import collapses
 from rlx.evidence.diagnosis.diagnose import Diagnosis, Hit, diagnose
 from rlx.evidence.diagnosis.excerpt import Excerpt, read_excerpt
-from rlx.evidence.diagnosis.signatures import Kind, Signature, needle_pattern, signatures
+from rlx.evidence.diagnosis.signatures import Kind, Signature, causes_of_machine, needle_pattern, signatures
 from rlx.evidence.diagnosis.stall import Quiet, is_stalled, stalls
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Kind",
     "Quiet",
     "Signature",
+    "causes_of_machine",
     "collapses",
     "diagnose",
     "is_stalled",

@@ -4,7 +4,8 @@ A row has a stable `id`, a `kind`, a `pattern` for one line as it is left withou
 the fixed texts (`needles`) one of which every such line contains: the log is searched for those. `within`: what must
 stand in the traceback of the line, with no code of the user's below it, for texts that say little themselves; where the
 pattern has a group `inner`, only what matches in it needs that. `samples` are lines that it must know, `others` lines
-that it must not.
+that it must not. `is_of_machine`: the machine ended the run, whatever its recipe: a full disk, a port, a network, a
+device that others hold. Memory is never so: who knows whether the run itself filled it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Signature:
     samples: tuple[str, ...]
     others: tuple[str, ...]
     within: re.Pattern[str] | None = None
+    is_of_machine: bool = False
 
     def knows(self, line: str) -> bool:
         return self._match(line) is not None
@@ -80,6 +82,7 @@ def _signature(
     samples: list[str],
     others: list[str],
     within: str = "",
+    is_of_machine: bool = False,
     **words: str,
 ) -> Signature:
     return Signature(
@@ -89,8 +92,14 @@ def _signature(
         samples=tuple(samples),
         others=tuple(others),
         within=re.compile(within) if within else None,
+        is_of_machine=is_of_machine,
         **words,
     )
+
+
+def causes_of_machine() -> frozenset[str]:
+    """The ids of causes that lie in the machine, whatever the recipe of the run."""
+    return frozenset(row.id for row in signatures() if row.is_of_machine)
 
 
 def needle_pattern() -> str:

@@ -1,0 +1,176 @@
+"""Which run stands for which registered one: decided by launches and ends, never by who launches more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlx.compare.run_slots import EndedRun, Outcome, RunSlots, run_slots
+from rlx.plan.registration import BLOCK, RegisteredArm, Registration
+
+RESULT, OPEN, FAILED, MACHINE = Outcome.RESULT, Outcome.OPEN, Outcome.FAILED, Outcome.MACHINE
+
+
+def asked(spares: int = 2, pairing: str = "none", arms: tuple[str, ...] = ("a", "b")) -> Registration:
+    return Registration(
+        name="sums",
+        question="?",
+        metric="m",
+        at="last",
+        validations=1,
+        test="superiority",
+        margin=None,
+        seeds=(1, 2, 3),
+        spare_seeds=tuple(range(4, 4 + spares)),
+        several="dunnett",
+        pairing=pairing,
+        secondary=(),
+        control="a",
+        arms=tuple(RegisteredArm(name, (), "", "") for name in arms),
+    )
+
+
+def launches(*said: tuple[str, int, Outcome]) -> list[EndedRun]:
+    """Runs in the order of their launch."""
+    return [
+        EndedRun(
+            f"{arm}{seed}-{at}", arm, seed, float(at), outcome, "RLX877 a disk is full" if outcome is MACHINE else ""
+        )
+        for at, (arm, seed, outcome) in enumerate(said)
+    ]
+
+
+def complete(arm: str) -> list[tuple[str, int, Outcome]]:
+    return [(arm, seed, RESULT) for seed in (1, 2, 3)]
+
+
+def of_one_arm(*said: tuple[str, int, Outcome], spares: int = 2) -> RunSlots:
+    return run_slots(asked(spares, arms=("a",)), launches(*said))
+
+
+def ids(found: RunSlots) -> dict[int, str]:
+    return {seed: run.run_id for (seed, _), run in found.standing.items()}
+
+
+def reasons(found: RunSlots) -> dict[str, str]:
+    return {each.run.run_id: each.why for each in found.passed_over}
+
+
+def test_without_a_run_everything_is_to_be_launched() -> None:
+    found = run_slots(asked(), [])
+    assert [(slot.next_seed, slot.arm) for slot in found.to_launch] == [*asked().slots]
+    assert not found.standing and not found.passed_over
+
+
+def test_first_launches_stand_and_nothing_is_left_to_launch() -> None:
+    found = run_slots(asked(), launches(*complete("a"), *complete("b")))
+    assert len(found.standing) == 6 and not found.to_launch and not found.passed_over
+    assert {slot.why for slot in found.slots} == {""}
+
+
+@pytest.mark.parametrize("first", [RESULT, OPEN, FAILED])
+def test_what_is_launched_again_replaces_nothing(first: Outcome) -> None:
+    found = of_one_arm(("a", 1, first), ("a", 1, RESULT), ("a", 4, RESULT))
+    assert ids(found) == {1: "a1-0"}
+    assert reasons(found) == {
+        "a1-1": "launched again: the first launch of a seed counts",
+        "a4-2": "a spare: there is no place free for it",
+    }
+
+
+def test_a_spare_takes_the_place_of_what_the_machine_ended() -> None:
+    lost = of_one_arm(("a", 1, RESULT), ("a", 2, MACHINE), ("a", 3, RESULT))
+    (slot,) = lost.to_launch
+    assert (slot.seed, slot.next_seed) == (2, 4)
+    assert slot.why == "spare seed 4 in place of seed 2: the machine ended a2-1 (RLX877 a disk is full)"
+    found = of_one_arm(("a", 1, RESULT), ("a", 2, MACHINE), ("a", 3, RESULT), ("a", 4, RESULT))
+    assert ids(found) == {1: "a1-0", 2: "a4-3", 3: "a3-2"} and not found.to_launch
+    assert reasons(found) == {"a2-1": "its machine ended it (RLX877 a disk is full)"}
+
+
+def test_without_spares_the_seed_is_launched_again_and_both_attempts_are_one_run() -> None:
+    (slot,) = of_one_arm(*complete("a")[:2], ("a", 3, MACHINE), spares=0).to_launch
+    assert (slot.next_seed, slot.why[:12]) == (3, "seed 3 again")
+    found = of_one_arm(*complete("a")[:2], ("a", 3, MACHINE), ("a", 3, FAILED), ("a", 3, RESULT), spares=0)
+    assert ids(found)[3] == "a3-3" and not found.to_launch, "the attempt that ended by itself stands, and failed"
+
+
+def test_spares_enter_in_order_and_one_that_is_lost_is_used_up() -> None:
+    lost = [("a", 1, MACHINE), ("a", 2, MACHINE), ("a", 3, RESULT)]
+    assert [slot.next_seed for slot in of_one_arm(*lost).to_launch] == [4, 5]
+    found = of_one_arm(*lost, ("a", 5, RESULT))
+    assert ids(found) == {3: "a3-2"} and [slot.next_seed for slot in found.to_launch] == [4]
+    assert reasons(found)["a5-3"] == "spare seed 4 comes before it, and has not been launched"
+    assert ids(of_one_arm(*lost, ("a", 5, RESULT), ("a", 4, RESULT))) == {1: "a4-4", 2: "a5-3", 3: "a3-2"}
+    found = of_one_arm(*lost, ("a", 4, MACHINE), ("a", 5, RESULT))
+    assert ids(found) == {1: "a5-4", 3: "a3-2"} and [slot.next_seed for slot in found.to_launch] == [2]
+    found = of_one_arm(*lost, ("a", 4, FAILED))
+    assert found.standing[1, "a"].outcome is FAILED, "a spare that fails by itself keeps the place as failed"
+
+
+def test_whichever_was_launched_first_after_a_loss_stands() -> None:
+    lost = [("a", 1, MACHINE), ("a", 2, RESULT), ("a", 3, RESULT)]
+    assert ids(of_one_arm(*lost, ("a", 1, RESULT), ("a", 4, RESULT)))[1] == "a1-3"
+    found = of_one_arm(*lost, ("a", 4, RESULT), ("a", 1, RESULT))
+    assert ids(found)[1] == "a4-3"
+    assert reasons(found)["a1-4"] == "spare seed 4 has the place of seed 1"
+
+
+def test_each_arm_has_its_own_spares_but_blocks_give_way_whole() -> None:
+    runs = launches(("a", 1, RESULT), ("b", 1, MACHINE), *complete("a")[1:], *complete("b")[1:])
+    assert [(slot.next_seed, slot.arm) for slot in run_slots(asked(), runs).to_launch] == [(4, "b")]
+    found = run_slots(asked(pairing=BLOCK), runs)
+    assert sorted((slot.next_seed, slot.arm) for slot in found.to_launch) == [(4, "a"), (4, "b")]
+    assert reasons(found)["a1-0"] == "spare seed 4 has the place of seed 1"
+
+
+def test_seeds_and_arms_that_nobody_registered_are_added() -> None:
+    found = run_slots(asked(), launches(("a", 9, RESULT), ("c", 1, RESULT)))
+    assert set(reasons(found).values()) == {"added: the experiment registers no such run"}
+
+
+RUNS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 7), st.sampled_from(Outcome)), max_size=14)
+PAIRINGS = st.sampled_from(["none", BLOCK])
+
+
+@settings(max_examples=300, deadline=None)
+@given(RUNS, PAIRINGS, st.integers(0, 3))
+def test_each_run_is_in_exactly_one_place(said: list[tuple[str, int, Outcome]], pairing: str, spares: int) -> None:
+    runs = launches(*said)
+    found = run_slots(asked(spares, pairing), runs)
+    assert [(slot.seed, slot.arm) for slot in found.slots] == [*asked(spares, pairing).slots]
+    standing = [run.run_id for run in found.standing.values()]
+    assert sorted(standing + [each.run.run_id for each in found.passed_over]) == sorted(run.run_id for run in runs)
+    assert all(run.outcome is not MACHINE for run in found.standing.values())
+    assert all(each.why for each in found.passed_over)
+    assert len({(slot.next_seed, slot.arm) for slot in found.to_launch}) == len(found.to_launch)
+    assert found == run_slots(asked(spares, pairing), runs[::-1]), "the order in which runs are named says nothing"
+
+
+@settings(max_examples=300, deadline=None)
+@given(RUNS, PAIRINGS, st.integers(0, 3))
+def test_whoever_launches_more_makes_no_run_give_way(
+    said: list[tuple[str, int, Outcome]], pairing: str, spares: int
+) -> None:
+    runs = launches(*said)
+    before: set[str] = set()
+    for count in range(len(runs) + 1):
+        now = {run.run_id for run in run_slots(asked(spares, pairing), runs[:count]).standing.values()}
+        # A block gives way whole to a loss in it, which nobody chooses.
+        assert before <= now or (pairing == BLOCK and runs[count - 1].outcome is MACHINE)
+        before = now
+
+
+@settings(max_examples=200, deadline=None)
+@given(RUNS, PAIRINGS, st.integers(0, 3))
+def test_a_failure_is_worth_as_much_as_a_result(
+    said: list[tuple[str, int, Outcome]], pairing: str, spares: int
+) -> None:
+    def standing(runs: list[EndedRun]) -> dict[tuple[int, str], str]:
+        return {slot: run.run_id for slot, run in run_slots(asked(spares, pairing), runs).standing.items()}
+
+    runs = launches(*said)
+    assert standing(runs) == standing([replace(run, outcome=RESULT) if run.outcome is FAILED else run for run in runs])
