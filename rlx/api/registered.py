@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
     from rlx.api.telling import Tell
-    from rlx.compare import RegisteredResult, Slot
+    from rlx.compare import RegisteredResult
     from rlx.compare.left_out import LeftOut
+    from rlx.compare.run_slots import PassedOver, RunSlots
     from rlx.evidence import JudgedRun
-    from rlx.plan import Registration, RunState
+    from rlx.plan import Registration
     from rlx.runs import Index, RunRef
+    from rlx.runs.looking.overview import Overview
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,83 +45,51 @@ def _as_known_here(index: Index, asked: Registration) -> Registration:
 
 
 def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], tell: Tell) -> Answered:
+    from rlx.api.experiment_runs import experiment_runs
     from rlx.compare import ended_result, objected_result, open_result
 
-    launched = _launched(index, asked, judged)
-    counting = _counting(asked, launched)
-    left_out = tuple(_left_out(asked, launched, counting))
-    runs = _judged(index, counting, judged, tell)
-    if found := open_result(asked, runs):
-        return Answered(replace(found, left_out=left_out))
+    launched = experiment_runs(index, asked)
+    found, refs = launched.slots, {run_id: row.ref for run_id, row in launched.rows.items()}
+    left_out = tuple(_left_out(each, launched.rows[each.run.run_id]) for each in found.passed_over)
+    runs = _judged(index, [refs[run.run_id] for run in found.standing.values()], judged, tell)
+    if result := open_result(asked, found.slots, runs):
+        return Answered(replace(result, left_out=left_out))
     try:
-        compared = _compared(index, asked, counting, runs, tell)
+        compared = _compared(index, asked, found, refs, runs, tell)
     except RlxError as problem:
-        return Answered(replace(objected_result(asked, runs, problem.message), left_out=left_out))
-    return Answered(replace(ended_result(asked, runs, compared.comparison), left_out=left_out), compared)
+        return Answered(replace(objected_result(asked, found.slots, runs, problem.message), left_out=left_out))
+    return Answered(replace(ended_result(asked, found.slots, runs, compared.comparison), left_out=left_out), compared)
 
 
-def _launched(index: Index, asked: Registration, judged: Sequence[JudgedRun]) -> Mapping[RunRef, RunState]:
-    """Every run in the index whose manifest names this experiment, the oldest first, with its state."""
-    from rlx.runs.looking.overview import overview
-
-    refs = [ref for ref in index.runs() if ref.name == asked.name]
-    known = {run.run_id: (run.plan.registration, run.state) for run in judged}
-    others = overview(index, [ref for ref in refs if ref.run_id not in known])
-    known |= {row.ref.run_id: (row.registration, row.state) for row in others}
-    found = {ref: state for ref in refs for one, state in [known[ref.run_id]] if one and one.digest == asked.digest}
-    return dict(sorted(found.items(), key=lambda item: item[0].created))
-
-
-def _counting(asked: Registration, launched: Iterable[RunRef]) -> Mapping[Slot, RunRef]:
-    """The run of each registered seed and arm that counts: the first that was launched, whatever came of it."""
-    slots, found = set(asked.slots), dict[tuple[int, str], Any]()
-    for ref in launched:
-        if (ref.seed, ref.arm) in slots:
-            found.setdefault((ref.seed, ref.arm), ref)
-    return found
-
-
-def _left_out(
-    asked: Registration, launched: Mapping[RunRef, RunState], counting: Mapping[Slot, RunRef]
-) -> Iterator[LeftOut]:
-    """The runs of the experiment that do not count."""
+def _left_out(passed: PassedOver, row: Overview) -> LeftOut:
     from rlx.compare.left_out import LeftOut, LeftOutBy
 
-    taken = {ref.run_id for ref in counting.values()}
-    for ref, state in launched.items():
-        if ref.run_id not in taken:
-            first = counting.get((ref.seed, ref.arm))
-            why = f"{first.run_id} was launched before it" if first else f"seed {ref.seed} was not registered"
-            yield LeftOut(
-                ref.run_id,
-                ref.name,
-                ref.arm,
-                ref.seed,
-                state.value,
-                ref.launch_id,
-                ref.created,
-                LeftOutBy.REGISTRATION,
-                why,
-            )
+    ref = row.ref
+    of_run = (ref.run_id, ref.name, ref.arm, ref.seed, row.state.value, ref.launch_id, ref.created)
+    return LeftOut(*of_run, LeftOutBy.REGISTRATION, passed.why)
 
 
-def _judged(
-    index: Index, counting: Mapping[Slot, RunRef], judged: Sequence[JudgedRun], tell: Tell
-) -> Mapping[Slot, JudgedRun]:
+def _judged(index: Index, refs: Sequence[RunRef], judged: Sequence[JudgedRun], tell: Tell) -> Mapping[str, JudgedRun]:
+    """The runs by id; those that were judged already as they are."""
     from rlx.api.judged_comparison import judged_arms
 
     known = {run.run_id: run for run in judged}
-    (further,) = judged_arms(index, [[ref for ref in counting.values() if ref.run_id not in known]], tell)
-    known |= {run.run_id: run for run in further}
-    return {slot: known[ref.run_id] for slot, ref in counting.items()}
+    (further,) = judged_arms(index, [[ref for ref in refs if ref.run_id not in known]], tell)
+    return known | {run.run_id: run for run in further}
 
 
 def _compared(
-    index: Index, asked: Registration, refs: Mapping[Slot, RunRef], runs: Mapping[Slot, JudgedRun], tell: Tell
+    index: Index,
+    asked: Registration,
+    found: RunSlots,
+    refs: Mapping[str, RunRef],
+    runs: Mapping[str, JudgedRun],
+    tell: Tell,
 ) -> Compared:
     """Hold the arms of the experiment against each other as they were registered, each run beside its control."""
     from rlx.api.judged_comparison import beside_control, compare_judged
 
-    arms = [[(seed, arm) for seed in asked.seeds] for arm in (asked.control, *asked.treatments)]
-    judged = beside_control(index, [[runs[slot] for slot in arm] for arm in arms])
-    return compare_judged(index, [[refs[slot] for slot in arm] for arm in arms], judged, asked.metric, tell)
+    standing = found.standing
+    arms = [[standing[seed, arm].run_id for seed in asked.seeds] for arm in (asked.control, *asked.treatments)]
+    judged = beside_control(index, [[runs[run_id] for run_id in arm] for arm in arms])
+    return compare_judged(index, [[refs[run_id] for run_id in arm] for arm in arms], judged, asked.metric, tell)

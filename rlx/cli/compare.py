@@ -43,8 +43,9 @@ def compare(
     By step: difference, interval, p-value, and what differs besides the treatment. An arm is all its runs of the
     newest launch, one a seed; names joined by commas are one arm. Several seeds an arm say something about the
     treatment, one run says something about two checkpoints, item by item where the outputs were kept.
-    Values meet at the last step at which all runs were validated; a peak is shown and never used. Exit code: 0 may
-    be reported · 11 a run has not finished · 14 a run is invalid, incomplete or contradicted by its own evidence, or
+    Values meet at the last step at which all runs were validated; a peak is shown and never used. Runs of a registered
+    experiment first answer its question, once all of them are in. Exit code: 0 may be reported · 11 a run has not
+    finished, or a registered one is missing · 14 a run is invalid, incomplete or contradicted by its own evidence, or
     the runs are not comparable.
     """
     from rlx.api.comparing import compare_named, outcome

@@ -10,7 +10,7 @@ from rlx.compare.primary_value import PrimaryValue, primary_values
 from rlx.compare.proportions import TwoProportions
 from rlx.compare.registered_answer import Answer, Kind, answer, as_family
 from rlx.compare.registered_design import Claim, Correction, Design
-from rlx.compare.registered_question import Slot, ended_result, objected_result, open_result
+from rlx.compare.registered_question import ended_result, objected_result, open_result
 from rlx.compare.registered_result import RegisteredResult, RegisteredRun
 from rlx.compare.seed_test import WelchSeeds
 
@@ -28,7 +28,6 @@ __all__ = [
     "PrimaryValue",
     "RegisteredResult",
     "RegisteredRun",
-    "Slot",
     "TwoProportions",
     "WelchSeeds",
     "answer",

@@ -3,69 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rlx.compare.comparison_values import Comparison
 from rlx.compare.primary_value import PrimaryValue, primary_values
 from rlx.compare.registered_answer import Answer, answer
 from rlx.compare.registered_design import registered_design
 from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare.run_slots import RunSlot
 from rlx.evidence import JudgedRun, Verdict, VerdictStatus
 from rlx.plan import Registration, RunState
 
-Slot = tuple[int, str]
-"""Seed and arm of a registered run."""
 _FEWEST = 2
 
 
-def open_result(asked: Registration, runs: Mapping[Slot, JudgedRun]) -> RegisteredResult | None:
-    """The result while a registered run is missing or goes on; None once all of them have ended."""
-    found = tuple(_before_the_end(slot, runs.get(slot)) for slot in asked.slots)
+def open_result(
+    asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun]
+) -> RegisteredResult | None:
+    """The result while a registered run is missing or goes on; None once all of them have ended.
+
+    `slots`: what stands for each registered run; `runs`: those by id.
+    """
+    found = _unanswered(slots, runs)
     return RegisteredResult(asked, found) if any(run.is_open for run in found) else None
 
 
-def objected_result(asked: Registration, runs: Mapping[Slot, JudgedRun], objection: str) -> RegisteredResult:
+def objected_result(
+    asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun], objection: str
+) -> RegisteredResult:
     """The result of runs that have ended and that nothing brings together."""
-    return RegisteredResult(asked, tuple(_before_the_end(slot, runs[slot]) for slot in asked.slots), (), (), objection)
+    return RegisteredResult(asked, _unanswered(slots, runs), (), (), objection)
 
 
-def ended_result(asked: Registration, runs: Mapping[Slot, JudgedRun], found: Comparison) -> RegisteredResult:
+def ended_result(
+    asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun], found: Comparison
+) -> RegisteredResult:
     """The result of runs that have all ended. `found` holds these runs against each other by the registered metric.
 
     Verdicts are those of `found`, which kept outputs may have contradicted.
     """
     verdicts = {run.run_id: run.verdict for run in found.runs}
-    slots = [*asked.slots]
-    values = primary_values([runs[slot] for slot in slots], asked)
-    known = tuple(_ended(slot, runs[slot], verdicts, value) for slot, value in zip(slots, values, strict=True))
+    ended = [runs[slot.run.run_id] for slot in slots if slot.run is not None]
+    values = primary_values(ended, asked)
+    known = tuple(
+        _ended(slot, run, verdicts.get(run.run_id, run.verdict), value)
+        for slot, run, value in zip(slots, ended, values, strict=True)
+    )
     objection = next((error.message for each in found.contrasts for error in each.errors), "")
-    answers = _answers(asked, known, found.is_share)
+    result = RegisteredResult(asked, known, objection=objection, is_share=found.is_share)
     if objection:
-        return RegisteredResult(asked, known, (), (), objection, is_share=found.is_share)
-    if any(run.lacks for run in known):
-        return RegisteredResult(asked, known, (), answers, is_share=found.is_share)
-    return RegisteredResult(asked, known, answers, is_share=found.is_share)
+        return result
+    answers = _answers(asked, known, found.is_share)
+    return replace(result, exploratory=answers) if result.lacking else replace(result, answers=answers)
 
 
-def _before_the_end(slot: Slot, run: JudgedRun | None) -> RegisteredRun:
-    seed, arm = slot
+def _unanswered(slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun]) -> tuple[RegisteredRun, ...]:
+    return tuple(_unvalued(slot, runs[slot.run.run_id] if slot.run else None) for slot in slots)
+
+
+def _unvalued(slot: RunSlot, run: JudgedRun | None) -> RegisteredRun:
     if run is None:
-        return RegisteredRun(arm, seed, lacks="has not been launched", is_open=True)
-    lacks, is_open = _lacks(run), not run.state.is_terminal
-    return RegisteredRun(arm, seed, run.run_id, None, f"is {run.state.value}" if is_open else lacks, is_open)
+        return RegisteredRun(slot.arm, slot.seed, lacks="has not been launched", is_open=True, why=slot.why)
+    is_open = not run.state.is_terminal
+    lacks = f"is {run.state.value}" if is_open else _lacks(run, run.verdict)
+    return RegisteredRun(slot.arm, slot.seed, run.run_id, None, lacks, is_open, why=slot.why)
 
 
-def _ended(slot: Slot, run: JudgedRun, verdicts: Mapping[str, Verdict], primary: PrimaryValue) -> RegisteredRun:
-    verdict = verdicts.get(run.run_id, run.verdict)
+def _ended(slot: RunSlot, run: JudgedRun, verdict: Verdict, primary: PrimaryValue) -> RegisteredRun:
     lacks = _lacks(run, verdict) or (f"counts for nothing: {primary.why_not}" if primary.value is None else "")
     value = None if lacks else primary.value
-    seed, arm = slot
     is_unverified = not lacks and verdict.status is not VerdictStatus.VALID
-    return RegisteredRun(arm, seed, run.run_id, value, lacks, is_unverified=is_unverified)
+    return RegisteredRun(slot.arm, slot.seed, run.run_id, value, lacks, is_unverified=is_unverified, why=slot.why)
 
 
-def _lacks(run: JudgedRun, verdict: Verdict | None = None) -> str:
+def _lacks(run: JudgedRun, verdict: Verdict) -> str:
     """Why a run that has ended is no result; "" for one that is."""
-    verdict = verdict or run.verdict
     if not verdict.is_result(ended=True):
         return f"is {verdict.word}"
     return "" if run.state is RunState.FINISHED else f"has ended as {run.state.value}"

@@ -13,8 +13,9 @@ from rlx.plan import Registration
 class RegisteredRun:
     """A run that was registered. `value`: the primary value, in the unit of the metric.
 
-    `run_id` is empty where nobody launched it. `lacks`: why it has no value that counts, "" where it has. `is_open`:
-    what it lacks may still come. `is_unverified`: its value counts, and has to be told with that word.
+    `run_id` is empty where nothing stands for it; `why` says why what does is not its first launch, "" where it is.
+    `lacks`: why it has no value that counts, "" where it has. `is_open`: what it lacks may still come. `is_unverified`:
+    its value counts, and has to be told with that word.
     """
 
     arm: str
@@ -24,6 +25,7 @@ class RegisteredRun:
     lacks: str = ""
     is_open: bool = False
     is_unverified: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def _result_lines(found: RegisteredResult) -> Iterator[str]:
         yield from map(run_text, found.lacking)
     elif found.answers:
         yield from _answer_lines(found, found.answers)
+        yield from (run.why for run in found.runs if run.why)
     else:
         yield f"cannot tell: {found.objection or 'not every registered run has a value that counts'}"
         yield from map(run_text, found.lacking)
@@ -55,7 +56,7 @@ def registered_claim(found: RegisteredResult) -> str:
 
 def run_text(run: RegisteredRun) -> str:
     """`seed 3 of aqn has ended as failed`."""
-    return f"seed {run.seed} of {run.arm} {run.lacks}"
+    return f"seed {run.seed} of {run.arm} {run.lacks}{f' ({run.why})' if run.why else ''}"
 
 
 def _obstacle(found: RegisteredResult) -> str:

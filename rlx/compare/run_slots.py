@@ -14,7 +14,6 @@ from enum import StrEnum
 from itertools import chain
 
 from rlx.plan import Registration
-from rlx.plan.registration import BLOCK
 
 
 class Outcome(StrEnum):
@@ -92,7 +91,7 @@ def run_slots(asked: Registration, runs: Sequence[EndedRun]) -> RunSlots:
     launches: dict[tuple[int, str], list[EndedRun]] = {}
     for run in sorted(runs, key=lambda run: (run.launched, run.run_id)):
         launches.setdefault((run.seed, run.arm), []).append(run)
-    units = [tuple(names)] if asked.pairing == BLOCK else [(name,) for name in names]
+    units = [tuple(names)] if asked.is_paired else [(name,) for name in names]
     found = {arm: _Unit(asked, launches, arms) for arms in units for arm in arms}
     slots = tuple(found[arm].slot(seed, arm) for seed, arm in asked.slots)
     taken = {slot.run.run_id for slot in slots if slot.run is not None}

@@ -72,7 +72,7 @@ class Registration:
     @property
     def is_paired(self) -> bool:
         """Tell whether runs of one seed are pairs."""
-        return self.pairing == "block"
+        return self.pairing == BLOCK
 
     @property
     def slots(self) -> Iterator[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -122,14 +123,32 @@ def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: Runs
     assert found["registered"]["answers"][0]["estimate"] == pytest.approx(10.333, abs=1e-3)
     # The names mean the newest launch, which the answer is not about.
     left_out = {(run["arm"], run["seed"], run["by"], run["why"]) for run in found["registered"]["left_out"]}
-    first = "gsm8k-fast-s2-20261120-120000-abcd was launched before it"
+    first = "launched again: the first launch of a seed counts"
+    added = "added: the experiment registers no such run"
     assert left_out == {
-        ("baseline", 9, "the registration", "seed 9 was not registered"),
-        ("fast", 9, "the registration", "seed 9 was not registered"),
+        ("baseline", 9, "the registration", added),
+        ("fast", 9, "the registration", added),
         ("fast", 2, "the registration", first),
     }
     for form in shown(*NAMES, code=0):
         assert "not in the answer" in form and first in form
+
+
+@pytest.mark.parametrize("is_launched", [False, True])
+def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(runs_of: RunsOf, is_launched: bool) -> None:
+    asked = replace(ASKED, spare_seeds=(4,))
+    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST[:2], asked))
+    runs_of(*arm(TREATMENT, FAST[2:], asked, first=3), finished=False, minute=1)
+    (lost,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s3-*")
+    (lost / "attempts/1/state/supervisor").write_text("1 2 of-a-boot-long-ago\n")
+    why = f"spare seed 4 in place of seed 3: the machine ended {lost.name}"
+    if not is_launched:
+        assert f"seed 3 of fast has not been launched ({why}" in rlx("compare", *NAMES, code=None).stdout
+        return
+    runs_of(*arm(TREATMENT, (0.72,), asked, first=4), minute=2)
+    (each,) = answer(*NAMES)["registered"]["answers"]
+    assert each["estimate"] == pytest.approx(100 * (0.70 + 0.73 + 0.72 - sum(SLOW)) / 3)
+    assert f"  {why}" in rlx("compare", *NAMES).stdout
 
 
 def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: RunsOf) -> None:
