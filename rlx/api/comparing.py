@@ -85,6 +85,19 @@ def compare_asked(
 
     Without a metric its primary one is compared. While a run of it may still come in, no test of its runs is shown.
     """
+    from rlx.api.left_out import with_other_experiments
+
+    compared = _compare_asked(index, refs, judged, metric, tell)
+    return replace(compared, comparison=with_other_experiments(index, compared.comparison, [*chain(*judged)]))
+
+
+def _compare_asked(
+    index: Index,
+    refs: Sequence[Sequence[RunRef]],
+    judged: Sequence[Sequence[JudgedRun]],
+    metric: str | None,
+    tell: Tell,
+) -> Compared:
     from rlx.api.judged_comparison import compare_judged
     from rlx.api.registered import answered
     from rlx.evidence.metrics import metric_names

@@ -1,13 +1,17 @@
-"""Find the runs of the compared experiments that are not compared, and who left them out."""
+"""Find what stands beside a comparison: runs of its experiments that are left out, and experiments of the like."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut, LeftOutBy
+    from rlx.evidence import JudgedRun
+    from rlx.plan import LaunchPlan
     from rlx.runs import Index, RunRef
 
     Reason = tuple[LeftOutBy, str]
@@ -73,3 +77,56 @@ def _states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     seen = {run_id: sight.state.value for run_id, sight in look(index, here).items()}
     known = index.sightings([ref.run_id for ref in refs if not ref.place.is_local])
     return seen | {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+
+
+def with_other_experiments(index: Index, found: Comparison, judged: Sequence[JudgedRun]) -> Comparison:
+    """Add the experiments with other names whose model, data and kind of treatment are those of the compared runs.
+
+    The kind of a treatment is the section of the recipe that it changes. Runs count whose manifest is on this machine:
+    no host is asked, and runs without a recipe are of no kind.
+    """
+    from rlx.compare.other_experiments import OtherExperiment
+    from rlx.runs import read_manifest
+    from rlx.runs.copies.mirror import kept
+
+    names, kinds = {run.plan.name for run in judged}, set().union(*(_kinds(run.plan) for run in judged))
+    subjects = {_subject(run.plan) for run in judged}
+    refs = [ref for ref in index.runs() if ref.name not in names] if kinds else []
+    copies = kept(index, refs)
+    alike: dict[str, list[tuple[RunRef, LaunchPlan]]] = {}
+    for ref in refs:
+        manifest = read_manifest(copies[ref.run_id].run_dir)
+        if manifest is not None and kinds & _kinds(manifest.plan) and _subject(manifest.plan) in subjects:
+            alike.setdefault(ref.name, []).append((ref, manifest.plan))
+    others = tuple(
+        OtherExperiment(
+            name,
+            len(runs),
+            tuple(dict.fromkeys(ref.arm for ref, _ in runs)),
+            tuple(dict.fromkeys(plan.registration.short for _, plan in runs if plan.registration)),
+            (_day(min(ref.created for ref, _ in runs)), _day(max(ref.created for ref, _ in runs))),
+        )
+        for name, runs in sorted(alike.items())
+    )
+    return replace(found, treatment_kind=", ".join(sorted(kinds)), others=others)
+
+
+def _kinds(plan: LaunchPlan) -> set[str]:
+    return {key.partition(".")[0] for key in plan.treatment if plan.has_recipe} - {"seed"}
+
+
+def _subject(plan: LaunchPlan) -> tuple[Any, ...]:
+    """What model and data are, as far as a recipe says it."""
+    model, data = (_section(plan.recipe, name) for name in ("model", "data"))
+    return model.get("path"), data.get("train"), data.get("val")
+
+
+def _section(recipe: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = recipe.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _day(epoch: float) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%d", time.gmtime(epoch))

@@ -11,6 +11,7 @@ from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.left_out import LeftOut
+from rlx.compare.other_experiments import OtherExperiment
 from rlx.compare.registered_result import RegisteredResult
 from rlx.compare.statistic import Statistic
 from rlx.evidence import VerdictStatus
@@ -129,9 +130,10 @@ class Comparison:
     """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
     `is_share`: the values are shares of the items, so that their differences are points. `left_out`: the runs of the
-    same experiment that are not in here. `registered`: what the registered experiment of these runs answers, from all
-    of its runs, whichever of them are in here; None where they are of none, or of several. `withheld`: why no test and
-    no interval is shown yet; "" where one may be.
+    same experiment that are not in here. `others`: experiments of the like, whose treatment is of `treatment_kind`,
+    too. `registered`: what the registered experiment of these runs answers, from all of its runs, whichever of them are
+    in here; None where they are of none, or of several. `withheld`: why no test and no interval is shown yet; "" where
+    one may be.
     """
 
     metric: str
@@ -141,6 +143,8 @@ class Comparison:
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
     left_out: tuple[LeftOut, ...] = ()
+    treatment_kind: str = ""
+    others: tuple[OtherExperiment, ...] = ()
     registered: RegisteredResult | None = None
     withheld: str = ""
 

@@ -9,6 +9,7 @@ from typing import Any
 from rlx.compare import Comparison
 from rlx.compare.claim import claim
 from rlx.compare.left_out import LeftOut
+from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
@@ -85,6 +86,7 @@ def _content(report: Report) -> dict[str, Any]:
         "items": _items(report),
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
         "left_out": tables.left_out_table(report.left_out),
+        "others": _others(report.comparison),
     }
 
 
@@ -127,6 +129,11 @@ def _status(report: Report) -> tuple[str, str]:
 def _registered(comparison: Comparison | None) -> list[str]:
     """The registered question, then what answers it."""
     return [*registered_lines(comparison.registered)] if comparison and comparison.registered else []
+
+
+def _others(comparison: Comparison | None) -> list[str]:
+    """Experiments of the like, behind a heading."""
+    return [*other_experiments_lines(comparison.treatment_kind, comparison.others)] if comparison else []
 
 
 def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:

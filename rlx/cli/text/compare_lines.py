@@ -13,6 +13,7 @@ from rlx.compare.claim import claim
 from rlx.compare.config_diff import RECIPE
 from rlx.compare.findings import brief
 from rlx.compare.left_out import left_out_groups, left_out_sentence
+from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
 from rlx.plan import Finding, Severity
 
@@ -47,10 +48,11 @@ def registered_words(comparison: Comparison) -> Iterator[str]:
 
 
 def left_out_lines(comparison: Comparison) -> Iterator[str]:
-    """Name the runs of the experiment that are not in here; nothing where all are."""
+    """Name the runs of the experiment that are not in here, and experiments of the like; nothing without any."""
     if comparison.left_out:
         yield left_out_sentence(comparison.left_out)
         yield from (f"  {line}" for line in left_out_groups(comparison.left_out))
+    yield from other_experiments_lines(comparison.treatment_kind, comparison.others)
 
 
 def _run_lines(run: ComparedRun) -> Iterator[str]:
