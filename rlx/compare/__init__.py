@@ -6,6 +6,7 @@ from rlx.compare.comparison import compare
 from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.metric import other_sources
 from rlx.compare.paired import PairedItems
+from rlx.compare.primary_value import PrimaryValue, primary_values
 from rlx.compare.proportions import TwoProportions
 from rlx.compare.registered_answer import Answer, Kind, answer, as_family
 from rlx.compare.registered_design import Claim, Correction, Design
@@ -22,6 +23,7 @@ __all__ = [
     "Design",
     "Kind",
     "PairedItems",
+    "PrimaryValue",
     "TwoProportions",
     "WelchSeeds",
     "answer",
@@ -29,5 +31,6 @@ __all__ = [
     "compare",
     "other_sources",
     "outputs_to_read",
+    "primary_values",
     "same_seed",
 ]

@@ -14,7 +14,7 @@ from rlx.compare.item_counts import item_count
 from rlx.compare.pace import pace
 from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun, core_metric, series
-from rlx.evidence.metrics import row_counts
+from rlx.evidence.metrics import disputed, row_counts
 
 Runs = Sequence[JudgedRun]
 SEED = "seed"
@@ -97,11 +97,7 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         seconds_per_step=speed.seconds_per_step,
         tokens_per_second=speed.tokens_per_second,
         training_seconds=speed.training_seconds,
-        disputed={
-            each.step: each.values
-            for each in (*run.evidence.disagreements, *run.evidence.conflicts)
-            if each.key == metric
-        },
+        disputed=disputed(run.evidence, metric),
     )
 
 

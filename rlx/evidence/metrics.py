@@ -50,6 +50,12 @@ def value_at(evidence: Evidence, key: str, step: int) -> float | None:
     return evidence.metrics.get(step, {}).get(key)
 
 
+def disputed(evidence: Evidence, key: str) -> dict[int, tuple[float, float]]:
+    """step -> the two values that the records of the run have of one metric there."""
+    found = (*evidence.disagreements, *evidence.conflicts)
+    return {each.step: each.values for each in found if each.key == key}
+
+
 def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
     """The metric that the run is judged by: the planned one, or the core key that the log shows.
 
