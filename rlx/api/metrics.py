@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from rlx.api.telling import unheard
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.evidence import JudgedRun
     from rlx.runs import RunRef
-
-_WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +53,10 @@ def metrics(runs: Runs | None = None, names: Sequence[str] = (), *, tell: Tell =
 
 def _series(run: JudgedRun, names: Sequence[str]) -> dict[str, dict[int, float]]:
     from rlx.evidence import series
-    from rlx.evidence.metrics import metric_names
+    from rlx.evidence.metrics import is_named, metric_names
 
     chosen = sorted(name for name in metric_names(run.evidence) if is_named(name, names))
     return {name: series(run.evidence, name) for name in chosen}
-
-
-def is_named(metric: str, names: Iterable[str]) -> bool:
-    """Tell whether a metric is meant by any of the names; by none at all, every metric is."""
-    patterns = [name if _WILD & set(name) else f"*{name}*" for name in names]
-    return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
 
 
 def _none_found(judged: Sequence[JudgedRun], names: Sequence[str]) -> RlxError:

@@ -26,24 +26,27 @@ def report(
     *arms: Run | Sequence[Run],
     metric: str | None = None,
     seeds: Collection[int] = (),
+    curves: Sequence[str] = (),
     tell: Tell = unheard,
 ) -> Path:
     """Write one HTML page that opens offline: summary, curves, verdicts with their evidence, items, time, versions.
 
     Without arms all those of the latest launch; with one name all the arms that it means; with several the control is
     the first. A page written before is replaced, any other file is not. What may be reported stands in the page.
-    Raises RlxError where the file is not rlx's own or cannot be written, NoSuchRun for unknown names.
+    `curves`: patterns of the metrics whose training curves are shown, by default those that show how a training goes.
+    Raises UsageError for patterns that fit no metric, RlxError where the file is not rlx's own or cannot be written,
+    NoSuchRun for unknown names.
     """
     from rlx.api.selection import arm_name, open_index
 
     path = Path(path)
     check_target(path)
     index = open_index()
-    write_page(path, index, _found(index, [arm_name(arm) for arm in arms], seeds, metric, tell))
+    write_page(path, index, _found(index, [arm_name(arm) for arm in arms], seeds, metric, tell), curves)
     return path
 
 
-def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
+def write_page(path: Path, index: Index, found: Compared | Uncompared, curves: Sequence[str] = ()) -> None:
     """Write the page of a comparison, or of runs that no metric brings together."""
     import time
 
@@ -52,7 +55,7 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared) -> None:
     # With the distance from UTC: a report is read elsewhere.
     made = time.strftime("%Y-%m-%d %H:%M %z")
     diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
-    page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out)
+    page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves)
     if isinstance(found, Compared):
         page = replace(page, comparison=found.comparison, items=found.items)
     else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import Metric, Seeds
+from rlx.cli.frame.options import Metrics, Seeds, split_metrics
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def compare(
     treatments: Annotated[
         list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.", autocompletion=RUNS)
     ],
-    metric: Metric = None,
+    metrics: Metrics = None,
     seeds: Seeds = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 14 for an unverified run, too.")] = False,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,
@@ -32,7 +33,10 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     plot: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Draw curves and noise: FILE.png, FILE.svg, or - for the terminal."),
+        typer.Option(
+            metavar="FILE",
+            help="Draw the values and the noise, or the training curves of --metric: FILE.png, FILE.svg, or - here.",
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page of rlx report on this comparison.")
@@ -56,10 +60,11 @@ def compare(
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
         raise UsageError("--md, --csv, --json and --plot - exclude each other", "name one of them")
     check_files(plot, html)
+    metric, curves = split_metrics(metrics)
     index = open_index()
     compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
     _print(compared.comparison, as_markdown, as_csv, as_json)
-    _draw(index, compared, plot, html)
+    _draw(index, compared, plot, html, curves)
     raise typer.Exit(outcome(compared.comparison, strict))
 
 
@@ -80,15 +85,15 @@ def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: boo
         print_terminal(comparison)
 
 
-def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None) -> None:
+def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None, curves: Sequence[str]) -> None:
     from rlx.api.reporting import write_page
     from rlx.cli.frame.output import narrate
     from rlx.cli.text.pictures import IN_TERMINAL, write_plot
 
     if plot is not None:
-        write_plot(plot, compared)
+        write_plot(plot, compared, curves)
     if html is not None:
-        write_page(html, index, compared)
+        write_page(html, index, compared, curves)
     for file in (plot, html):
         if file is not None and file != IN_TERMINAL:
             narrate(f"written: {file}")

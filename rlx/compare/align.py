@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Series = Mapping[int, float]
-_BEYOND = 1e100
+BEYOND = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def finite(series: Series) -> dict[int, float]:
 
     Nor does one beyond every scale: the difference of two such would be none.
     """
-    return {step: value for step, value in sorted(series.items()) if abs(value) < _BEYOND}
+    return {step: value for step, value in sorted(series.items()) if abs(value) < BEYOND}
 
 
 def align(runs: Sequence[Series]) -> tuple[StepRow, ...]:

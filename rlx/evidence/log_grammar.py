@@ -25,7 +25,9 @@ class Role(StrEnum):
     `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
     `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth. Other filters: `CLIP_RATIO` and `ABORTED_SAMPLES` are
     shares of the answers, `FILTERED_GROUPS` counts the groups dropped for want of an advantage, `GENERATED_BATCHES`
-    the batches that were generated to make up for them.
+    the batches that were generated to make up for them. `ZERO_ADVANTAGE_GROUPS`: the share of groups whose answers all
+    got one reward, so that nothing is learned from them. `REFERENCE_KL`: of the actor from the reference model.
+    `DEVICE_MEMORY`: the most that a device held, in GiB.
     """
 
     STEP_SECONDS = "step_seconds"
@@ -58,6 +60,9 @@ class Role(StrEnum):
     FILTERED_GROUPS = "filtered_groups"
     GENERATED_BATCHES = "generated_batches"
     EFFECTIVE_SAMPLE_SIZE = "effective_sample_size"
+    ZERO_ADVANTAGE_GROUPS = "zero_advantage_groups"
+    REFERENCE_KL = "reference_kl"
+    DEVICE_MEMORY = "device_memory"
 
 
 class StepMetrics(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from rlx.evidence.grammars import core_prefixes, names_of, validation_prefixes
 from rlx.evidence.log_grammar import Role
@@ -14,6 +15,7 @@ from rlx.plan import Expectations
 from rlx.plan.post_metric import POST, is_post
 
 AUTO = "auto"
+_WILD = frozenset("*?[")
 
 
 def metric_of(evidence: Evidence, role: Role) -> str:
@@ -126,6 +128,17 @@ def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:
         return sorted({step for steps in {bytes(steps): steps for steps in columns}.values() for step in steps})
     wanted = set(keys)
     return sorted(step for step, values in evidence.metrics.items() if not wanted.isdisjoint(values))
+
+
+def is_pattern(name: str) -> bool:
+    """Tell whether it has `*`, `?` or `[…]` as in a shell."""
+    return bool(_WILD & set(name))
+
+
+def is_named(metric: str, names: Iterable[str]) -> bool:
+    """Tell whether a metric is meant by any of the patterns or parts of names; by none at all, every metric is."""
+    patterns = [name if is_pattern(name) else f"*{name}*" for name in names]
+    return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
 
 
 def forms(evidence: Evidence) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:

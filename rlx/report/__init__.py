@@ -6,6 +6,8 @@ svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    
 Only `html` knows words; the others know shapes.
 """
 
+from rlx.report.multiples import BANDS, EXPLORATORY, Multiples, drawn_arms, multiples
+from rlx.report.multiples_layout import multiples_scene
 from rlx.report.page import Report, html
 from rlx.report.picture import Picture, picture
 from rlx.report.picture_layout import scene
@@ -16,10 +18,16 @@ from rlx.report.svg import svg_file
 from rlx.report.terminal import text_plot
 
 __all__ = [
+    "BANDS",
+    "EXPLORATORY",
+    "Multiples",
     "Picture",
     "Report",
     "Scene",
+    "drawn_arms",
     "html",
+    "multiples",
+    "multiples_scene",
     "picture",
     "png_bytes",
     "scene",

@@ -15,6 +15,8 @@ from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
 from rlx.report import page_tables as tables
+from rlx.report.multiples import EXPLORATORY, drawn_arms, multiples
+from rlx.report.multiples_layout import legend_scene, panel_scene
 from rlx.report.noise_proof import log_facts, record_rows
 from rlx.report.picture import Picture, arm_word, picture
 from rlx.report.picture_layout import NARROW, WIDE, scene
@@ -31,7 +33,8 @@ class Report:
 
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
-    by run id. `left_out`: the runs of the same experiment that are not in here. `made` is the time of making in words,
+    by run id. `left_out`: the runs of the same experiment that are not in here. `curves`: patterns of the metrics whose
+    training curves are shown; without any, those that show how a training goes. `made` is the time of making in words,
     `made_by` names rlx and its version.
     """
 
@@ -43,10 +46,14 @@ class Report:
     items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
+    curves: Sequence[str] = ()
 
 
 def html(report: Report) -> str:
-    """The page. Everything that a log, a recipe or a host says is escaped."""
+    """The page. Everything that a log, a recipe or a host says is escaped.
+
+    Raises UsageError where `curves` fit no metric of any log.
+    """
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
@@ -80,6 +87,7 @@ def _content(report: Report) -> dict[str, Any]:
         "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
         "values": tables.values_table(report.comparison, drawn) if report.comparison and drawn else None,
         "run_values": tables.runs_table(report.comparison, drawn) if report.comparison and drawn else None,
+        **_training(report),
         "runs": [_run(run, label, report) for run, label in zip(report.runs, labels, strict=True)],
         "versions": tables.versions_table(report.runs, labels),
         "differences": _differences(report.comparison),
@@ -150,6 +158,19 @@ def _charts(drawn: Picture) -> list[tuple[str, Any]]:
     """The drawing twice, for wide and for narrow windows: one that shrinks cannot be read."""
     sizes = (("wide", WIDE), ("narrow", NARROW))
     return [(name, _markup(svg_markup(scene(drawn, width), name))) for name, width in sizes]
+
+
+def _training(report: Report) -> dict[str, Any]:
+    """Draw the training curves, each by itself, so that the page can put as many side by side as fit."""
+    found = multiples(drawn_arms(report.comparison, report.runs), report.curves)
+    panels = [
+        _markup(svg_markup(panel_scene(drawn), f"training-{index}")) for index, drawn in enumerate(found.pictures)
+    ]
+    curves = found.pictures[0].curves if found.pictures else ()
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    legends = [(name, _markup(svg_markup(legend_scene(curves, width), f"legend-{name}"))) for name, width in sizes]
+    notes = (EXPLORATORY, *found.notes)
+    return {"panels": panels, "legends": legends, "notes": notes, "training": tables.training_table(found)}
 
 
 def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from rlx.compare.findings import brief
 from rlx.compare.left_out import LeftOut, left_out_sentence
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
-from rlx.report.picture import Picture, arm_word
+from rlx.report.multiples import Multiples
+from rlx.report.picture import Curve, Picture, arm_word
 
 _MOST_ITEMS = 48
 
@@ -124,6 +125,23 @@ def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
         rows.append((not differs, name, tuple(Cell(value, differs=differs) for value in values)))
     ordered = tuple((name, cells) for _, name, cells in sorted(rows, key=lambda row: row[:2]))
     return Table("Versions and code, as each run found them when it started", "what", tuple(labels), ordered)
+
+
+def training_table(found: Multiples) -> Table | None:
+    """Show where each training curve ends, mean and range over the seeds; None where none is drawn."""
+    if not found.pictures:
+        return None
+    rows = tuple((drawn.metric, tuple(_end(drawn, curve) for curve in drawn.curves)) for drawn in found.pictures)
+    names = tuple(curve.name for curve in found.pictures[0].curves)
+    return Table("Where each curve ends: mean over the seeds, from the lowest to the highest", "metric", names, rows)
+
+
+def _end(drawn: Picture, curve: Curve) -> Cell:
+    if not curve.points:
+        return Cell("–")
+    last = curve.points[-1]
+    bounds = "" if last.low is None or last.high is None else f"{last.low:.4g} to {last.high:.4g}, "
+    return Cell(drawn.value_text(last.value), f"{bounds}step {last.step}", curve.word if curve.struck else "")
 
 
 _SECTIONS = {

@@ -23,9 +23,10 @@ def tick(panel: Panel, y: float, text: str) -> Iterator[Shape]:
     yield Label((panel.x.start - 8, y + 4), text, "muted", size=11, anchor="end")
 
 
-def step_axis(x: Scale, y: float, about: int) -> Iterator[Shape]:
+def step_axis(x: Scale, y: float, about: int, name: str = "training step") -> Iterator[Shape]:
     yield Line(((x.start, y), (x.end, y)), "axis")
     for step in whole_ticks(round(x.low), round(x.high), about):
         yield Line(((x(step), y), (x(step), y + 4)), "axis")
         yield Label((x(step), y + 18), str(step), "muted", size=11, anchor="middle")
-    yield Label(((x.start + x.end) / 2, y + 35), "training step", "muted", size=11, anchor="middle")
+    if name:
+        yield Label(((x.start + x.end) / 2, y + 35), name, "muted", size=11, anchor="middle")

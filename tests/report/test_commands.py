@@ -106,6 +106,27 @@ def test_colours_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b[34m  ● \x1b[0mbaseline" in rlx("compare", "baseline", "aqn", "--plot", "-").stdout
 
 
+def test_patterns_choose_the_training_curves_of_a_report(here: Path) -> None:
+    rlx("report", "--metric", "*entropy", "--metric", "*grad_norm")
+    page = (here / "report.html").read_text()
+    section = page[page.index('<section id="training"') : page.index('<section id="verdicts"')]
+    assert "actor/entropy by training step" in section and "actor/grad_norm by training step" in section
+    assert "seconds a step" not in section
+
+
+def test_patterns_choose_what_is_plotted_beside_the_compared_metric(here: Path) -> None:
+    done = rlx("compare", "baseline", "aqn", "--metric", "acc/mean@1", "--metric", "*entropy", "--plot", "e.svg")
+    assert "acc/mean@1" in done.stdout
+    drawing = (here / "e.svg").read_text()
+    assert "actor/entropy" in drawing and "exploratory" in drawing and "acc/mean@1" not in drawing
+
+
+def test_training_curves_in_the_terminal() -> None:
+    text = rlx("compare", "baseline", "aqn", "--metric", "*entropy", "--plot", "-").stdout
+    assert "actor/entropy\n  ● baseline\n  ■ aqn\n" in text
+    assert "exploratory: for reading" in text and "bands" not in text
+
+
 def test_a_report_replaces_a_report_and_nothing_else(here: Path) -> None:
     rlx("report")
     rlx("report")
@@ -144,6 +165,8 @@ def test_a_link_stays_a_link(here: Path) -> None:
         (("report", "--seed", "7"), 12, "no such run with seed 7"),
         (("compare", "baseline", "aqn", "--plot", "p.pdf"), 2, "rlx draws .png and .svg"),
         (("compare", "baseline", "aqn", "--plot", "-", "--json"), 2, "exclude each other"),
+        (("report", "--metric", "acc", "--metric", "reward"), 2, "one metric is compared"),
+        (("report", "--metric", "*nothing*"), 2, "no log has such a metric"),
     ],
 )
 def test_what_cannot_be_written_is_said_with_a_fix(arguments: tuple[str, ...], code: int, said: str) -> None:

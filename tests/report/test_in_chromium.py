@@ -81,6 +81,20 @@ def test_the_drawing_that_can_be_read_is_the_one_shown(
     assert min(filter(None, chromium.evaluate(heights % shown))) >= 11
 
 
+@pytest.mark.parametrize(("width", "across"), [(PHONE, 1), (DESK, 3)])
+def test_training_curves_stand_beside_each_other_where_there_is_room(
+    chromium: Browser, tmp_path: Path, width: int, across: int
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html(REPORTS["recorded"]()))
+    chromium.open(path, width)
+    panels = "[...document.querySelectorAll('.multiples svg')]"
+    lefts = chromium.evaluate(f"{panels}.map(drawing => Math.round(drawing.getBoundingClientRect().left))")
+    assert len(lefts) > 3 and len(set(lefts)) == across
+    heights = f"{panels}.flatMap(drawing => [...drawing.querySelectorAll('text')])"
+    assert min(chromium.evaluate(f"{heights}.map(text => text.getBoundingClientRect().height)")) >= 11
+
+
 def test_pointing_at_a_step_shows_its_values(chromium: Browser, arms: Path) -> None:
     chromium.open(arms, DESK)
     column = "document.querySelectorAll('.wide .column')[6]"

@@ -61,5 +61,7 @@ GRAMMAR = LogGrammar(
         Role.LEARNING_RATE: ("learning_rate",),
         Role.POLICY_LOSS: ("loss",),
         Role.PROBABILITY_GAP: ("rollout/probs_diff_mean",),
+        Role.REFERENCE_KL: ("kl",),
+        Role.ZERO_ADVANTAGE_GROUPS: ("frac_reward_zero_std",),
     },
 )

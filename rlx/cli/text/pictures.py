@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,20 +35,32 @@ def check_files(plot: str | None, page: Path | None) -> None:
         check_picture(plot)
 
 
-def write_plot(plot: str, compared: Compared) -> None:
-    """The plot as the file of that name, or in the terminal (`-`)."""
-    from rlx.report import picture
+def write_plot(plot: str, compared: Compared, curves: Sequence[str]) -> None:
+    """Draw values and noise, or the training curves that patterns choose, as the file of that name, or here (`-`)."""
+    from rlx.report import picture, scene
 
-    _write_plot(plot, picture(compared.comparison, compared.runs))
-
-
-def _write_plot(plot: str, drawn: Picture) -> None:
-    from rlx.report import scene
-
-    if plot == IN_TERMINAL:
-        print_plot(drawn)
+    if curves:
+        _write_multiples(plot, compared, curves)
+    elif plot == IN_TERMINAL:
+        print_plot(picture(compared.comparison, compared.runs))
     else:
-        write_scene(plot, scene(drawn))
+        write_scene(plot, scene(picture(compared.comparison, compared.runs)))
+
+
+def _write_multiples(plot: str, compared: Compared, curves: Sequence[str]) -> None:
+    from rlx.cli.frame.output import print_text
+    from rlx.report import BANDS, EXPLORATORY, drawn_arms, multiples, multiples_scene
+
+    found = multiples(drawn_arms(compared.comparison, compared.runs), curves)
+    if plot != IN_TERMINAL:
+        write_scene(plot, multiples_scene(found))
+        return
+    for drawn in found.pictures:
+        print_plot(drawn)
+    # Characters have no room for bands.
+    for note in (EXPLORATORY, *found.notes):
+        if note != BANDS:
+            print_text(f"  {note}")
 
 
 def print_plot(drawn: Picture) -> None:

@@ -56,6 +56,9 @@ GRAMMAR = LogGrammar(
         Role.FILTERED_GROUPS: ("training/filter_groups/evicted_samples",),
         Role.GENERATED_BATCHES: ("train/num_gen_batches",),
         Role.EFFECTIVE_SAMPLE_SIZE: ("rollout_corr/rollout_is_eff_sample_size",),
+        # The trainer logs the loss as 0 where none is taken, the penalty only where one is.
+        Role.REFERENCE_KL: ("actor/reward_kl_penalty", "actor/kl_loss"),
+        Role.DEVICE_MEMORY: ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"),
     },
     not_kl=("rollout_corr/",),
     gap_setting="rollout.calculate_log_probs",
