@@ -20,9 +20,16 @@ def report(
             autocompletion=RUNS,
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The page to write; report.html, and none with --bundle alone."
+        ),
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FILE.tar.gz", help="Write the evidence as an archive for rlx judge."),
+    ] = None,
     metric: Metric = None,
     seeds: Seeds = None,
 ) -> None:
@@ -31,8 +38,18 @@ def report(
     Summary, curves, verdicts with their evidence, what differs, items, time and versions in one HTML file that opens
     offline. A report written before is replaced, any other file is not. Exit code 0: the page is written. What may
     be reported stands in it, and is the exit code of rlx compare.
+    --bundle writes an archive of manifests, logs, metrics, events, kept outputs and all that was computed of them,
+    without weights and secrets: rlx judge computes it again on any machine.
     """
+    from rlx.api.bundling import bundle as write_bundle
     from rlx.api.reporting import report as write_report
+    from rlx.api.telling import unheard
     from rlx.cli.frame.output import narrate, print_text
 
-    print_text(str(write_report(output, *(names or ()), metric=metric, seeds=seeds or (), tell=narrate)))
+    tell = narrate
+    if output is not None or bundle is None:
+        page = output or Path("report.html")
+        print_text(str(write_report(page, *(names or ()), metric=metric, seeds=seeds or (), tell=tell)))
+        tell = unheard
+    if bundle is not None:
+        print_text(str(write_bundle(bundle, *(names or ()), metric=metric, seeds=seeds or (), tell=tell)))
