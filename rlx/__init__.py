@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from rlx.api.bundle_judging import judge_bundle
+    from rlx.api.bundling import bundle
     from rlx.api.comparing import compare
     from rlx.api.diagnosing import diagnose
     from rlx.api.experiments import experiments
@@ -57,6 +59,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "adopt",
+    "bundle",
     "compare",
     "diagnose",
     "experiments",
@@ -64,6 +67,7 @@ __all__ = [
     "find_runs",
     "import_logs",
     "judge",
+    "judge_bundle",
     "launch",
     "layouts",
     "load_recipe",
@@ -91,6 +95,7 @@ _HOMES = {
     "RlxError": "rlx.errors",
     "UsageError": "rlx.errors",
     "adopt": "rlx.api.taking_in",
+    "bundle": "rlx.api.bundling",
     "compare": "rlx.api.comparing",
     "diagnose": "rlx.api.diagnosing",
     "experiments": "rlx.api.experiments",
@@ -98,6 +103,7 @@ _HOMES = {
     "find_runs": "rlx.api.selection",
     "import_logs": "rlx.api.taking_in",
     "judge": "rlx.api.reading",
+    "judge_bundle": "rlx.api.bundle_judging",
     "launch": "rlx.api.launching",
     "layouts": "rlx.api.layouts",
     "load_recipe": "rlx.recipe",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from rlx import __version__
 from rlx.errors import RlxError
@@ -31,13 +34,20 @@ def check_target(path: Path) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """The old file or the new one, never half of it. A link stays a link. Raises RlxError as `check_target` does."""
+    with replaced_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that takes the place of the old one when the block ends well. Raises as `replace_file` does."""
     check_target(path)
     path = path.resolve()
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
+                yield file
             _set_mode(path, temporary)
             Path(temporary).replace(path)
         finally:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut
+    from rlx.compare.other_experiments import OtherExperiment
     from rlx.evidence import ItemScores, JudgedRun
     from rlx.runs import Index, RunRef
 
@@ -38,6 +39,11 @@ class Compared:
         return self.comparison.left_out
 
     @property
+    def others(self) -> tuple[OtherExperiment, ...]:
+        """The experiments of the like beside it."""
+        return self.comparison.others
+
+    @property
     def reportable(self) -> bool:
         """Tell whether all runs finished, none is invalid, incomplete or contradicted, and they are comparable."""
         return self.comparison.reportable
@@ -50,6 +56,7 @@ class Uncompared:
     runs: Sequence[JudgedRun]
     problem: str
     left_out: tuple[LeftOut, ...] = ()
+    others: tuple[OtherExperiment, ...] = ()
 
 
 def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> list[list[JudgedRun]]:

@@ -42,7 +42,7 @@ def report(
     path = Path(path)
     check_target(path)
     index = open_index()
-    write_page(path, index, _found(index, [arm_name(arm) for arm in arms], seeds, metric, tell), curves)
+    write_page(path, index, found_runs(index, [arm_name(arm) for arm in arms], seeds, metric, tell), curves)
     return path
 
 
@@ -77,7 +77,7 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
     return {each.row.ref.run_id: each.diagnosis for each in found if each.row is not None and each.problem is None}
 
 
-def _found(
+def found_runs(
     index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None, tell: Tell
 ) -> Compared | Uncompared:
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""

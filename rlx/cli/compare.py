@@ -71,10 +71,11 @@ def compare(
 def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
     from rlx.cli.frame.output import narrate, print_json
     from rlx.cli.text.compare_lines import left_out_lines, registered_words
-    from rlx.cli.text.compare_text import as_answer, csv_text, markdown_text, print_terminal
+    from rlx.cli.text.compare_text import csv_text, markdown_text, print_terminal
+    from rlx.compare.comparison_document import comparison_document
 
     if as_json:
-        print_json(as_answer(comparison))
+        print_json(comparison_document(comparison))
     elif as_csv:
         print(csv_text(comparison), end="")
         for line in (*registered_words(comparison), *left_out_lines(comparison)):

@@ -20,9 +20,16 @@ def report(
             autocompletion=RUNS,
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The page to write; report.html, and none with --bundle alone."
+        ),
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FILE.tar.gz", help="Write the evidence as an archive for rlx judge."),
+    ] = None,
     metrics: Metrics = None,
     seeds: Seeds = None,
 ) -> None:
@@ -31,10 +38,19 @@ def report(
     Summary, curves of validation and training, verdicts with their evidence, what differs, items, time and versions in
     one HTML file that opens offline. A report written before is replaced, any other file is not. Exit code 0: the page
     is written. What may be reported stands in it, and is the exit code of rlx compare.
+    --bundle writes an archive of manifests, logs, metrics, events, kept outputs and all that was computed of them,
+    without weights and secrets: rlx judge computes it again on any machine.
     """
+    from rlx.api.bundling import bundle as write_bundle
     from rlx.api.reporting import report as write_report
+    from rlx.api.telling import unheard
     from rlx.cli.frame.output import narrate, print_text
 
     metric, curves = split_metrics(metrics)
-    written = write_report(output, *(names or ()), metric=metric, seeds=seeds or (), curves=curves, tell=narrate)
-    print_text(str(written))
+    arms, chosen, tell = names or (), seeds or (), narrate
+    if output is not None or bundle is None:
+        page = output or Path("report.html")
+        print_text(str(write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, tell=tell)))
+        tell = unheard
+    if bundle is not None:
+        print_text(str(write_bundle(bundle, *arms, metric=metric, seeds=chosen, tell=tell)))

@@ -1,41 +1,17 @@
-"""A comparison as terminal table, Markdown, CSV or JSON. What may not be reported is struck through in each."""
+"""A comparison as terminal table, Markdown or CSV. What may not be reported is struck through in each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.compare_lines import lines
 from rlx.cli.text.compare_rows import Cell, exact_header, exact_rows, header, rows
 from rlx.cli.text.markdown import prose
 from rlx.cli.text.terminal_text import printable
-from rlx.compare.claim import claim
-from rlx.plan import to_jsonable
 
 if TYPE_CHECKING:
-    from rlx.compare import ComparedArm, Comparison
-
-
-def as_answer(comparison: Comparison) -> Mapping[str, Any]:
-    """The whole comparison for `--json`; the values of a step stand in the order control, treatments."""
-    return {
-        **to_jsonable(comparison),
-        "control": _arm_answer(comparison.control),
-        "treatments": [_arm_answer(arm) for arm in comparison.treatments],
-        "claim": claim(comparison),
-        "interim": comparison.interim,
-        "reportable": comparison.reportable,
-        "verified": comparison.verified,
-    }
-
-
-def _arm_answer(arm: ComparedArm) -> Mapping[str, Any]:
-    """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else.
-
-    `struck`: its numbers are no result.
-    """
-    single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
-    return {**single, **to_jsonable(arm), "struck": arm.struck}
+    from rlx.compare import Comparison
 
 
 def csv_text(comparison: Comparison) -> str:

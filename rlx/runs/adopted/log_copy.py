@@ -24,7 +24,7 @@ from rlx.runs.adopted.log_source import is_adopted, read_source, source_of, writ
 from rlx.runs.looking.fan_out import DEADLINE_S
 from rlx.runs.run import RunPaths, RunRef
 
-_CURSOR = "cursor.json"
+CURSOR_FILE = "cursor.json"
 _PATIENCE_S = 10.0
 _AT_ONCE = 64
 _QUIET_S = 900.0
@@ -94,7 +94,7 @@ def _is_followed(run_dir: Path) -> bool:
 def read_copy(run_dir: Path) -> Copy:
     """Read how far the copy goes. Where the file is missing or damaged, all is copied again, as another attempt."""
     try:
-        return from_jsonable(Copy, json.loads((run_dir / _CURSOR).read_text(encoding="utf-8")))
+        return from_jsonable(Copy, json.loads((run_dir / CURSOR_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError):
         attempts = len(RunPaths(run_dir).attempts)
         return Copy(attempt=attempts + 1 if attempts and RunPaths(run_dir).log.stat().st_size else max(attempts, 1))
@@ -123,7 +123,7 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
                     break
         except RlxError as failure:
             problem, copy = failure, replace(copy, silent_since=copy.silent_since or time.time())
-        write_value(run_dir / _CURSOR, copy)
+        write_value(run_dir / CURSOR_FILE, copy)
         return copy, problem
 
 

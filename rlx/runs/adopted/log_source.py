@@ -12,7 +12,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.plan import Place, from_jsonable, to_jsonable
 from rlx.runs.run import RunRef
 
-_SOURCE = "source.json"
+SOURCE_FILE = "source.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +37,25 @@ class Source:
 
 def is_adopted(ref: RunRef) -> bool:
     """Tell whether it was taken in by its logs: rlx did not start it, and knows no process of it."""
-    return ref.place.is_local and (ref.run_dir / _SOURCE).is_file()
+    return ref.place.is_local and (ref.run_dir / SOURCE_FILE).is_file()
 
 
 def source_of(run_dir: Path) -> Source | None:
     """Read the source; None for a run that rlx started. Raises RlxError if somebody damaged it."""
-    return read_source(run_dir) if (run_dir / _SOURCE).is_file() else None
+    return read_source(run_dir) if (run_dir / SOURCE_FILE).is_file() else None
 
 
 def read_source(run_dir: Path) -> Source:
     """Raises RlxError if somebody damaged it."""
     try:
-        return from_jsonable(Source, json.loads((run_dir / _SOURCE).read_text(encoding="utf-8")))
+        return from_jsonable(Source, json.loads((run_dir / SOURCE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise RlxError(f"{run_dir / _SOURCE}: {reason}", "take the log in again, under another name") from None
+        raise RlxError(f"{run_dir / SOURCE_FILE}: {reason}", "take the log in again, under another name") from None
 
 
 def write_source(run_dir: Path, source: Source) -> None:
-    write_value(run_dir / _SOURCE, source)
+    write_value(run_dir / SOURCE_FILE, source)
 
 
 def write_value(path: Path, value: Any) -> None:

@@ -12,6 +12,7 @@ from rlx.evidence import Evidence, read_evidence
 from rlx.plan import RunState
 from rlx.runs.adopted.adopted_state import observe_adopted
 from rlx.runs.adopted.log_source import is_adopted
+from rlx.runs.bundles.bundled_run import copies_of, observe_bundled, stated
 from rlx.runs.copies.mirror import Copies, Mirrored, gathered, kept, refresh
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.judging.parser_cache import ParsedFiles
@@ -103,14 +104,21 @@ def _is_worth_memory(ref: RunRef, seen: Observation) -> bool:
 
 
 def _ask(index: Index, nodes: Sequence[RunRef], files: Files) -> tuple[Observations, Copies]:
-    """Ask the places of the runs that rlx started, and meanwhile for the logs of those that it took in."""
+    """Ask the places of the runs that rlx started, and meanwhile for the logs of those that it took in.
+
+    Nobody is asked about runs of a bundle, whatever their files say of where they ran.
+    """
+    runs = stated(index.home, nodes)
+    bundled = copies_of(runs, nodes)
+    nodes = [ref for ref in nodes if ref.run_id not in bundled]
     adopted = [ref for ref in nodes if is_adopted(ref)]
     own = [ref for ref in nodes if ref not in adopted]
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(_ask_places, index, own, files)
         seen_adopted = observe_adopted(adopted)
         reports, copies = asked.result()
-    return {**observe(index, own, reports), **seen_adopted}, {**copies, **kept(index, adopted)}
+    seen = {**observe(index, own, reports), **seen_adopted, **observe_bundled(runs, bundled)}
+    return seen, {**copies, **kept(index, adopted), **bundled}
 
 
 def _ask_places(index: Index, refs: Sequence[RunRef], files: Files) -> tuple[Reports, Copies]:

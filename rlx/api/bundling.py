@@ -1,0 +1,156 @@
+"""Write the evidence of some runs, and what was computed of them, as an archive that somebody else can check."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx import __version__
+from rlx.api.claims import Claims, claims_of, differences
+from rlx.api.derived_files import check_target, made_by, replaced_file
+from rlx.api.telling import unheard
+from rlx.errors import RlxError
+
+if TYPE_CHECKING:
+    from rlx.api.judged_comparison import Compared, Uncompared
+    from rlx.api.selection import Run
+    from rlx.api.telling import Tell
+    from rlx.compare.other_experiments import OtherExperiment
+    from rlx.runs import Index, RunRef
+    from rlx.runs.bundles.bundled_run import BundledRun
+
+FORMAT = 1
+_MOST_TOLD = 3
+_README = """\
+The evidence of some runs, and what was computed of it, written by rlx {version}.
+
+  rlx judge FILE.tar.gz        computes every verdict and every sentence again, and names each difference
+  sha256sum -c SHA256SUMS      checks the files alone
+
+bundle.json has what was asked and what was computed; below runs/ is each run as its host left it: what was promised
+(manifest.json), and for each attempt log, metrics, noise events, validation answers and how it ended.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed: arms or runs, and the options that choose among their seeds and metrics."""
+
+    names: tuple[str, ...]
+    metric: str | None
+    seeds: tuple[int, ...]
+
+
+def bundle(
+    path: str | Path,
+    *arms: Run | Sequence[Run],
+    metric: str | None = None,
+    seeds: Collection[int] = (),
+    tell: Tell = unheard,
+) -> Path:
+    """Write an archive (.tar.gz) with which `judge_bundle` computes again what `report` of the same arms says.
+
+    Manifests, logs, metrics, events, kept outputs, registrations and what was left out; no weights, no programs, no
+    values of secrets. The same evidence gives the same bytes. Raises RlxError where the file is not rlx's own or cannot
+    be written, NoSuchRun for unknown names.
+    """
+    from rlx.api.reporting import found_runs
+    from rlx.api.selection import arm_name, open_index
+
+    path = Path(path)
+    check_target(path)
+    index, asked = open_index(), Asked(tuple(arm_name(arm) for arm in arms), metric, tuple(seeds))
+    found = found_runs(index, asked.names, asked.seeds, metric, tell)
+    with tempfile.TemporaryDirectory(prefix="rlx-bundle-") as scratch:
+        _write(path, Path(scratch), index, asked, found, tell)
+    return path
+
+
+def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared | Uncompared, tell: Tell) -> None:
+    """Gather the evidence, compute from what was gathered alone, and pack both."""
+    from rlx.runs.bundles.bundle_layout import belongs
+    from rlx.runs.bundles.staging import gather
+    from rlx.runs.bundles.tar_file import write_tar
+
+    refs = _refs(index, found)
+    compared = {run.run_id for run in found.runs}
+    own = [ref for ref in refs if ref.head_id in compared]
+    gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
+    listed = _listed(refs, found, folder)
+    claims = computed_from(folder, listed, asked)
+    _tell_changed(claims_of(found), claims, tell)
+    _write_documents(folder, asked, listed, claims, found.others)
+    names = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
+    with replaced_file(path) as file:
+        write_tar(folder, filter(belongs, names), made_by(), file)
+
+
+def _refs(index: Index, found: Compared | Uncompared) -> list[RunRef]:
+    """All nodes of the compared runs and of those that were left out, the newest launch first."""
+    wanted = {run.run_id for run in found.runs} | {run.run_id for run in found.left_out}
+    return [ref for ref in index.nodes() if ref.head_id in wanted]
+
+
+def _listed(refs: Sequence[RunRef], found: Compared | Uncompared, folder: Path) -> list[BundledRun]:
+    from rlx.runs.bundles.bundled_run import BundledRun
+    from rlx.runs.bundles.unpacked_home import manifest_sha256
+
+    states = {run.run_id: run.state for run in found.left_out}
+    states |= {run.run_id: run.state.value for run in found.runs}
+    missing = {run.run_id: run.evidence.missing for run in found.runs}
+    places: dict[str, int] = {}
+    listed = []
+    for ref in refs:
+        position = places[ref.launch_id] = places.get(ref.launch_id, -1) + 1
+        names = (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, ref.node, position, ref.created)
+        state, lacks = states.get(ref.head_id, ""), missing.get(ref.run_id, "")
+        listed.append(BundledRun(*names, state, lacks, manifest_sha256(folder, ref.run_id)))
+    return listed
+
+
+def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked) -> Claims:
+    """Compute everything from the runs in a folder, as for a report. Raises RlxError where that cannot be done."""
+    from rlx.api.reporting import found_runs
+    from rlx.runs.bundles.unpacked_home import as_home
+
+    index = as_home(folder, listed)
+    return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard))
+
+
+def _tell_changed(reported: Claims, bundled: Claims, tell: Tell) -> None:
+    """What a run wrote in between, or was masked, or is on a host alone, the bundle cannot show as the report does."""
+    changed = differences(reported, bundled)
+    for each in changed[:_MOST_TOLD]:
+        tell(f"the bundle has it otherwise: {each.run_id} {each.field}: {each.computed} instead of {each.claimed}")
+    if len(changed) > _MOST_TOLD:
+        tell(f"and {len(changed) - _MOST_TOLD} more")
+
+
+def _write_documents(
+    folder: Path, asked: Asked, listed: Sequence[BundledRun], claims: Claims, others: Sequence[OtherExperiment]
+) -> None:
+    from rlx.plan import to_jsonable
+    from rlx.runs.bundles.bundle_layout import DOCUMENT, README, SUMS, belongs
+    from rlx.runs.bundles.unpacked_home import file_sha256
+
+    document = {
+        "format": FORMAT,
+        "rlx": __version__,
+        "asked": asked,
+        "runs": listed,
+        "claims": claims,
+        "others": others,
+    }
+    try:
+        (folder / README).write_text(_README.format(version=__version__), encoding="utf-8")
+        text = json.dumps(to_jsonable(document), indent=1, ensure_ascii=False)
+        (folder / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+        names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+        sums = [f"{file_sha256(folder / name)}  {name}\n" for name in filter(belongs, names)]
+        (folder / SUMS).write_text("".join(sums), encoding="utf-8")
+    except OSError as error:
+        raise RlxError(f"{folder}: {error.strerror}", "is the disk full? TMPDIR names another") from None

@@ -1,0 +1,100 @@
+"""Put all that was computed of some runs into JSON, and find where two such documents differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rlx.api.judged_comparison import Compared
+
+if TYPE_CHECKING:
+    from rlx.api.judged_comparison import Uncompared
+    from rlx.evidence import JudgedRun
+
+Claims = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that was claimed and is not what follows. `run_id` is "" for what is of no single run.
+
+    `field`: the keys that lead to it, below its run; or the file that it is about. `one_sided`: one of the two has no
+    such field at all.
+    """
+
+    run_id: str
+    field: str
+    claimed: Any
+    computed: Any
+    one_sided: bool = False
+
+    @property
+    def is_wording(self) -> bool:
+        """Tell whether two versions of rlx may say this of the same evidence: a text, or a field that one has not."""
+        texts = all(isinstance(value, str) and " " in value for value in (self.claimed, self.computed))
+        return texts or self.one_sided
+
+
+def claims_of(found: Compared | Uncompared) -> Claims:
+    """Every verdict, value and sentence, with what was left out, as JSON has it.
+
+    Without the experiments beside them, whose runs are elsewhere: nothing of these runs shows those.
+    """
+    from rlx.compare.comparison_document import comparison_document
+    from rlx.plan import to_jsonable
+
+    is_compared = isinstance(found, Compared)
+    comparison = replace(found.comparison, others=()) if isinstance(found, Compared) else None
+    document = {
+        "runs": [_run(run) for run in found.runs],
+        "comparison": comparison_document(comparison) if comparison else None,
+        "problem": "" if is_compared else getattr(found, "problem", ""),
+        "left_out": found.left_out,
+    }
+    claims: Claims = json.loads(json.dumps(to_jsonable(document)))
+    return claims
+
+
+def _run(run: JudgedRun) -> Mapping[str, Any]:
+    verdict = run.verdict
+    return {"run_id": run.run_id, "state": run.state, "verdict": verdict, "sentence": verdict.sentence}
+
+
+def differences(claimed: Any, computed: Any) -> list[Difference]:
+    """Every value in which two documents differ, each once: arms of one run repeat what they say of it."""
+    return list({(each.run_id, each.field): each for each in _differences(claimed, computed, "", ())}.values())
+
+
+def _differences(claimed: Any, computed: Any, run_id: str, keys: tuple[str, ...]) -> Iterator[Difference]:
+    if isinstance(claimed, dict) and isinstance(computed, dict):
+        if (own := claimed.get("run_id", run_id)) != run_id:
+            run_id, keys = str(own), ()
+        pairs = [(key, claimed, computed) for key in dict.fromkeys((*claimed, *computed))]
+        yield from _below(pairs, run_id, lambda key: (*keys, key))
+    elif isinstance(claimed, list) and isinstance(computed, list):
+        ours, theirs = dict(enumerate(claimed)), dict(enumerate(computed))
+        pairs = [(place, ours, theirs) for place in range(max(len(claimed), len(computed)))]
+        yield from _below(pairs, run_id, lambda place: (*keys[:-1], f"{keys[-1] if keys else ''}[{place}]"))
+    elif not _agree(claimed, computed):
+        yield Difference(run_id, ".".join(keys), claimed, computed)
+
+
+def _below(
+    pairs: Sequence[tuple[Any, dict[Any, Any], dict[Any, Any]]], run_id: str, keys: Callable[[Any], tuple[str, ...]]
+) -> Iterator[Difference]:
+    """Compare what two documents hold under each key. What only one of them has is not looked into."""
+    for key, claimed, computed in pairs:
+        if key in claimed and key in computed:
+            yield from _differences(claimed[key], computed[key], run_id, keys(key))
+        else:
+            yield Difference(run_id, ".".join(keys(key)), claimed.get(key), computed.get(key), one_sided=True)
+
+
+def _agree(claimed: Any, computed: Any) -> bool:
+    """Machines may differ in the last digits of a float, and in nothing else."""
+    if isinstance(claimed, float) and isinstance(computed, float):
+        return math.isclose(claimed, computed, rel_tol=1e-9, abs_tol=1e-12)
+    return type(claimed) is type(computed) and bool(claimed == computed)

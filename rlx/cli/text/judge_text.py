@@ -1,0 +1,89 @@
+"""A bundle that was judged again: what follows from its evidence, and what it claims beyond that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlx import __version__
+
+if TYPE_CHECKING:
+    from rlx.api.bundle_judging import JudgedBundle
+    from rlx.api.claims import Claims, Difference
+
+_MOST_SHOWN = 20
+_LONGEST = 160
+
+
+def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
+    """The outcome for `--json`. `computed`: verdicts, comparison and left-out runs as this rlx computes them."""
+    return {
+        "bundle": str(judged.path),
+        "sha256": judged.sha256,
+        "written_by": judged.written_by,
+        "rlx": __version__,
+        "agrees": judged.agrees,
+        "runs": judged.runs,
+        "differences": judged.differences,
+        "worded_otherwise": judged.worded_otherwise,
+        "on_trust": judged.on_trust,
+        "computed": judged.computed,
+    }
+
+
+def judged_lines(judged: JudgedBundle) -> Iterator[str]:
+    """What it is, what follows from it, and whether it claims that."""
+    names = " and ".join(sorted({run.name for run in judged.runs}))
+    runs = sum(not run.node for run in judged.runs)
+    yield f"{judged.path}: {runs} run{'s' * (runs != 1)} of {names or 'nothing'}, {judged.files} files"
+    yield f"  written by rlx {judged.written_by}, judged by rlx {__version__}; sha256 {judged.sha256}"
+    if judged.computed is not None:
+        yield ""
+        yield from _computed_lines(judged.computed)
+    yield ""
+    yield from _outcome_lines(judged)
+    for line in judged.on_trust:
+        yield f"not shown by any file in it, and taken from its list: {line}"
+
+
+def _computed_lines(computed: Claims) -> Iterator[str]:
+    for run in computed["runs"]:
+        yield f"{run['run_id']}: {run['sentence']}"
+    for contrast in (computed["comparison"] or {}).get("contrasts", ()):
+        yield from contrast["sentences"]
+    if computed["problem"]:
+        yield f"not compared: {computed['problem']}"
+    for run in computed["left_out"]:
+        state = run["state"] or "never seen"
+        yield f"left out: {run['run_id']} ({state}), by {run['by']}: {run['why']}"
+
+
+def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:
+    if judged.agrees:
+        yield "agrees: every verdict, value and sentence that it claims follows from the evidence in it"
+    if judged.differences:
+        yield f"does not agree, in {len(judged.differences)} places:"
+        yield from _difference_lines(judged.differences)
+    if judged.worded_otherwise:
+        yield (
+            f"worded otherwise in {len(judged.worded_otherwise)} places, as two versions of rlx may do: it names rlx "
+            f"{judged.written_by}, and this is rlx {__version__}. Whether these are its words, that version can say:"
+        )
+        yield from _difference_lines(judged.worded_otherwise)
+    elif judged.differences and judged.of_another_version:
+        yield f"it names rlx {judged.written_by}, and this is rlx {__version__}: rules may have changed in between"
+
+
+def _difference_lines(found: Sequence[Difference]) -> Iterator[str]:
+    for each in found[:_MOST_SHOWN]:
+        yield f"  {each.run_id or 'the comparison'}: {each.field}"
+        yield f"    claimed:  {_shown(each.claimed)}"
+        yield f"    computed: {_shown(each.computed)}"
+    if len(found) > _MOST_SHOWN:
+        yield f"  and {len(found) - _MOST_SHOWN} more: --json has all of them"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,78 @@
+"""Keep what a bundle states of its runs that their files cannot show: where one stood that recorded no end.
+
+Of a run in an unpacked bundle no process is looked for, and no host is asked. What was stated lies in rlx's home:
+into the run directory, a container could write it for a run of the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.errors import UsageError
+from rlx.local_files import parse_json, read_bytes
+from rlx.plan import RunState, from_jsonable, to_jsonable
+from rlx.runs.copies.mirror import Copies, Mirrored
+from rlx.runs.looking.observation import Observation
+from rlx.runs.run import RunRef
+
+_FOLDER = "bundled"
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BundledRun:
+    """A run as a bundle lists it. `position`: in its launch; `created`: seconds since 1970.
+
+    `state`: where it stood, "" if never seen; `missing`: what evidence was not there to be read. `manifest`: sha256 of
+    its manifest, "" where none is in the bundle.
+    """
+
+    run_id: str
+    launch_id: str
+    name: str
+    arm: str
+    seed: int
+    node: int
+    position: int
+    created: float
+    state: str
+    missing: str
+    manifest: str
+
+
+def state_them(home: Path, runs: Sequence[BundledRun]) -> None:
+    """Note in a home that these runs are of a bundle. Raises OSError."""
+    (home / _FOLDER).mkdir(parents=True)
+    for run in runs:
+        (home / _FOLDER / f"{run.run_id}.json").write_text(json.dumps(to_jsonable(run)), encoding="utf-8")
+
+
+def stated(home: Path, refs: Sequence[RunRef]) -> dict[str, BundledRun]:
+    """What was stated of these runs by id, of those that are of a bundle."""
+    if not (home / _FOLDER).is_dir():
+        return {}
+    return {ref.run_id: run for ref in refs if (run := _read(home / _FOLDER / f"{ref.run_id}.json")) is not None}
+
+
+def _read(path: Path) -> BundledRun | None:
+    try:
+        return from_jsonable(BundledRun, parse_json(read_bytes(path, _MOST_BYTES)))
+    except (OSError, ValueError, UsageError):
+        return None
+
+
+def copies_of(runs: Mapping[str, BundledRun], refs: Sequence[RunRef]) -> Copies:
+    """Where the files of bundled runs are, and what was missing of them."""
+    return {ref.run_id: Mirrored(ref.run_dir, lacks=runs[ref.run_id].missing) for ref in refs if ref.run_id in runs}
+
+
+def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str, Observation]:
+    """Say of each run how it ended by its record, or where it stood as was stated."""
+    return {run_id: Observation(run_id, copies[run_id].end or _stated_state(run)) for run_id, run in runs.items()}
+
+
+def _stated_state(run: BundledRun) -> RunState:
+    return RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE

@@ -1,0 +1,112 @@
+"""Gather the files of runs that go into a bundle in a folder: their evidence, and no secret of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rlx.errors import RlxError
+from rlx.local_files import open_regular
+from rlx.payload.mask_secrets import LARGEST, mask_file, spans_of, spellings
+from rlx.plan.run_dir import VALIDATION_DIR
+from rlx.runs.adopted.log_source import is_adopted
+from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
+from rlx.runs.copies.mirror import kept
+from rlx.runs.copies.mirror_store import read_cursor
+from rlx.runs.index.registrations import FOLDER
+from rlx.runs.index.run_index import Index
+from rlx.runs.manifest import Manifest, read_manifest
+from rlx.runs.run import RunRef
+
+Tell = Callable[[str], None]
+_CHUNK = 1 << 20
+
+
+def gather(index: Index, compared: Sequence[RunRef], others: Sequence[RunRef], folder: Path, tell: Tell) -> None:
+    """Copy the evidence of runs into `folder`, with the experiments that they name, and mask secrets in them.
+
+    Of `others` that are of no such experiment, only what says what they were and how they ended. What cannot be taken
+    is told. Raises RlxError where the folder cannot be written.
+    """
+    registered = _registered(index, compared)
+    whole = [ref for ref in others if is_adopted(ref) or _registered(index, [ref]) & registered]
+    try:
+        for ref, copy in ((ref, kept(index, [ref])[ref.run_id].run_dir) for ref in (*compared, *others)):
+            names = evidence_files(copy) if ref in (*compared, *whole) else record_files(copy)
+            _take(copy, names, folder / RUNS / ref.run_id, tell)
+            if not ref.place.is_local:
+                _take_outputs(copy, folder / RUNS / ref.run_id)
+        names = (f"{FOLDER}/{digest}.json" for digest in registered)
+        _take(index.home, (name for name in names if (index.home / name).is_file()), folder, tell)
+        _mask(folder, _secrets(index, (*compared, *others)), tell)
+    except (OSError, shutil.Error) as problem:
+        raise RlxError(f"{folder}: {getattr(problem, 'strerror', None) or problem}", "is the disk full?") from None
+
+
+def _manifests(index: Index, refs: Iterable[RunRef]) -> Iterator[Manifest]:
+    copies = kept(index, refs := list(refs))
+    yield from (found for ref in refs if (found := read_manifest(copies[ref.run_id].run_dir)) is not None)
+
+
+def _registered(index: Index, refs: Iterable[RunRef]) -> set[str]:
+    """The digests of the experiments that these runs are of."""
+    asked = (manifest.plan.registration for manifest in _manifests(index, refs))
+    return {registration.digest for registration in asked if registration}
+
+
+def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:
+    """Copy files of a run directory, and none that a link puts there: it may lead to any file of this user."""
+    for name in names:
+        if (source / name).resolve() != source.resolve() / name:
+            tell(f"{source / name} is a link, and not taken into the bundle")
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        with open_regular(source / name) as file, (target / name).open("wb") as copy:
+            shutil.copyfileobj(file, copy, _CHUNK)
+
+
+def _take_outputs(mirror: Path, target: Path) -> None:
+    """Put the outputs of validations that were fetched into the place of their numbers of lines."""
+    for path, file in read_cursor(mirror).files.items():
+        attempt, folder, name = path.rpartition(f"/{VALIDATION_DIR}/")
+        fetched = mirror / attempt / "outputs" / f"{name.removesuffix('.jsonl')}-{file.inode}-{file.bytes}" / name
+        if folder and fetched.is_file() and (target / path).is_file():
+            shutil.copyfile(fetched, target / path)
+
+
+def _secrets(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
+    """The values that this machine knows by the names of the runs' secrets. Manifests hold the names alone."""
+    names = {name for manifest in _manifests(index, refs) for name in manifest.plan.secrets}
+    return {name: value for name in names if (value := os.environ.get(name))}
+
+
+def _mask(folder: Path, secrets: Mapping[str, str], tell: Tell) -> None:
+    """Mask secrets that somebody printed, with * for each byte. Raises RlxError for one in a file too large for that.
+
+    A run masks what it writes. A log that was taken in was masked by nobody.
+    """
+    for name, value in sorted(secrets.items()):
+        forms = spellings(os.fsencode(value))
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and _holds(path, forms)):
+            shown = path.relative_to(folder)
+            mask_file(forms, path)
+            if _holds(path, forms):
+                raise RlxError(
+                    f"{shown} holds the value of {name}, and is too large to mask, or no text",
+                    f"remove it from a copy of that file (over {LARGEST >> 20} MiB), and import that",
+                )
+            tell(f"{shown}: the value of {name} was masked")
+
+
+def _holds(path: Path, forms: Collection[bytes]) -> bool:
+    """Look for any form in a file, in pieces that overlap by the longest."""
+    longest = max(map(len, forms), default=0)
+    rest = b""
+    with path.open("rb") as file:
+        while forms and (piece := file.read(_CHUNK)):
+            if spans_of(set(forms), rest + piece):
+                return True
+            rest = (rest + piece)[-longest:]
+    return False

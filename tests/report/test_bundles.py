@@ -1,0 +1,349 @@
+"""`rlx report --bundle` and `rlx judge`: an honest bundle agrees anywhere, and each edit of one is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlx as front_door
+from rlx.api.demo import SCENES
+from tests.cli.support import rlx
+from tests.compare.run_dirs import CONTROL, TREATMENT, write_run
+from tests.conftest import CASES, REPOSITORY
+from tests.recorded import place_runs
+from tests.report.bundles import apart, edit_json, sum_up, together
+
+PAIR = CASES / "pairs" / "probed"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands are typed in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    return folder
+
+
+@pytest.fixture
+def pair() -> dict[str, Path]:
+    """The run directories of a recorded pair by arm, in the root of this test."""
+    runs = place_runs(PAIR)
+    return {arm: next(run for run in runs if f"-{arm}-" in run.name) for arm in ("baseline", "aqn")}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
+    """Go to a machine that has never seen a run; returns its home."""
+
+    def go() -> Path:
+        for name in ("RLX_HOME", "RLX_ROOT", "RLX_LEASES"):
+            monkeypatch.setenv(name, str(tmp_path / "reviewer" / name))
+        return tmp_path / "reviewer"
+
+    return go
+
+
+def bundled(*arguments: str) -> Path:
+    done = rlx("report", *arguments, "--bundle", "evidence.tar.gz")
+    assert done.stdout == "evidence.tar.gz\n"
+    assert "the bundle has it otherwise" not in done.stderr
+    return Path("evidence.tar.gz")
+
+
+def judged(bundle: Path, code: int = 0) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(rlx("judge", str(bundle), "--json", code=code).stdout)
+    assert answer["agrees"] == (code == 0)
+    return answer
+
+
+def test_an_honest_bundle_agrees_where_nothing_is_known(pair: dict[str, Path], elsewhere: Callable[[], Path]) -> None:
+    compared = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)
+    bundle = bundled("baseline", "aqn")
+    assert not Path("report.html").exists(), "the archive instead of the page"
+    home = elsewhere()
+    answer = judged(bundle)
+    assert (answer["differences"], answer["worded_otherwise"], answer["on_trust"]) == ([], [], [])
+    assert {**answer["computed"]["comparison"], "schema_version": 1} == compared
+    said = rlx("judge", str(bundle)).stdout
+    assert "agrees: every verdict" in said
+    for sentence in compared["contrasts"][0]["sentences"]:
+        assert sentence in said
+    assert not home.exists(), "nothing is written there"
+
+
+def test_the_same_evidence_gives_the_same_bytes_without_times_and_owners(pair: dict[str, Path]) -> None:
+    first = bundled().read_bytes()
+    assert bundled().read_bytes() == first, "a bundle written before is replaced"
+    with tarfile.open("evidence.tar.gz") as tar:
+        members = tar.getmembers()
+    assert {(each.mtime, each.uid, each.gid, each.uname, each.mode) for each in members} == {(0, 0, 0, "", 0o644)}
+    assert [each.name for each in members] == sorted(each.name for each in members)
+
+
+def test_page_and_bundle_at_once(pair: dict[str, Path]) -> None:
+    done = rlx("report", "-o", "page.html", "--bundle", "evidence.tar.gz")
+    assert (done.stdout, done.stderr) == ("page.html\nevidence.tar.gz\n", "")
+    assert b"<html" in Path("page.html").read_bytes()
+
+
+def test_the_list_of_digests_is_one_that_sha256sum_reads(pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled(), tmp_path / "open")
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=folder, check=True)
+
+
+def test_no_file_of_another_is_replaced(pair: dict[str, Path]) -> None:
+    Path("evidence.tar.gz").write_text("years of work")
+    assert "rlx has not made it" in rlx("report", "--bundle", "evidence.tar.gz", code=1).stderr
+
+
+def test_from_python(pair: dict[str, Path], tmp_path: Path) -> None:
+    path = front_door.bundle(tmp_path / "evidence.tar.gz", "baseline", "aqn")
+    found = front_door.judge_bundle(path)
+    assert found.agrees
+    assert [run.arm for run in found.runs] == ["baseline", "aqn"]
+
+
+@pytest.mark.parametrize("scene", [scene.name for scene in SCENES])
+def test_bundles_of_mishaps_agree_too(scene: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That runs are invalid or cut short is what their evidence shows, and what the bundle says."""
+    rlx("demo", "--to", "shown")
+    for name, place in (("RLX_HOME", "home"), ("RLX_ROOT", "root"), ("RLX_LEASES", "leases")):
+        monkeypatch.setenv(name, str(Path("shown", place).absolute()))
+    judged(bundled(scene))
+
+
+def changed_line(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def worse_control(run: Path, other: Path) -> None:
+    lines = (run / "attempts/1/metrics.jsonl").read_text().splitlines()
+    last = json.loads(lines[-1])
+    (metric,) = (key for key in last["data"] if key.startswith("val-core/"))
+    last["data"][metric] -= 0.2
+    (run / "attempts/1/metrics.jsonl").write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n")
+
+
+def better_answers(run: Path, other: Path) -> None:
+    path = run / "attempts/1/validation/20.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**line, "score": 1.0, "acc": 1.0}) + "\n" for line in lines))
+
+
+def other_manifest(run: Path, other: Path) -> None:
+    shutil.copy(other / "manifest.json", run / "manifest.json")
+
+
+def no_more_noise_planned(run: Path, other: Path) -> None:
+    edit_json(run / "manifest.json", lambda manifest: manifest["plan"]["expectations"].update(noise=None))
+
+
+def another_user(run: Path, other: Path) -> None:
+    edit_json(run / "manifest.json", lambda manifest: manifest["submitted_by"].update(user="somebody-else"))
+
+
+def another_seed(run: Path, other: Path) -> None:
+    edit_json(run / "manifest.json", lambda manifest: manifest["plan"].update(seed=7))
+
+
+def failed(run: Path, other: Path) -> None:
+    (run / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n")
+
+
+def no_events(run: Path, other: Path) -> None:
+    shutil.rmtree(run / "attempts/1/events")
+
+
+def no_manifest(run: Path, other: Path) -> None:
+    (run / "manifest.json").unlink()
+
+
+EDITS = {
+    "a changed metric": (worse_control, "baseline", "final.value"),
+    "better answers": (better_answers, "aqn", "contrasts[0].sentences"),
+    "an exchanged manifest": (other_manifest, "aqn", "sha256 of its manifest"),
+    "another promise": (no_more_noise_planned, "aqn", "verdict.sentence"),
+    "another user": (another_user, "aqn", "sha256 of its manifest"),
+    "another seed": (another_seed, "aqn", "seed"),
+    "another end": (failed, "aqn", "state"),
+    "no events": (no_events, "aqn", "verdict.status"),
+    "no manifest": (no_manifest, "baseline", "sha256 of its manifest"),
+}
+
+
+@pytest.mark.parametrize("careful", [False, True], ids=["hasty", "careful"])
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_is_named(name: str, careful: bool, pair: dict[str, Path], tmp_path: Path) -> None:
+    """A careful forger writes the list of digests anew; what follows from the evidence still tells."""
+    edit, arm, field = EDITS[name]
+    folder = apart(bundled("baseline", "aqn"), tmp_path / "open")
+    other = "aqn" if arm == "baseline" else "baseline"
+    edit(folder / "runs" / pair[arm].name, folder / "runs" / pair[other].name)
+    if careful:
+        sum_up(folder)
+    bundle = together(folder, tmp_path / "edited.tar.gz")
+    found = judged(bundle, code=14)["differences"]
+    assert any(each["run_id"] in ("", pair[arm].name) and field in each["field"] for each in found), found
+    assert any(each["field"].startswith("sha256 of runs/") for each in found) != careful
+    said = rlx("judge", str(bundle), code=14).stdout
+    assert "does not agree, in " in said
+    assert pair[arm].name in said
+
+
+CLAIMS: dict[str, Callable[[Any], Any]] = {
+    "comparison.contrasts[0].sentences[0]": lambda claims: (claims["comparison"]["contrasts"][0]["sentences"], 0),
+    "comparison.contrasts[0].p_value": lambda claims: (claims["comparison"]["contrasts"][0], "p_value"),
+    "comparison.reportable": lambda claims: (claims["comparison"], "reportable"),
+    "verdict.status": lambda claims: (claims["runs"][1]["verdict"], "status"),
+    "sentence": lambda claims: (claims["runs"][0], "sentence"),
+}
+
+
+@pytest.mark.parametrize("field", CLAIMS)
+def test_a_claim_that_does_not_follow_is_named(field: str, pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled("baseline", "aqn"), tmp_path / "open")
+
+    def edit(document: Any) -> None:
+        holder, key = CLAIMS[field](document["claims"])
+        holder[key] = "AQN helps"
+
+    edit_json(folder / "bundle.json", edit)
+    sum_up(folder)
+    (found,) = judged(together(folder, tmp_path / "edited.tar.gz"), code=14)["differences"]
+    assert (found["field"], found["claimed"]) == (field, "AQN helps")
+    assert found["computed"] != "AQN helps"
+
+
+def test_words_of_another_version_are_no_accusation(pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled("baseline", "aqn"), tmp_path / "open")
+
+    def reword(document: Any) -> None:
+        document["rlx"] = "0.9.0"
+        document["claims"]["comparison"]["contrasts"][0]["sentences"][1] = "these two do not differ"
+        document["claims"]["comparison"]["of_later_versions"] = {"more": 1}
+        document["runs"][0]["of_later_versions"] = 1
+
+    edit_json(folder / "bundle.json", reword)
+    sum_up(folder)
+    bundle = together(folder, tmp_path / "later.tar.gz")
+    answer = judged(bundle, code=14)
+    assert (answer["differences"], len(answer["worded_otherwise"])) == ([], 2)
+    said = rlx("judge", str(bundle), code=14).stdout
+    assert "worded otherwise in 2 places, as two versions of rlx may do: it names rlx 0.9.0" in said
+    assert "does not agree" not in said
+
+
+def test_another_version_excuses_no_other_number(pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled("baseline", "aqn"), tmp_path / "open")
+
+    def edit(document: Any) -> None:
+        document["rlx"] = "0.9.0"
+        document["claims"]["comparison"]["contrasts"][0]["p_value"] = 0.01
+
+    edit_json(folder / "bundle.json", edit)
+    sum_up(folder)
+    bundle = together(folder, tmp_path / "later.tar.gz")
+    assert [each["field"] for each in judged(bundle, code=14)["differences"]] == ["comparison.contrasts[0].p_value"]
+    assert "rules may have changed in between" in rlx("judge", str(bundle), code=14).stdout
+
+
+def test_a_later_format_is_not_guessed_at(pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled(), tmp_path / "open")
+    edit_json(folder / "bundle.json", lambda document: document.update(format=2, rlx="1.0.0"))
+    said = rlx("judge", str(together(folder, tmp_path / "later.tar.gz")), code=1).stderr
+    assert "is a bundle of format 2, written by rlx 1.0.0" in said
+
+
+def test_runs_that_left_little_behind(pair: dict[str, Path], elsewhere: Callable[[], Path]) -> None:
+    for run in pair.values():
+        for name in ("hydra", "validation"):
+            shutil.rmtree(run / "attempts/1" / name)
+        (run / "attempts/1/provenance.json").unlink()
+    bundle = bundled("baseline", "aqn")
+    elsewhere()
+    judged(bundle)
+
+
+def test_what_was_left_out_is_in_it(elsewhere: Callable[[], Path], tmp_path: Path) -> None:
+    for minute in (1, 2):
+        for arm in (CONTROL, TREATMENT):
+            write_run(arm.plan(), arm.series, None, minute=minute)
+    bundle = bundled("baseline", "fast")
+    home = elsewhere()
+    answer = judged(bundle)
+    left_out = answer["computed"]["left_out"]
+    assert len(left_out) == 2, answer["computed"]
+    assert not home.exists()
+    folder = apart(bundle, tmp_path / "open")
+    hidden = left_out[0]["run_id"]
+    held = [path for path in (folder / "runs" / hidden).rglob("*") if path.is_file()]
+    assert sorted(path.name for path in held) == ["exit", "manifest.json"], "what it was, and how it ended"
+
+    def hide(document: Any) -> None:
+        document["runs"] = [run for run in document["runs"] if run["run_id"] != hidden]
+
+    edit_json(folder / "bundle.json", hide)
+    shutil.rmtree(folder / "runs" / hidden)
+    sum_up(folder)
+    found = judged(together(folder, tmp_path / "edited.tar.gz"), code=14)["differences"]
+    assert any(each["run_id"] == hidden for each in found)
+
+
+def test_a_run_that_goes_on_is_taken_at_its_word(elsewhere: Callable[[], Path]) -> None:
+    write_run(CONTROL.plan(), CONTROL.series, None)
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+        write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid)
+        bundle = bundled()
+        supervisor.kill()
+    elsewhere()
+    answer = judged(bundle)
+    assert answer["computed"]["comparison"]["interim"] is True
+    (line,) = answer["on_trust"]
+    assert "that it was running; no record of its end" in line
+
+
+def test_imported_logs(elsewhere: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, pair: dict[str, Path]) -> None:
+    monkeypatch.setenv("RLX_ROOT", os.environ["RLX_ROOT"] + "-empty")
+    for arm, run in pair.items():
+        rlx("import", str(run / "attempts/1/log"), "--name", "old", "--arm", arm)
+    bundle = bundled("baseline", "aqn")
+    elsewhere()
+    answer = judged(bundle)
+    assert {run["state"] for run in answer["computed"]["runs"]} == {"finished"}
+
+
+def test_no_weights_no_environment_no_secret_no_link(
+    pair: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = pair["aqn"]
+    (tmp_path / "private").write_text("of this user alone")
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints/model.safetensors").write_text("weights")
+    for name in ("env", "launch.sh", "attempts/1/notes"):
+        (run / name).write_text("export WANDB_API_KEY='a-secret-of-mine'\n")
+    (run / "attempts/1/events/aqn-linked.jsonl").symlink_to(tmp_path / "private")
+    edit_json(run / "manifest.json", lambda manifest: manifest["plan"].update(secrets=["WANDB_API_KEY"]))
+    monkeypatch.setenv("WANDB_API_KEY", "a-secret-of-mine")
+    with (run / "attempts/1/log").open("a") as log:
+        log.write("logged in with a-secret-of-mine\n")
+    said = rlx("report", "--bundle", "evidence.tar.gz").stderr
+    assert "attempts/1/log: the value of WANDB_API_KEY was masked" in said
+    assert "aqn-linked.jsonl is a link, and not taken" in said
+    folder = apart(Path("evidence.tar.gz"), tmp_path / "open")
+    held = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert not [name for name in held if name.endswith(("env", "launch.sh", "notes", "safetensors", "linked.jsonl"))]
+    assert not [name for name, content in held.items() if b"a-secret-of-mine" in content or b"of this user" in content]
+    assert b"logged in with ****************\n" in held[f"runs/{run.name}/attempts/1/log"]
+    judged(Path("evidence.tar.gz"))
