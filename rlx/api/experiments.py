@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from rlx.errors import NoSuchRun
 
 if TYPE_CHECKING:
+    from rlx.compare.run_slots import EndedRun
     from rlx.plan import Registration
+    from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
 
 REGISTERED, SPARE, ADDED = "registered", "spare", "added"
@@ -78,6 +80,52 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
         there = ", ".join(dict.fromkeys(one.name for one in known))
         raise NoSuchRun(f"no experiment is called {name!r}", f"there is: {there}" if there else "none is registered")
     return [_with_runs(one, rows) for one in wanted]
+
+
+def known_runs(index: Index, asked: Registration) -> tuple[EndedRun, ...]:
+    """Look at all runs of an experiment, with how each ended, and by what cause; their hosts are asked.
+
+    A run of that recipe, launched since the experiment was registered, of which nobody can say what it belongs to
+    counts as one of it: else an unreachable host would have its runs launched twice.
+    """
+    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.looking.overview import overview
+    from rlx.runs.run import utc_text
+
+    digest = asked.digest
+    known = next((one for one in read_registrations(index.home) if one.digest == digest), None)
+    refs = [ref for ref in index.runs() if ref.name == asked.name]
+    if known is None and not refs:
+        return ()
+    since = known.registered if known else ""
+
+    def is_of_it(row: Overview) -> bool:
+        if row.registration is not None or row.expectations is not None:
+            return row.registration is not None and row.registration.digest == digest
+        return known is not None and utc_text(row.ref.created) >= since
+
+    return ended_runs([row for row in overview(index, refs) if is_of_it(row)])
+
+
+def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
+    """Say of each run how it ended, for `rlx.compare.run_slots`; the logs of those that failed are asked.
+
+    A run whose records are gone failed: else whoever removes a run could have another one in its place.
+    """
+    from rlx.compare.run_outcome import outcome_of
+    from rlx.compare.run_slots import EndedRun, Outcome
+    from rlx.runs.judging.diagnosed import causes_of
+
+    causes = causes_of(rows)
+
+    def ended(row: Overview) -> EndedRun:
+        ref, run_id = row.ref, row.ref.run_id
+        if row.expectations is None and row.state.is_terminal:
+            return EndedRun(run_id, ref.arm, ref.seed, ref.created, Outcome.FAILED, "its records are gone")
+        found = outcome_of(row.state, row.verdict, causes.get(run_id), is_explained=run_id in causes)
+        return EndedRun(run_id, ref.arm, ref.seed, ref.created, *found)
+
+    return tuple(map(ended, rows))
 
 
 def _is_called(registration: Registration, name: str | None) -> bool:

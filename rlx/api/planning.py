@@ -11,6 +11,7 @@ from rlx.plan import Finding, LaunchPlan, Severity
 
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
+    from rlx.api.missing_runs import Missing
     from rlx.api.target import Target
     from rlx.plan import Installation, Registration
     from rlx.preflight.host_look import HostLook
@@ -29,10 +30,14 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found."""
+    """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found.
+
+    `missing`: what was found of an experiment of which runs are there, where that chose these; else None.
+    """
 
     drafts: tuple[Draft, ...]
     looks: tuple[HostLook, ...] = ()
+    missing: Missing | None = None
 
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
@@ -58,6 +63,8 @@ class Plans:
     @property
     def registration(self) -> Registration | None:
         """The experiment that these runs belong to; None: they answer no registered question."""
+        if self.missing is not None:
+            return self.missing.registration
         return next((plan.registration for plan in self.plans if plan.registration), None)
 
     @property
@@ -117,18 +124,20 @@ def plan_at(
     looks: HostLooks | None = None,
     *,
     send: Sequence[str] = (),
+    slots: Sequence[tuple[int, str]] | None = None,
 ) -> Plans:
     """`plan` for a target whose hosts are being looked at, or nobody looks at.
 
-    Empty `seeds` mean the recipe's own; with None it is the default of `plan`. Without a look, keys are checked against
+    Empty `seeds` mean the recipe's own; with None it is the default of `plan`. `slots` name seed and arm of each run,
+    in place of both. Without a look, keys are checked against
     rlx's own tables. A host that is known to lack the devices is not waited for. Raises UsageError, HostError.
     """
     from rlx.api.installed_backend import latest_tree
     from rlx.hosts.inventory.host_devices import is_misplaced
 
     file = _file(recipe, sets)
-    wanted = file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
-    chosen = [file.resolve(arm, seed) for arm, seed in _blocks(file, wanted, seeds)]
+    pairs = [(arm, seed) for seed, arm in slots] if slots is not None else _blocks(file, named_arms(file, arms), seeds)
+    chosen = [file.resolve(arm, seed) for arm, seed in pairs]
     resolved = [replace(one, sendable=tuple(send)) for one in chosen]
     if looks is None:
         return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
@@ -140,6 +149,11 @@ def plan_at(
     place = looks.found()
     drafts = [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found(), strict=True)]
     return Plans(tuple(drafts), looks.result())
+
+
+def named_arms(file: RecipeFile, arms: Sequence[str]) -> tuple[str, ...]:
+    """The arms that are meant: none, or `all`, means every arm."""
+    return file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
 
 
 def _blocks(file: RecipeFile, arms: Sequence[str], seeds: Sequence[int] | None) -> Iterator[tuple[str, int | None]]:

@@ -37,6 +37,10 @@ _ArmOption = Annotated[
     list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.", autocompletion=ARMS)
 ]
 
+_YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}; implies --trust.")
+]
+
 
 def launch(
     recipe: _RecipeArgument = None,
@@ -55,30 +59,29 @@ def launch(
     workdir: WorkdirOption = None,
     secret: SecretOption = None,
     accept_lines: AcceptOption = False,
+    again: Annotated[bool, typer.Option("--again", help="Launch registered runs that are there, too.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     trust: TrustOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}; implies --trust.")
-    ] = False,
+    yes: _YesOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
     """Launch a recipe, or your own script, as detached runs.
 
-    One run an arm, seed by seed; they wait for devices in that order. A recipe's `experiment` is registered, with all
-    its seeds unless --seed names some. Prints the run ids. The same launch typed again after an interruption completes
-    it. --script FILE --name N runs your own bash script: supervised, judged by the configuration that its log prints.
+    One run an arm, seed by seed; they wait for devices in that order. Of a recipe's `experiment`, which this registers,
+    what is missing, unless --seed names some. Prints the run ids. The same launch typed again after an interruption
+    completes it. --script FILE --name N runs your own bash script, judged by the configuration that its log prints.
     """
-    # Whoever launches has what the recipe names started anyway.
-    consents = trust or yes or not dry_run
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
+    # Whoever launches has what the recipe names started anyway.
+    where, consents = (host, container, devices), trust or yes or not dry_run
     if asked.is_script:
-        plans = asked.plan(arm or (), seed or (), (host, container, devices), recipe or set_ or send or plan)
-    elif plan is None:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), (host, container, devices), consents, send or ())
+        plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again)
+    elif plan is not None:
+        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send, again or None)
     else:
-        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send)
+        plans = _planned(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
     if dry_run:
         _print_plans(plans, as_json, plan)
     _narrate_warnings(plans, strict)
@@ -96,10 +99,13 @@ def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
     print_plans(plans, as_json, written=written is not None)
 
 
-def _tell(launched: Launched, plans: Plans, as_json: bool, follow: bool) -> None:
+def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) -> None:
     """Print what was started and what to type next, and with `follow` what becomes of it."""
     _print_launched(launched, as_json)
-    _narrate_attempts(launched, plans)
+    if launched is None:
+        return
+    if plans.missing is None:
+        _narrate_attempts(launched, plans)
     _narrate_next(launched, plans.plans)
     if follow:
         from rlx.cli.frame.follow_launch import follow_runs
@@ -115,7 +121,9 @@ def _planned(
     where: _Where,
     consents: bool,
     send: Sequence[str],
+    again: bool,
 ) -> Plans:
+    """Plan the recipe; of an experiment what is missing, unless seeds are named or `again` is."""
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
 
@@ -126,11 +134,14 @@ def _planned(
     looks = HostLooks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
+    from rlx.api.missing_runs import plan_missing
     from rlx.api.planning import plan_at
     from rlx.cli.frame.output import patience
 
     with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
-        return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
+        if seeds or again:
+            return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
+        return plan_missing(recipe, arms, sets, target, looks, send=send)
 
 
 def _read(plan: str, consents: bool, *others: object) -> Plans:
@@ -148,11 +159,14 @@ def _narrate_experiment(plans: Plans) -> None:
 
     if plans.registration is None:
         return
-    from rlx.cli.text.experiments_text import design_lines, slots_text
+    from rlx.cli.text.experiments_text import design_lines, missing_lines, slots_text
 
     for number, line in enumerate(design_lines(plans.registration)):
         narrate(line if number else f"rlx: experiment {plans.registration.short}: {line}")
-    if plans.left_for_later:
+    if plans.missing is not None:
+        for line in missing_lines(plans.missing):
+            narrate(line)
+    elif plans.left_for_later:
         later = f"not in this launch: {slots_text(plans.left_for_later)}"
         narrate(f"{later}; rlx experiments {plans.registration.name} says what is missing")
 
@@ -211,7 +225,10 @@ def _destination(site: Site) -> str:
     return f"{site.host} ({site.place.destination})" if site.place.destination else "this machine"
 
 
-def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched:
+def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched | None:
+    """Start them; None where there was nothing to start."""
+    if not plans.plans:
+        return None
     from rlx.api import launching
     from rlx.cli.frame.output import narrate, patience
     from rlx.cli.frame.secret_values import secret_values
@@ -225,16 +242,16 @@ def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _print_launched(launched: Launched, as_json: bool) -> None:
+def _print_launched(launched: Launched | None, as_json: bool) -> None:
     from rlx.cli.frame.output import print_json
 
+    refs = launched.runs if launched else ()
     if as_json:
-        runs = [
-            {"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": ref.shown_dir} for ref in launched.runs
-        ]
-        print_json({"launch_id": launched.launch_id, "completed_earlier": launched.completed, "runs": runs})
+        runs = [{"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": ref.shown_dir} for ref in refs]
+        launch_id, completed = (launched.launch_id, launched.completed) if launched else (None, False)
+        print_json({"launch_id": launch_id, "completed_earlier": completed, "runs": runs})
         return
-    for ref in launched.runs:
+    for ref in refs:
         print(ref.run_id)
 
 
@@ -245,7 +262,8 @@ def _narrate_attempts(launched: Launched, plans: Plans) -> None:
     from rlx.cli.text.experiments_text import slots_text
 
     if again := dict.fromkeys((ref.seed, ref.arm) for ref in earlier_attempts(plans, launched)):
-        narrate(f"launched before: {slots_text(again)}; all their runs stand in rlx experiments")
+        counts = "all their runs stand in rlx experiments, and the first launch of a seed counts"
+        narrate(f"launched before: {slots_text(again)}; {counts}")
 
 
 def _narrate_next(launched: Launched, plans: Sequence[LaunchPlan]) -> None:

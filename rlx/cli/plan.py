@@ -73,6 +73,5 @@ def print_plans(plans: Plans, as_json: bool, files: bool = False, *, written: bo
     if as_json:
         memory = [memory_answer(draft) for draft in plans.drafts]
         print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings})
-    else:
-        texts = [plan_text(draft, files, written=written) for draft in plans.drafts]
+    elif texts := [plan_text(draft, files, written=written) for draft in plans.drafts]:
         print_text("\n\n".join([*texts, *map(look_text, plans.looks)]))

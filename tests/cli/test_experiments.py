@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -321,3 +322,115 @@ def test_show_prints_it_behind_the_recipe(recipe: Path) -> None:
     again = recipe.with_name("again.yaml")
     again.write_text(shown)
     say("validate", again)
+
+
+def toys(recipe: Path, *scripts: tuple[str, str, int]) -> dict[tuple[str, int], RunRef]:
+    """Runs of the registered experiment whose script is named, at their end, by arm and seed."""
+    asked = from_jsonable(LaunchPlan, planned(recipe)[0]).registration
+    plans = [toy_plan(script, arm=arm, seed=seed) for script, arm, seed in scripts]
+    refs = start(*(replace(plan, name="sums", registration=asked) for plan in plans))
+    for ref in refs:
+        ended(ref)
+    return {(ref.arm, ref.seed): ref for ref in refs}
+
+
+FULL = "echo 'OSError: [Errno 28] No space left on device'; exit 1"
+
+
+def test_only_what_is_missing_is_launched(recipe: Path) -> None:
+    launched(recipe, "--seed", 11)
+    refs, narrated = launched(recipe)
+    assert {(ref.arm, ref.seed) for ref in refs} == {slot for slot in ALL if slot[1] != 11}
+    assert "2 of 6 registered runs are there: " in narrated and "not launched again" in narrated
+    out, narrated = say("launch", recipe, "--host", "local")
+    assert out == "" and "nothing is missing: all 6 registered runs of sums are there" in narrated
+    assert "rlx experiments sums" in narrated and "--again" in narrated
+    assert "rlx compare slow fast" in narrated
+    answer = json.loads(say("launch", recipe, "--host", "local", "--json")[0])
+    assert answer["runs"] == [] and answer["launch_id"] is None
+    assert say("launch", recipe, "--host", "local", "--dry-run")[0] == ""
+    assert len(Index(home()).runs()) == 6
+
+
+def test_what_is_missing_of_one_arm(recipe: Path) -> None:
+    launched(recipe, "--seed", 11, "--arm", "fast")
+    refs, _ = launched(recipe, "--arm", "fast")
+    assert [(ref.arm, ref.seed) for ref in refs] == [("fast", 12), ("fast", 13)]
+    assert "nothing is missing" in say("launch", recipe, "--arm", "fast", "--host", "local")[1]
+    assert {(ref.arm, ref.seed) for ref in launched(recipe)[0]} == {("slow", seed) for seed in (11, 12, 13)}
+
+
+def test_again_and_a_seed_launch_nevertheless(recipe: Path) -> None:
+    launched(recipe)
+    for words in (("--again",), ("--seed", 11)):
+        refs, narrated = launched(recipe, *words)
+        assert len(refs) == (6 if words == ("--again",) else 2)
+        assert "launched before: fast-s11" in narrated
+        assert "the first launch of a seed counts" in narrated
+
+
+def test_a_dry_run_shows_what_would_be_launched(recipe: Path) -> None:
+    launched(recipe, "--seed", 11, 12)
+    plans = json.loads(say("launch", recipe, "--host", "local", "--dry-run", "--json")[0])["plans"]
+    assert {(plan["arm"], plan["seed"]) for plan in plans} == {("slow", 13), ("fast", 13)}
+    assert len(planned(recipe)) == 6, "rlx plan asks nobody what is there"
+
+
+def test_a_spare_seed_enters_for_what_the_machine_ended(recipe: Path) -> None:
+    others = [("exit 0", arm, seed) for arm, seed in ALL if (arm, seed) != ("slow", 12)]
+    lost = toys(recipe, (FULL, "slow", 12), *others)["slow", 12]
+    refs, narrated = launched(recipe)
+    assert [(ref.arm, ref.seed) for ref in refs] == [("slow", 14)]
+    why = f"spare seed 14 in place of seed 12: the machine ended {lost.run_id} (RLX877 a disk is full)"
+    assert f"slow: {why}" in narrated
+    assert registered(refs[0]).digest == registered(lost).digest, "the registration stays as it is"
+    assert "nothing is missing" in say("launch", recipe, "--host", "local")[1]
+
+
+def test_without_a_spare_the_seed_is_launched_again(recipe: Path) -> None:
+    recipe.write_text(recipe.read_text().replace("spare_seeds: 1", "spare_seeds: 0"))
+    lost = toys(recipe, (FULL, "slow", 12))["slow", 12]
+    refs, narrated = launched(recipe)
+    assert {(ref.arm, ref.seed) for ref in refs} == ALL
+    assert f"slow: seed 12 again: the machine ended {lost.run_id}" in narrated
+
+
+def test_what_failed_by_itself_keeps_its_place(recipe: Path) -> None:
+    nan = "echo 'ValueError: loss is nan'; exit 1"
+    failed = toys(recipe, (nan, "slow", 11), ("exit 3", "fast", 11))
+    refs, narrated = launched(recipe)
+    assert {(ref.arm, ref.seed) for ref in refs} == {slot for slot in ALL if slot[1] != 11}
+    for ref in failed.values():
+        assert f"{ref.run_id} keeps its place as failed" in narrated
+
+
+def test_whoever_removes_a_run_gets_no_other_in_its_place(recipe: Path) -> None:
+    refs, _ = launched(recipe)
+    shutil.rmtree(refs[0].run_dir)
+    _, narrated = say("launch", recipe, "--host", "local")
+    assert "nothing is missing" in narrated
+    assert f"{refs[0].run_id} keeps its place as failed: its records are gone" in narrated
+
+
+def test_a_host_that_cannot_be_asked_has_its_runs_launched_nowhere_else(recipe: Path) -> None:
+    launched(recipe, "--seed", 11, 12)
+    with closing(sqlite3.connect(home() / "index.db")) as db, db:
+        db.execute("UPDATE runs SET destination = 'nowhere.invalid', host = 'gone' WHERE seed = 11")
+    assert {(ref.arm, ref.seed) for ref in launched(recipe)[0]} == {("slow", 13), ("fast", 13)}
+
+
+def test_runs_of_another_experiment_are_not_missed(recipe: Path) -> None:
+    launched(recipe)
+    refs, _ = launched(recipe, "--set", "train.steps=4")
+    assert {(ref.arm, ref.seed) for ref in refs} == ALL
+
+
+def test_an_interrupted_launch_of_all_is_completed_under_its_ids(recipe: Path) -> None:
+    refs, _ = launched(recipe)
+    gone = refs[-1]
+    shutil.rmtree(gone.run_dir)
+    with closing(sqlite3.connect(home() / "index.db")) as db, db:
+        db.execute("UPDATE launches SET resolved = 0")
+        db.execute("UPDATE runs SET arrived = 0")
+    again, narrated = launched(recipe)
+    assert again == refs and "this completes launch" in narrated

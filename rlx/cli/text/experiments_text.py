@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rlx.api.experiments import RegisteredExperiment, Slot
+    from rlx.api.missing_runs import Missing
+    from rlx.compare.run_slots import RunSlot
     from rlx.runs.looking.overview import Overview
 
 _NAMED = 8
@@ -47,6 +49,37 @@ def slots_text(slots: Iterable[tuple[int, str]]) -> str:
     names = [f"{arm}-s{seed}" for seed, arm in sorted(slots)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def missing_lines(found: Missing) -> Iterator[str]:
+    """What is there of an experiment, what a launch leaves alone for it, and which seed stands in for which run."""
+    name, there = found.registration.name, found.there
+    if found.completes:
+        return
+    if found.launches and there:
+        runs = slots_text((slot.seed, slot.arm) for slot in there)
+        yield f"{len(there)} of {len(found.slots)} registered runs are there: {runs}; not launched again"
+    elif there:
+        arms = ", ".join(dict.fromkeys(slot.arm for slot in there))
+        yield f"nothing is missing: all {len(there)} registered runs of {name} are there, of {arms}"
+    yield from filter(None, map(_standing_line, found.slots))
+    if not found.launches:
+        yield from _next_steps(found.registration)
+
+
+def _standing_line(slot: RunSlot) -> str:
+    """What is special about a registered run; "" where nothing is."""
+    from rlx.compare.run_slots import Outcome
+
+    if slot.run is not None and slot.run.outcome is Outcome.FAILED:
+        return f"{slot.arm}, seed {slot.seed}: {slot.run.run_id} keeps its place as failed: {slot.run.cause}"
+    return f"{slot.arm}: {slot.why}" if slot.why else ""
+
+
+def _next_steps(asked: Registration) -> Iterator[str]:
+    compare = f" · result: rlx compare {asked.control} {' '.join(asked.treatments)}" if asked.control else ""
+    yield f"all runs: rlx experiments {asked.name}{compare}"
+    yield "--again launches them once more; further launches stand in the list, and the first one of a seed counts"
 
 
 def experiment_parts(found: RegisteredExperiment, width: int) -> Group:

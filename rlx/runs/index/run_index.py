@@ -89,6 +89,10 @@ class Index:
         """The unresolved launch of exactly these plans."""
         return self._guarded(lambda db: tables.find_pending(db, digest))
 
+    def interrupted(self, name: str) -> tuple[RunRef, ...]:
+        """All runs of the newest launch of a recipe so called of which some may still arrive; none without one."""
+        return tuple(ref for ref in self._guarded(lambda db: tables.read_interrupted(db, name)) if not ref.node)
+
     def begin(self, digest: str, launch_id: str, refs: Sequence[RunRef]) -> PendingLaunch:
         """Journal a launch before anything is shipped, or join the one that another rlx is at with the same plans."""
         return self._guarded(lambda db: tables.begin(db, digest, launch_id, refs))

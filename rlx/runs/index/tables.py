@@ -114,6 +114,17 @@ def read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
     return tuple(map(_ref, db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE arrived = 0")))
 
 
+def read_interrupted(db: sqlite3.Connection, name: str) -> tuple[RunRef, ...]:
+    waiting = db.execute(
+        "SELECT launch_id FROM runs WHERE arrived = 0 AND name = ? ORDER BY created DESC", (name,)
+    ).fetchone()
+    if waiting is None:
+        return ()
+    return tuple(
+        map(_ref, db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", waiting))
+    )
+
+
 def settle(db: sqlite3.Connection, answered: Iterable[RunRef], there: Container[str]) -> None:
     """The hosts of `answered` have told which of these runs are there."""
     long_ago = time.time() - _ARRIVAL_S

@@ -1,0 +1,92 @@
+"""Find what of a registered experiment is still to be launched: what is missing, and what its machine ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlx.api.host_check import HostLooks
+    from rlx.api.planning import Plans
+    from rlx.api.target import Target
+    from rlx.compare.run_slots import RunSlot
+    from rlx.plan import Registration
+    from rlx.recipe import RecipeFile
+    from rlx.runs import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is to be launched of an experiment of which runs are there.
+
+    `launches`: seed and arm of each run to be launched. `slots`: every registered run of the chosen arms, with what
+    stands for it. `completes`: these are the runs of a launch that was interrupted, all of them.
+    """
+
+    registration: Registration
+    launches: tuple[tuple[int, str], ...]
+    slots: tuple[RunSlot, ...] = ()
+    completes: bool = False
+
+    @property
+    def there(self) -> tuple[RunSlot, ...]:
+        """The registered runs for which none is to be launched."""
+        return tuple(slot for slot in self.slots if slot.next_seed is None)
+
+
+def plan_missing(
+    recipe: str,
+    arms: Sequence[str],
+    sets: Sequence[str],
+    target: Target,
+    looks: HostLooks,
+    *,
+    send: Sequence[str] = (),
+) -> Plans:
+    """Plan what is to be launched of these arms: of an experiment of which runs are there, what is missing.
+
+    No plan where nothing is. Raises what `rlx.plan` raises.
+    """
+    from rlx.api.planning import Plans, named_arms, plan_at
+    from rlx.api.recipes import recipe_file
+
+    file = recipe_file(recipe, sets)
+    missing = missing_runs(file, named_arms(file, arms))
+    if missing is None:
+        return plan_at(file, arms, None, (), target, looks, send=send)
+    if not missing.launches:
+        return Plans((), missing=missing)
+    plans = plan_at(file, (), None, (), target, looks, send=send, slots=missing.launches)
+    return replace(plans, missing=missing)
+
+
+def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
+    """Find what is to be launched of these arms of the recipe's experiment; None where nothing of it is known yet.
+
+    The hosts of its runs are asked. Raises RlxError.
+    """
+    from rlx.api.experiments import known_runs
+    from rlx.api.selection import open_index
+    from rlx.backends.shared.registering import registration_of
+    from rlx.compare.run_slots import run_slots
+
+    asked = registration_of(file.name, file.control, file.experiment)
+    if asked is None:
+        return None
+    index = open_index()
+    runs = known_runs(index, asked)
+    if cut_off := _cut_off(index, asked):
+        return Missing(asked, cut_off, completes=True)
+    if not runs:
+        return None
+    slots = tuple(slot for slot in run_slots(asked, runs).slots if slot.arm in arms)
+    wanted = [(slot.next_seed, slot.arm) for slot in slots if slot.next_seed is not None]
+    seeds = dict.fromkeys(seed for seed, _ in wanted)
+    blocks = ((seed, asked.block(seed, [arm for other, arm in wanted if other == seed])) for seed in seeds)
+    return Missing(asked, tuple((seed, arm) for seed, block in blocks for arm in block), slots)
+
+
+def _cut_off(index: Index, asked: Registration) -> tuple[tuple[int, str], ...]:
+    """Seed and arm of all runs of a launch of which some may still arrive: only as a whole it is the same launch."""
+    return tuple((ref.seed, ref.arm) for ref in index.interrupted(asked.name))
