@@ -82,8 +82,8 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     return [_with_runs(one, rows) for one in wanted]
 
 
-def known_runs(index: Index, asked: Registration) -> tuple[EndedRun, ...]:
-    """Look at all runs of an experiment, with how each ended, and by what cause; their hosts are asked.
+def known_runs(index: Index, asked: Registration) -> list[Overview]:
+    """Look at all runs of an experiment; their hosts are asked.
 
     A run of that recipe, launched since the experiment was registered, of which nobody can say what it belongs to
     counts as one of it: else an unreachable host would have its runs launched twice.
@@ -96,15 +96,15 @@ def known_runs(index: Index, asked: Registration) -> tuple[EndedRun, ...]:
     known = next((one for one in read_registrations(index.home) if one.digest == digest), None)
     refs = [ref for ref in index.runs() if ref.name == asked.name]
     if known is None and not refs:
-        return ()
-    since = known.registered if known else ""
+        return []
+    since = known.registered if known else asked.registered
 
     def is_of_it(row: Overview) -> bool:
         if row.registration is not None or row.expectations is not None:
             return row.registration is not None and row.registration.digest == digest
-        return known is not None and utc_text(row.ref.created) >= since
+        return bool(since) and utc_text(row.ref.created) >= since
 
-    return ended_runs([row for row in overview(index, refs) if is_of_it(row)])
+    return [row for row in overview(index, refs) if is_of_it(row)]
 
 
 def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:

@@ -66,7 +66,7 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
 
     The hosts of its runs are asked. Raises RlxError.
     """
-    from rlx.api.experiments import known_runs
+    from rlx.api.experiments import ended_runs, known_runs
     from rlx.api.selection import open_index
     from rlx.backends.shared.registering import registration_of
     from rlx.compare.run_slots import run_slots
@@ -75,7 +75,7 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
     if asked is None:
         return None
     index = open_index()
-    runs = known_runs(index, asked)
+    runs = ended_runs(known_runs(index, asked))
     if cut_off := _cut_off(index, asked):
         return Missing(asked, cut_off, completes=True)
     if not runs:

@@ -45,15 +45,21 @@ def _as_known_here(index: Index, asked: Registration) -> Registration:
 
 
 def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], tell: Tell) -> Answered:
-    from rlx.api.experiment_runs import experiment_runs
+    from rlx.api.experiments import ended_runs, known_runs
     from rlx.compare import ended_result, objected_result, open_result
+    from rlx.compare.run_slots import run_slots
 
-    launched = experiment_runs(index, asked)
-    found, refs = launched.slots, {run_id: row.ref for run_id, row in launched.rows.items()}
-    left_out = tuple(_left_out(each, launched.rows[each.run.run_id]) for each in found.passed_over)
-    runs = _judged(index, [refs[run.run_id] for run in found.standing.values()], judged, tell)
+    rows = {row.ref.run_id: row for row in known_runs(index, asked)}
+    found = run_slots(asked, ended_runs([*rows.values()]))
+    left_out = tuple(_left_out(each, rows[each.run.run_id]) for each in found.passed_over)
+    standing = [rows[run.run_id] for run in found.standing.values()]
+    # Of a run whose records are gone nothing is left to judge.
+    refs = {row.ref.run_id: row.ref for row in standing if row.expectations is not None}
+    runs = _judged(index, [*refs.values()], judged, tell)
     if result := open_result(asked, found.slots, runs):
         return Answered(replace(result, left_out=left_out))
+    if len(refs) < len(standing):
+        return Answered(replace(objected_result(asked, found.slots, runs, ""), left_out=left_out))
     try:
         compared = _compared(index, asked, found, refs, runs, tell)
     except RlxError as problem:

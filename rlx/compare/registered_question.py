@@ -58,12 +58,16 @@ def ended_result(
 
 
 def _unanswered(slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun]) -> tuple[RegisteredRun, ...]:
-    return tuple(_unvalued(slot, runs[slot.run.run_id] if slot.run else None) for slot in slots)
+    return tuple(_unvalued(slot, runs) for slot in slots)
 
 
-def _unvalued(slot: RunSlot, run: JudgedRun | None) -> RegisteredRun:
-    if run is None:
+def _unvalued(slot: RunSlot, runs: Mapping[str, JudgedRun]) -> RegisteredRun:
+    if slot.run is None:
         return RegisteredRun(slot.arm, slot.seed, lacks="has not been launched", is_open=True, why=slot.why)
+    run = runs.get(slot.run.run_id)
+    if run is None:
+        lacks = f"counts for nothing: {slot.run.cause or 'its records cannot be read'}"
+        return RegisteredRun(slot.arm, slot.seed, slot.run.run_id, lacks=lacks, why=slot.why)
     is_open = not run.state.is_terminal
     lacks = f"is {run.state.value}" if is_open else _lacks(run, run.verdict)
     return RegisteredRun(slot.arm, slot.seed, run.run_id, None, lacks, is_open, why=slot.why)

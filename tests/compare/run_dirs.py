@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Site
+from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Registration, Site
+from rlx.plan.registration import RegisteredArm
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 from tests.compare.builders import METRIC, RunBuilder
@@ -30,6 +31,37 @@ SILENT = replace(
     treatment=("aqn.stages",),
     noise=NoiseSchedule((0.0, 0.0, 0.05, 0.05, 0.01, 0.01), 3, ("rmsnorm",), "payload", False),
 )
+
+
+SLOW, FAST = (0.60, 0.62, 0.61), (0.70, 0.73, 0.71)
+ASKED = Registration(
+    name="gsm8k",
+    question="Does a larger rate help?",
+    metric=METRIC,
+    at="last",
+    validations=1,
+    test="superiority",
+    margin=None,
+    seeds=(1, 2, 3),
+    spare_seeds=(),
+    several="dunnett",
+    pairing="none",
+    secondary=(),
+    control="baseline",
+    arms=(RegisteredArm("baseline", (), "0", "e"), RegisteredArm("fast", ("train.lr",), "1", "e")),
+    registered="2026-11-20T11:00:00Z",
+    by="me@laptop",
+)
+
+
+def arm_of(
+    builder: RunBuilder, finals: Sequence[float], asked: Registration = ASKED, first: int = 1
+) -> list[RunBuilder]:
+    """One run a value at step 6, with seeds from `first`."""
+    return [
+        replace(builder, seed=seed, series={0: 0.1, 3: 0.5, 6: final}, registration=asked)
+        for seed, final in enumerate(finals, start=first)
+    ]
 
 
 def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None, minute: int = 0) -> None:

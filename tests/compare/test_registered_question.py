@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,41 +13,13 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from rlx.plan import Registration
 from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx
-from tests.compare.builders import METRIC, RunBuilder
-from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
+from tests.compare.builders import METRIC
+from tests.compare.run_dirs import ASKED, CONTROL, FAST, SILENT, SLOW, TREATMENT, arm_of
 
 RunsOf = Callable[..., None]
-SLOW, FAST = (0.60, 0.62, 0.61), (0.70, 0.73, 0.71)
-ASKED = Registration(
-    name="gsm8k",
-    question="Does a larger rate help?",
-    metric=METRIC,
-    at="last",
-    validations=1,
-    test="superiority",
-    margin=None,
-    seeds=(1, 2, 3),
-    spare_seeds=(),
-    several="dunnett",
-    pairing="none",
-    secondary=(),
-    control="baseline",
-    arms=(RegisteredArm("baseline", (), "0", "e"), RegisteredArm("fast", ("train.lr",), "1", "e")),
-    registered="2026-11-20T11:00:00Z",
-    by="me@laptop",
-)
 NAMES = ("baseline", "fast")
-
-
-def arm(builder: RunBuilder, finals: Sequence[float], asked: Registration = ASKED, first: int = 1) -> list[RunBuilder]:
-    """One run a value at step 6, with seeds from `first`."""
-    return [
-        replace(builder, seed=seed, series={0: 0.1, 3: 0.5, 6: final}, registration=asked)
-        for seed, final in enumerate(finals, start=first)
-    ]
 
 
 def answer(*words: str, code: int = 0) -> dict[str, Any]:
@@ -67,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf) -> None:
-    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     found = answer(*NAMES)
     (each,) = found["registered"]["answers"]
     by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False)
@@ -86,9 +59,9 @@ def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf)
 
 @pytest.mark.parametrize("missing", ["not launched", "running"])
 def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: str) -> None:
-    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST[:2]))
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST[:2]))
     if missing == "running":
-        runs_of(*arm(TREATMENT, FAST[2:], first=3), finished=False)
+        runs_of(*arm_of(TREATMENT, FAST[2:], first=3), finished=False)
     for words in (NAMES, (*NAMES, "--seed", "1", "2"), ("baseline-s1", "fast-s1")):
         found = answer(*words, code=11)
         assert found["registered"]["answers"] == found["registered"]["exploratory"] == []
@@ -104,7 +77,11 @@ def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: s
 def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> None:
     asked = replace(ASKED, arms=(ASKED.arms[0], RegisteredArm("aqn", ("aqn.stages",), "1", "e")))
     sound = replace(SILENT, noise=None)
-    runs_of(*arm(CONTROL, SLOW, asked), *arm(sound, FAST[:2], asked), *arm(SILENT, FAST[2:], asked, first=3))
+    runs_of(
+        *arm_of(CONTROL, SLOW, asked),
+        *arm_of(sound, FAST[:2], asked),
+        *arm_of(SILENT, FAST[2:], asked, first=3),
+    )
     found = answer("baseline", "aqn", code=14)
     assert found["registered"]["answers"] == []
     assert found["claim"] == "registered, 3 seeds: cannot tell, for seed 3 of aqn is invalid"
@@ -116,9 +93,9 @@ def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> Non
 
 
 def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: RunsOf) -> None:
-    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
-    runs_of(*arm(CONTROL, (0.9,), first=9), *arm(TREATMENT, (0.2,), first=9), minute=1)
-    runs_of(*arm(TREATMENT, (0.3,), first=2), minute=2)
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
+    runs_of(*arm_of(CONTROL, (0.9,), first=9), *arm_of(TREATMENT, (0.2,), first=9), minute=1)
+    runs_of(*arm_of(TREATMENT, (0.3,), first=2), minute=2)
     found = answer(*NAMES)
     assert found["registered"]["answers"][0]["estimate"] == pytest.approx(10.333, abs=1e-3)
     # The names mean the newest launch, which the answer is not about.
@@ -137,23 +114,23 @@ def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: Runs
 @pytest.mark.parametrize("is_launched", [False, True])
 def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(runs_of: RunsOf, is_launched: bool) -> None:
     asked = replace(ASKED, spare_seeds=(4,))
-    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST[:2], asked))
-    runs_of(*arm(TREATMENT, FAST[2:], asked, first=3), finished=False, minute=1)
+    runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, FAST[:2], asked))
+    runs_of(*arm_of(TREATMENT, FAST[2:], asked, first=3), finished=False, minute=1)
     (lost,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s3-*")
     (lost / "attempts/1/state/supervisor").write_text("1 2 of-a-boot-long-ago\n")
     why = f"spare seed 4 in place of seed 3: the machine ended {lost.name}"
     if not is_launched:
         assert f"seed 3 of fast has not been launched ({why}" in rlx("compare", *NAMES, code=None).stdout
         return
-    runs_of(*arm(TREATMENT, (0.72,), asked, first=4), minute=2)
+    runs_of(*arm_of(TREATMENT, (0.72,), asked, first=4), minute=2)
     (each,) = answer(*NAMES)["registered"]["answers"]
     assert each["estimate"] == pytest.approx(100 * (0.70 + 0.73 + 0.72 - sum(SLOW)) / 3)
     assert f"  {why}" in rlx("compare", *NAMES).stdout
 
 
 def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: RunsOf) -> None:
-    runs_of(*arm(CONTROL, SLOW[:2]), *arm(TREATMENT, FAST[:2]))
-    runs_of(*arm(CONTROL, SLOW[2:], first=3), *arm(TREATMENT, FAST[2:], first=3), minute=1)
+    runs_of(*arm_of(CONTROL, SLOW[:2]), *arm_of(TREATMENT, FAST[:2]))
+    runs_of(*arm_of(CONTROL, SLOW[2:], first=3), *arm_of(TREATMENT, FAST[2:], first=3), minute=1)
     (each,) = answer(*NAMES)["registered"]["answers"]
     assert (each["control_runs"], each["treatment_runs"]) == (3, 3)
     assert len(answer(*NAMES)["control"]["runs"]) == 1, "the newest launch is what a name means"
@@ -176,7 +153,7 @@ def test_each_question_in_one_plain_sentence(
     runs_of: RunsOf, test: str, margin: float | None, finals: Sequence[float], claim: str
 ) -> None:
     asked = replace(ASKED, test=test, margin=margin)
-    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, finals, asked))
+    runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, finals, asked))
     found = answer(*NAMES)
     assert found["claim"] == f"registered, 3 seeds: {claim}"
     assert round(found["registered"]["answers"][0]["level"], 2) == (0.95 if test == "superiority" else 0.9)
@@ -185,14 +162,18 @@ def test_each_question_in_one_plain_sentence(
 def test_several_treatments_share_the_error_rate_as_registered(runs_of: RunsOf) -> None:
     faster = replace(TREATMENT, arm="faster", recipe={"train": {"lr": 4e-6}})
     asked = replace(ASKED, arms=(*ASKED.arms, RegisteredArm("faster", ("train.lr",), "2", "e")))
-    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST, asked), *arm(faster, SLOW, asked))
+    runs_of(
+        *arm_of(CONTROL, SLOW, asked),
+        *arm_of(TREATMENT, FAST, asked),
+        *arm_of(faster, SLOW, asked),
+    )
     found = answer(*NAMES)["registered"]["answers"]
     assert [each["kind"] for each in found] == ["yes", "cannot_tell"], "of both, though one was named"
     assert all("Dunnett" in each["method"] for each in found)
 
 
 def test_another_metric_is_exploratory_beside_the_answer(runs_of: RunsOf) -> None:
-    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     found = answer(*NAMES, "--metric", "timing_s/step")
     assert found["metric"] == "timing_s/step" and found["registered"]["answers"][0]["kind"] == "yes"
     assert found["registered"]["registration"]["metric"] == METRIC
@@ -200,7 +181,7 @@ def test_another_metric_is_exploratory_beside_the_answer(runs_of: RunsOf) -> Non
 
 def test_the_value_is_the_one_that_was_registered(runs_of: RunsOf) -> None:
     asked = replace(ASKED, at=MEAN_OF_LAST, validations=2)
-    runs_of(*arm(CONTROL, SLOW, asked), *arm(TREATMENT, FAST, asked))
+    runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, FAST, asked))
     found = answer(*NAMES)["registered"]
     assert found["answers"][0]["estimate"] == pytest.approx(10.333 / 2, abs=1e-3)
     assert {run["seed"]: run["value"] for run in found["runs"] if run["arm"] == "fast"} == pytest.approx(
@@ -210,7 +191,7 @@ def test_the_value_is_the_one_that_was_registered(runs_of: RunsOf) -> None:
 
 def test_arms_that_cannot_be_compared_answer_nothing(runs_of: RunsOf) -> None:
     other = replace(TREATMENT, recipe={"train": {"lr": 2e-6}, "data": {"max_response_tokens": 512}})
-    runs_of(*arm(CONTROL, SLOW), *arm(other, FAST))
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(other, FAST))
     found = answer(*NAMES, code=14)["registered"]
     assert found["answers"] == found["exploratory"] == [] and found["objection"]
     assert f"cannot tell: {found['objection']}" in rlx("compare", *NAMES, code=14).stdout
@@ -218,7 +199,7 @@ def test_arms_that_cannot_be_compared_answer_nothing(runs_of: RunsOf) -> None:
 
 def test_runs_of_two_experiments_answer_neither(runs_of: RunsOf) -> None:
     other = replace(ASKED, question="Does it?")
-    runs_of(*arm(CONTROL, SLOW, other), *arm(TREATMENT, FAST))
+    runs_of(*arm_of(CONTROL, SLOW, other), *arm_of(TREATMENT, FAST))
     found = rlx("compare", *NAMES, "--json", code=None)
     assert json.loads(found.stdout)["registered"] is None
     assert "not all of these runs are of one registered experiment" in found.stderr
@@ -226,8 +207,17 @@ def test_runs_of_two_experiments_answer_neither(runs_of: RunsOf) -> None:
 
 
 def test_a_report_begins_with_the_answer(runs_of: RunsOf) -> None:
-    runs_of(*arm(CONTROL, SLOW), *arm(TREATMENT, FAST))
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     rlx("report", "-o", "report.html")
     page = Path("report.html").read_text()
     assert "registered, 3 seeds: yes, fast is better than baseline" in page
     assert page.index("Does a larger rate help?") < page.index('id="curves"')
+
+
+def test_a_registered_run_whose_records_are_gone_keeps_its_place(runs_of: RunsOf) -> None:
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
+    assert answer(*NAMES)["registered"]["answers"]
+    (gone,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s3-*")
+    shutil.rmtree(gone)
+    said = rlx("compare", *NAMES, "--seed", "1", "2", code=14).stdout
+    assert "  seed 3 of fast counts for nothing: its records are gone\n" in said

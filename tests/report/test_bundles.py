@@ -16,7 +16,7 @@ import pytest
 import rlx as front_door
 from rlx.api.demo import SCENES
 from tests.cli.support import rlx
-from tests.compare.run_dirs import CONTROL, TREATMENT, write_run
+from tests.compare.run_dirs import CONTROL, FAST, SLOW, TREATMENT, arm_of, write_run
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 from tests.report.bundles import apart, edit_json, sum_up, together
@@ -347,3 +347,23 @@ def test_no_weights_no_environment_no_secret_no_link(
     assert not [name for name, content in held.items() if b"a-secret-of-mine" in content or b"of this user" in content]
     assert b"logged in with ****************\n" in held[f"runs/{run.name}/attempts/1/log"]
     judged(Path("evidence.tar.gz"))
+
+
+def test_the_answer_to_a_registered_question_is_computed_again(elsewhere: Callable[[], Path], tmp_path: Path) -> None:
+    for builder in (*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST)):
+        write_run(builder.plan(), builder.series, None)
+    (again,) = arm_of(TREATMENT, (0.9,), first=2)
+    write_run(again.plan(), again.series, None, minute=1)
+    bundle = bundled("gsm8k-baseline-s1", "gsm8k-fast-s1")
+    elsewhere()
+    computed = judged(bundle)["computed"]["comparison"]
+    assert computed["claim"] == "registered, 3 seeds: yes, fast is better than baseline"
+    assert [run["run_id"] for run in computed["registered"]["left_out"]] == ["gsm8k-fast-s2-20261120-120100-abcd"]
+    folder = apart(bundle, tmp_path / "open")
+
+    def deny(document: Any) -> None:
+        document["claims"]["comparison"]["registered"]["answers"][0]["kind"] = "no"
+
+    edit_json(folder / "bundle.json", deny)
+    answer = judged(together(folder, tmp_path / "denied.tar.gz"), code=14)
+    assert any(each["field"].endswith("registered.answers[0].kind") for each in answer["differences"])
