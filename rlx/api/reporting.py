@@ -16,7 +16,7 @@ from rlx.errors import ExitCode, NoSuchRun, RlxError
 if TYPE_CHECKING:
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
-    from rlx.evidence import JudgedRun
+    from rlx.evidence import ItemTexts, JudgedRun
     from rlx.evidence.diagnosis import Diagnosis
     from rlx.runs import Index, RunRef
 
@@ -57,10 +57,23 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared, curves: S
     diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
     page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves)
     if isinstance(found, Compared):
-        page = replace(page, comparison=found.comparison, items=found.items)
+        page = replace(page, comparison=found.comparison, items=found.items, texts=_texts(index, found))
     else:
         page = replace(page, problem=found.problem)
     replace_file(path, html(page).encode())
+
+
+def _texts(index: Index, found: Compared) -> dict[str, dict[str, ItemTexts]]:
+    """Read the answers that the page shows side by side, by run id and item."""
+    from rlx.report import items_to_read
+    from rlx.runs import resolve, texts_of
+
+    texts: dict[str, dict[str, ItemTexts]] = {}
+    for step, ids, items in items_to_read(found.comparison, found.runs, found.items):
+        own = texts_of(index, resolve(index, ids), step, found.comparison.metric, items)
+        for run_id, answers in own.items():
+            texts[run_id] = texts.get(run_id, {}) | answers
+    return texts
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:

@@ -47,6 +47,24 @@ def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
     assert "Step 20: of 100 items that both answered, 0 better and 1 worse with aqn, 99 the same" in page
 
 
+def test_answers_to_the_item_that_turned_stand_side_by_side(here: Path, pair: dict[str, Path]) -> None:
+    rlx("report")
+    page = html.unescape((here / "report.html").read_text())
+    section = page[page.index('<section id="items"') : page.index('<section id="speed"')]
+    assert "Answers side by side, to 1 of the items that turned most often" in section
+    right = {
+        arm: {line["input"]: line for line in map(json.loads, outputs.read_text().splitlines())}
+        for arm, run in pair.items()
+        for outputs in [run / "attempts/1/validation/20.jsonl"]
+    }
+    (turned,) = [key for key, line in right["baseline"].items() if line["acc"] != right["aqn"][key]["acc"]]
+    for arm in right:
+        assert (
+            f"<bdi>{right[arm][turned]['output']}</bdi> <small>score {right[arm][turned]['acc']:g}</small>" in section
+        )
+    assert f"right answer: {right['aqn'][turned]['gts']}" in section
+
+
 def test_the_control_named_first_is_the_control(here: Path) -> None:
     rlx("report", "aqn", "baseline", "-o", "other.html")
     assert "<title>tiny-cpu: baseline against aqn</title>" in (here / "other.html").read_text()
