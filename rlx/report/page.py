@@ -36,8 +36,8 @@ class Report:
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
     by run id. `left_out`: the runs of the same experiment that are not in here. `curves`: patterns of the metrics whose
     training curves are shown; without any, those that show how a training goes. `texts`: what runs answered to the
-    items of `items_to_read`, by run id and item. `made` is the time of making in words, `made_by` names rlx and its
-    version.
+    items of `items_to_read`, by run id and item. `reach`: a value of which it is shown when each run reached it. `made`
+    is the time of making in words, `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -50,6 +50,7 @@ class Report:
     left_out: Sequence[LeftOut] = ()
     curves: Sequence[str] = ()
     texts: Mapping[str, Mapping[str, ItemTexts]] = field(default_factory=dict)
+    reach: float | None = None
 
 
 def html(report: Report) -> str:
@@ -97,6 +98,7 @@ def _content(report: Report) -> dict[str, Any]:
         "items": _items(report),
         "found_items": found_items(report.comparison, report.runs, report.items, report.texts),
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
+        "reach": _reach(report),
         "left_out": tables.left_out_table(report.left_out),
         "others": _others(report.comparison),
     }
@@ -191,6 +193,12 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
         "facts": log_facts(run.evidence),
         "diagnosis": report.diagnoses.get(run.run_id),
     }
+
+
+def _reach(report: Report) -> tables.Table | None:
+    if report.comparison is None or report.reach is None:
+        return None
+    return tables.reach_table(report.comparison, report.runs, report.reach)
 
 
 def _differences(comparison: Comparison | None) -> list[tuple[Any, list[tables.Table]]]:

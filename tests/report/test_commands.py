@@ -124,6 +124,15 @@ def test_colours_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b[34m  ● \x1b[0mbaseline" in rlx("compare", "baseline", "aqn", "--plot", "-").stdout
 
 
+def test_when_each_run_reached_a_value(here: Path) -> None:
+    rlx("report", "--reach", "0.9")
+    page = html.unescape((here / "report.html").read_text())
+    section = page[page.index('<section id="speed"') : page.index('<section id="versions"')]
+    assert "at 0.9 or above. Exploratory, without a test" in section
+    rlx("report", "--reach", "1")
+    assert "<bdi>never</bdi> <small>in the validations up to step 20</small>" in (here / "report.html").read_text()
+
+
 def test_patterns_choose_the_training_curves_of_a_report(here: Path) -> None:
     rlx("report", "--metric", "*entropy", "--metric", "*grad_norm")
     page = (here / "report.html").read_text()
@@ -185,6 +194,7 @@ def test_a_link_stays_a_link(here: Path) -> None:
         (("compare", "baseline", "aqn", "--plot", "-", "--json"), 2, "exclude each other"),
         (("report", "--metric", "acc", "--metric", "reward"), 2, "one metric is compared"),
         (("report", "--metric", "*nothing*"), 2, "no log has such a metric"),
+        (("report", "--reach", "70"), 2, "never get there"),
     ],
 )
 def test_what_cannot_be_written_is_said_with_a_fix(arguments: tuple[str, ...], code: int, said: str) -> None:
