@@ -223,7 +223,7 @@ def test_many_arms_keep_to_the_window() -> None:
 def test_when_runs_reached_a_value_is_struck_where_they_are_no_result() -> None:
     page = page_of(replace(three_arms(), reach=0.66))
     assert "First of two validations in a row with val-core/gsm8k/acc/mean@1 at 0.66 or above" in page.text
-    assert "baseline 60 – aqn 100 – epoch-aware 60 invalid –" in page.text
+    assert "baseline 40 – aqn 100 – epoch-aware 60 invalid –" in page.text
     assert ("s", "60") in page.texts
 
 
