@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from rlx.api.derived_files import check_target, made_by, replace_file
 from rlx.api.judged_comparison import Compared, Uncompared
 from rlx.api.telling import unheard
-from rlx.errors import ExitCode, NoSuchRun, RlxError
+from rlx.errors import ExitCode, NoSuchRun, RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
-    from rlx.evidence import JudgedRun
+    from rlx.evidence import ItemTexts, JudgedRun
     from rlx.evidence.diagnosis import Diagnosis
     from rlx.runs import Index, RunRef
 
@@ -27,6 +27,7 @@ def report(
     metric: str | None = None,
     seeds: Collection[int] = (),
     curves: Sequence[str] = (),
+    reach: float | None = None,
     tell: Tell = unheard,
 ) -> Path:
     """Write one HTML page that opens offline: summary, curves, verdicts with their evidence, items, time, versions.
@@ -34,19 +35,36 @@ def report(
     Without arms all those of the latest launch; with one name all the arms that it means; with several the control is
     the first. A page written before is replaced, any other file is not. What may be reported stands in the page.
     `curves`: patterns of the metrics whose training curves are shown, by default those that show how a training goes.
-    Raises UsageError for patterns that fit no metric, RlxError where the file is not rlx's own or cannot be written,
-    NoSuchRun for unknown names.
+    `reach`: a value of the metric, of which the page says when each run reached it. Raises UsageError for patterns that
+    fit no metric and a share above 1 to reach, RlxError where the file is not rlx's own or cannot be written, NoSuchRun
+    for unknown names.
     """
     from rlx.api.selection import arm_name, open_index
 
     path = Path(path)
     check_target(path)
     index = open_index()
-    write_page(path, index, found_runs(index, [arm_name(arm) for arm in arms], seeds, metric, tell), curves)
+    found = found_runs(index, [arm_name(arm) for arm in arms], seeds, metric, tell)
+    _check_reach(found, reach)
+    write_page(path, index, found, curves, reach)
     return path
 
 
-def write_page(path: Path, index: Index, found: Compared | Uncompared, curves: Sequence[str] = ()) -> None:
+def _check_reach(found: Compared | Uncompared, reach: float | None) -> None:
+    """A share that no run can reach is percent, mostly: a table of runs that never did would be believed."""
+    from math import isfinite
+
+    if reach is None or not isinstance(found, Compared):
+        return
+    if not isfinite(reach) or (found.comparison.is_share and reach > 1):
+        raise UsageError(
+            f"--reach {reach:g}: values of {found.comparison.metric} never get there", "shares go up to 1: --reach 0.7"
+        )
+
+
+def write_page(
+    path: Path, index: Index, found: Compared | Uncompared, curves: Sequence[str] = (), reach: float | None = None
+) -> None:
     """Write the page of a comparison, or of runs that no metric brings together."""
     import time
 
@@ -55,12 +73,25 @@ def write_page(path: Path, index: Index, found: Compared | Uncompared, curves: S
     # With the distance from UTC: a report is read elsewhere.
     made = time.strftime("%Y-%m-%d %H:%M %z")
     diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
-    page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves)
+    page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves, reach=reach)
     if isinstance(found, Compared):
-        page = replace(page, comparison=found.comparison, items=found.items)
+        page = replace(page, comparison=found.comparison, items=found.items, texts=_texts(index, found))
     else:
         page = replace(page, problem=found.problem)
     replace_file(path, html(page).encode())
+
+
+def _texts(index: Index, found: Compared) -> dict[str, dict[str, ItemTexts]]:
+    """Read the answers that the page shows side by side, by run id and item."""
+    from rlx.report import items_to_read
+    from rlx.runs import resolve, texts_of
+
+    texts: dict[str, dict[str, ItemTexts]] = {}
+    for step, ids, items in items_to_read(found.comparison, found.runs, found.items):
+        own = texts_of(index, resolve(index, ids), step, found.comparison.metric, items)
+        for run_id, answers in own.items():
+            texts[run_id] = texts.get(run_id, {}) | answers
+    return texts
 
 
 def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:

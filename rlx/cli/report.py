@@ -32,6 +32,10 @@ def report(
     ] = None,
     metrics: Metrics = None,
     seeds: Seeds = None,
+    reach: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="Show when each run reached this value of the metric: 0.7 for 70 %."),
+    ] = None,
 ) -> None:
     """Write a page that says what these runs show, and what proves it.
 
@@ -50,7 +54,8 @@ def report(
     arms, chosen, tell = names or (), seeds or (), narrate
     if output is not None or bundle is None:
         page = output or Path("report.html")
-        print_text(str(write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, tell=tell)))
+        written = write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, reach=reach, tell=tell)
+        print_text(str(written))
         tell = unheard
     if bundle is not None:
         print_text(str(write_bundle(bundle, *arms, metric=metric, seeds=chosen, tell=tell)))

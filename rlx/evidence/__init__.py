@@ -18,7 +18,7 @@ from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read_expectations import with_configuration
 from rlx.evidence.reading.backend_settings import settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
-from rlx.evidence.reading.item_scores import ItemScores, read_items
+from rlx.evidence.reading.item_scores import ItemScores, ItemTexts, read_items, read_texts
 from rlx.evidence.reading.other_nodes import with_nodes
 from rlx.evidence.reading.read import read_evidence, read_log
 from rlx.evidence.reading.scan import MAX_LINE_BYTES
@@ -32,6 +32,7 @@ __all__ = [
     "Disagreement",
     "Evidence",
     "ItemScores",
+    "ItemTexts",
     "JudgedRun",
     "NoiseEvent",
     "Progress",
@@ -49,6 +50,7 @@ __all__ = [
     "read_evidence",
     "read_items",
     "read_log",
+    "read_texts",
     "removed",
     "series",
     "settings_of",

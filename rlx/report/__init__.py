@@ -6,6 +6,7 @@ svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    
 Only `html` knows words; the others know shapes.
 """
 
+from rlx.report.item_tables import items_to_read
 from rlx.report.multiples import BANDS, EXPLORATORY, Multiples, drawn_arms, multiples
 from rlx.report.multiples_layout import multiples_scene
 from rlx.report.page import Report, html
@@ -26,6 +27,7 @@ __all__ = [
     "Scene",
     "drawn_arms",
     "html",
+    "items_to_read",
     "multiples",
     "multiples_scene",
     "picture",

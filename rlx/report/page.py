@@ -11,10 +11,11 @@ from rlx.compare.claim import claim
 from rlx.compare.left_out import LeftOut
 from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
-from rlx.evidence import ItemScores, JudgedRun
+from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.plan import Finding, Severity
 from rlx.report import page_tables as tables
+from rlx.report.item_tables import found_items
 from rlx.report.multiples import EXPLORATORY, drawn_arms, multiples
 from rlx.report.multiples_layout import legend_scene, panel_scene
 from rlx.report.noise_proof import log_facts, record_rows
@@ -34,8 +35,9 @@ class Report:
     `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
     by run id. `left_out`: the runs of the same experiment that are not in here. `curves`: patterns of the metrics whose
-    training curves are shown; without any, those that show how a training goes. `made` is the time of making in words,
-    `made_by` names rlx and its version.
+    training curves are shown; without any, those that show how a training goes. `texts`: what runs answered to the
+    items of `items_to_read`, by run id and item. `reach`: a value of which it is shown when each run reached it. `made`
+    is the time of making in words, `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -47,6 +49,8 @@ class Report:
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     curves: Sequence[str] = ()
+    texts: Mapping[str, Mapping[str, ItemTexts]] = field(default_factory=dict)
+    reach: float | None = None
 
 
 def html(report: Report) -> str:
@@ -92,7 +96,9 @@ def _content(report: Report) -> dict[str, Any]:
         "versions": tables.versions_table(report.runs, labels),
         "differences": _differences(report.comparison),
         "items": _items(report),
+        "found_items": found_items(report.comparison, report.runs, report.items, report.texts),
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
+        "reach": _reach(report),
         "left_out": tables.left_out_table(report.left_out),
         "others": _others(report.comparison),
     }
@@ -187,6 +193,12 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
         "facts": log_facts(run.evidence),
         "diagnosis": report.diagnoses.get(run.run_id),
     }
+
+
+def _reach(report: Report) -> tables.Table | None:
+    if report.comparison is None or report.reach is None:
+        return None
+    return tables.reach_table(report.comparison, report.runs, report.reach)
 
 
 def _differences(comparison: Comparison | None) -> list[tuple[Any, list[tables.Table]]]:

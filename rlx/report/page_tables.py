@@ -10,6 +10,7 @@ from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import brief
 from rlx.compare.left_out import LeftOut, left_out_sentence
+from rlx.compare.time_to_reach import Reached, median_step, reached
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.report.multiples import Multiples
@@ -187,6 +188,36 @@ def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
     return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
+
+
+def reach_table(comparison: Comparison, judged: Sequence[JudgedRun], value: float) -> Table:
+    """Show when each run reached a value, and the median step of each arm."""
+    evidence = {run.run_id: run.evidence for run in judged}
+    rows: list[tuple[str, tuple[Cell, ...]]] = []
+    for arm in comparison.arms:
+        found = [reached(run, evidence[run.run_id], value) for run in arm.runs]
+        rows += [(each.label, _reached(run, each)) for run, each in zip(arm.runs, found, strict=True)]
+        rows += [_of_arm(arm, found)] if len(arm.runs) > 1 else []
+    caption = (
+        f"First of two validations in a row with {comparison.metric} at {value:g} or above. Exploratory, without a "
+        "test: arms that are equal but scatter unequally reach a value at different times"
+    )
+    return Table(caption, "run", ("step", "minutes of its steps"), tuple(rows))
+
+
+def _reached(run: ComparedRun, found: Reached) -> tuple[Cell, ...]:
+    struck = run.verdict.word if run.struck else ""
+    if found.step is None:
+        return Cell("never", f"in the validations up to step {found.last}", struck), Cell("–")
+    minutes = "–" if found.seconds is None else f"{found.seconds / 60:.3g}"
+    return Cell(str(found.step), struck=struck), Cell(minutes, struck="" if minutes == "–" else struck)
+
+
+def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> tuple[str, tuple[Cell, ...]]:
+    step, times = median_step(found), sum(each.step is not None for each in found)
+    said = f"reached by {times} of {len(found)}"
+    text = Cell("no median", said) if step is None else Cell(f"{step:g}", f"median; {said}", _struck(arm))
+    return f"{arm.label}, all seeds", (text, Cell(""))
 
 
 def left_out_table(runs: Sequence[LeftOut]) -> Table | None:

@@ -2,7 +2,7 @@
 
 from rlx.runs.index.resolve import current_runs, latest_launch, resolve
 from rlx.runs.index.run_index import Index
-from rlx.runs.judging.kept_outputs import items_of
+from rlx.runs.judging.kept_outputs import items_of, texts_of
 from rlx.runs.launching.launch import Launched, launch
 from rlx.runs.launching.shipment import check_plan
 from rlx.runs.looking.leases import Leases, look_at_leases
@@ -38,4 +38,5 @@ __all__ = [
     "resolve",
     "stop",
     "stop_runs",
+    "texts_of",
 ]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import ItemScores, read_evidence, read_items, series
+from rlx.evidence import ItemScores, ItemTexts, read_evidence, read_items, read_texts, series
 
 ACC = "val-core/openai/gsm8k/acc/mean@1"
 ROWS = st.lists(
@@ -170,3 +170,20 @@ def test_a_text_as_long_as_an_agent_writes_it(tmp_path: Path) -> None:
     found = read(tmp_path, [line("p" * 1_000_000, acc=1, output="o" * 2_000_000), line("b", acc=0)])
     assert found is not None and found.mean == 0.5
     assert all(len(item) < 40 for item in found.scores)
+
+
+def test_the_texts_of_some_items_are_read_in_the_order_of_their_scores(tmp_path: Path) -> None:
+    lines = [line("1+3", acc=1.0), line("1+3", acc=0.0, output="x" * 1000), line("2+2", acc=1.0), line("2+2", acc=1.0)]
+    metric = "val-core/s/acc/mean@2"
+    found = read(tmp_path, lines, metric)
+    assert found is not None
+    (item,) = [key for key in found.scores if found.prompt(key) == "1+3"]
+    texts = read_texts(tmp_path, 20, metric, {item, "another"})
+    assert texts == {item: ItemTexts("4", ("4", f"{'x' * 200} … {'x' * 200}"))}
+
+
+def test_texts_without_a_right_answer_or_a_file_are_none(tmp_path: Path) -> None:
+    found = read(tmp_path, [{"input": "1+3", "score": 1.0, "acc": 1.0}])
+    assert found is not None
+    assert read_texts(tmp_path, 20, ACC, set(found.scores)) == {each: ItemTexts("", ("",)) for each in found.scores}
+    assert read_texts(tmp_path, 40, ACC, set(found.scores)) == {}

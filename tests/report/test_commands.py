@@ -47,6 +47,24 @@ def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
     assert "Step 20: of 100 items that both answered, 0 better and 1 worse with aqn, 99 the same" in page
 
 
+def test_answers_to_the_item_that_turned_stand_side_by_side(here: Path, pair: dict[str, Path]) -> None:
+    rlx("report")
+    page = html.unescape((here / "report.html").read_text())
+    section = page[page.index('<section id="items"') : page.index('<section id="speed"')]
+    assert "Answers side by side, to 1 of the items that turned most often" in section
+    right = {
+        arm: {line["input"]: line for line in map(json.loads, outputs.read_text().splitlines())}
+        for arm, run in pair.items()
+        for outputs in [run / "attempts/1/validation/20.jsonl"]
+    }
+    (turned,) = [key for key, line in right["baseline"].items() if line["acc"] != right["aqn"][key]["acc"]]
+    for arm in right:
+        assert (
+            f"<bdi>{right[arm][turned]['output']}</bdi> <small>score {right[arm][turned]['acc']:g}</small>" in section
+        )
+    assert f"right answer: {right['aqn'][turned]['gts']}" in section
+
+
 def test_the_control_named_first_is_the_control(here: Path) -> None:
     rlx("report", "aqn", "baseline", "-o", "other.html")
     assert "<title>tiny-cpu: baseline against aqn</title>" in (here / "other.html").read_text()
@@ -104,6 +122,15 @@ def test_colours_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     assert "\x1b[34m  ● \x1b[0mbaseline" in rlx("compare", "baseline", "aqn", "--plot", "-").stdout
+
+
+def test_when_each_run_reached_a_value(here: Path) -> None:
+    rlx("report", "--reach", "0.9")
+    page = html.unescape((here / "report.html").read_text())
+    section = page[page.index('<section id="speed"') : page.index('<section id="versions"')]
+    assert "at 0.9 or above. Exploratory, without a test" in section
+    rlx("report", "--reach", "1")
+    assert "<bdi>never</bdi> <small>in the validations up to step 20</small>" in (here / "report.html").read_text()
 
 
 def test_patterns_choose_the_training_curves_of_a_report(here: Path) -> None:
@@ -167,6 +194,7 @@ def test_a_link_stays_a_link(here: Path) -> None:
         (("compare", "baseline", "aqn", "--plot", "-", "--json"), 2, "exclude each other"),
         (("report", "--metric", "acc", "--metric", "reward"), 2, "one metric is compared"),
         (("report", "--metric", "*nothing*"), 2, "no log has such a metric"),
+        (("report", "--reach", "70"), 2, "never get there"),
     ],
 )
 def test_what_cannot_be_written_is_said_with_a_fix(arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -218,3 +218,18 @@ def test_many_arms_keep_to_the_window() -> None:
     shown = html(report_of(published("baseline", CONTROL), *arms))
     assert "step 116 (and 29 more)" in shown
     assert "arm39: 68.76 %" in shown
+
+
+def test_when_runs_reached_a_value_is_struck_where_they_are_no_result() -> None:
+    page = page_of(replace(three_arms(), reach=0.66))
+    assert "First of two validations in a row with val-core/gsm8k/acc/mean@1 at 0.66 or above" in page.text
+    assert "baseline 40 – aqn 100 – epoch-aware 60 invalid –" in page.text
+    assert ("s", "60") in page.texts
+
+
+def test_an_arm_of_several_seeds_has_a_median_and_how_many_got_there() -> None:
+    runs = [published("baseline", CONTROL, seed=1), published("baseline", GLOBAL, seed=2)]
+    comparison = compare(runs, [])
+    text = page_of(Report(runs, comparison, "today", "made by rlx 0", reach=0.66)).text
+    assert "baseline, all seeds" in text and "median; reached by 2 of 2" in text
+    assert "no median reached by 0 of 2" in page_of(Report(runs, comparison, "today", "rlx 0", reach=0.99)).text

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +29,7 @@ _MEAN = re.compile(r"val-(?:core|aux)/(.+)/([^/]+)/mean@(\d{1,6})")
 _TURN = re.compile(r"(.+_\d+)_(\d{1,9})")
 _DIGEST_BYTES = 12
 _AGAIN = "#"
-_EXCERPT = 90
+_EXCERPT, _EXCERPT_OF_ANSWER = 90, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,14 @@ class ItemScores:
         return fmean(self.means.values())
 
 
+@dataclass(frozen=True, slots=True)
+class ItemTexts:
+    """The right answer to an item, "" where the run does not keep it, and the beginnings and ends of those given."""
+
+    expected: str
+    answers: tuple[str, ...]
+
+
 class Wanted(NamedTuple):
     """The scores that a metric is the mean of: `samples` values of `variable` for each item of `source`."""
 
@@ -74,7 +82,10 @@ class Wanted(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """One line. `row` and `session` are "" where the line has no uid, `output`, a digest, where it has no text."""
+    """One line. `row` and `session` are "" where the line has no uid, `output`, a digest, where it has no text.
+
+    `text` and `expected` are kept of the items that somebody reads.
+    """
 
     item: str
     row: str
@@ -84,6 +95,8 @@ class _Answer(NamedTuple):
     prompt: str
     step: int | None
     output: str
+    text: str = ""
+    expected: str = ""
 
 
 def wanted_scores(metric: str) -> Wanted | None:
@@ -116,7 +129,24 @@ def read_items(folder: Path, step: int, metric: str) -> ItemScores | None:
     return ItemScores(step, scores, source, told, prompts, told_answers) if items else None
 
 
-def _read(path: Path, wanted: Wanted) -> tuple[list[_Answer], bool]:
+def read_texts(folder: Path, step: int, metric: str, items: Collection[str]) -> dict[str, ItemTexts]:
+    """What was answered to these items, shortened, in the order of their scores; without those that are not there."""
+    wanted = wanted_scores(metric)
+    if wanted is None:
+        return {}
+    try:
+        answers, _ = _read(folder / f"{step}.jsonl", wanted, {item.partition(_AGAIN)[0] for item in items})
+    except OSError:
+        return {}
+    found = _numbered(_by_row(answers, wanted.samples), wanted.samples)
+    return {
+        item: ItemTexts(each[0].expected, tuple(answer.text for answer in each))
+        for item, each in found.items()
+        if item in items
+    }
+
+
+def _read(path: Path, wanted: Wanted, to_read: Collection[str] = ()) -> tuple[list[_Answer], bool]:
     """The answers of the wanted source, and whether the lines name their sources."""
     answers: list[_Answer] = []
     named = False
@@ -125,7 +155,7 @@ def _read(path: Path, wanted: Wanted) -> tuple[list[_Answer], bool]:
         named |= isinstance(source, str)
         if isinstance(source, str) and source != wanted.source:
             continue
-        if (answer := _answer(line, wanted.variable)) is not None:
+        if (answer := _answer(line, wanted.variable, to_read)) is not None:
             answers.append(answer)
     return answers, named
 
@@ -141,7 +171,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
                 yield document
 
 
-def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
+def _answer(line: Mapping[str, Any], variable: str, to_read: Collection[str]) -> _Answer | None:
     # The reward that verl averages is written as `score`, and again as `reward`.
     value = line.get("score") if variable == "reward" and "reward" not in line else line.get(variable)
     score, prompt = _score(value), line.get("input")
@@ -153,13 +183,20 @@ def _answer(line: Mapping[str, Any], variable: str) -> _Answer | None:
     step = told if is_count(told) else None
     row, text = session.rpartition("_")[0], line.get("output")
     output = _digest(text, None) if isinstance(text, str) else ""
-    return _Answer(item, row, session, turn, score, _excerpt(prompt), step, output)
+    texts = (_text_of(text), _text_of(line.get("gts"))) if item in to_read else ("", "")
+    return _Answer(item, row, session, turn, score, _excerpt(prompt), step, output, *texts)
 
 
-def _excerpt(prompt: str) -> str:
+def _text_of(value: Any) -> str:
+    if value is None:
+        return ""
+    return _excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _EXCERPT_OF_ANSWER)
+
+
+def _excerpt(text: str, end: int = _EXCERPT) -> str:
     """Cut its middle out: what is asked stands after what all prompts begin with, and before what all end with."""
-    text = " ".join(prompt.split())
-    return text if len(text) <= 2 * _EXCERPT else f"{text[:_EXCERPT]} … {text[-_EXCERPT:]}"
+    line = " ".join(text.split())
+    return line if len(line) <= 2 * end else f"{line[:end]} … {line[-end:]}"
 
 
 def _session(uid: Any) -> tuple[str, int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import ItemScores, read_items
+from rlx.evidence import ItemScores, ItemTexts, read_items, read_texts
 from rlx.evidence.reading.item_scores import wanted_scores
 from rlx.plan import Place
 from rlx.plan.run_dir import VALIDATION_DIR
@@ -37,13 +37,24 @@ def items_of(
     """
     if wanted_scores(metric) is None:
         return {}
-    refs = list(refs)
-    near = {ref.run_id: _latest(ref.run_dir, step) for ref in refs if ref.place.is_local}
-    folders = near | _copied(
-        index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate
-    )
-    found = {run_id: read_items(folder, step, metric) for run_id, folder in folders.items() if folder is not None}
+    folders = _folders(index, refs, step, narrate)
+    found = {run_id: read_items(folder, step, metric) for run_id, folder in folders.items()}
     return {run_id: items for run_id, items in found.items() if items is not None}
+
+
+def texts_of(
+    index: Index, refs: Sequence[RunRef], step: int, metric: str, items: Collection[str]
+) -> dict[str, dict[str, ItemTexts]]:
+    """What each run answered to these items, shortened, by run id and item, from where `items_of` has read."""
+    folders = _folders(index, refs, step, lambda problem: None)
+    return {run_id: read_texts(folder, step, metric, items) for run_id, folder in folders.items()}
+
+
+def _folders(index: Index, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]) -> dict[str, Path]:
+    """The folders on this machine that have the outputs of this step, by run id."""
+    near = {ref.run_id: _latest(ref.run_dir, step) for ref in refs if ref.place.is_local}
+    far = _copied(index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate)
+    return {run_id: folder for run_id, folder in (near | far).items() if folder is not None}
 
 
 def _latest(run_dir: Path, step: int) -> Path | None:

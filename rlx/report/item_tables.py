@@ -1,0 +1,152 @@
+"""Items over the seeds of two arms as tables: which turn most often, what was answered, how hard they are, pass@k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from rlx.compare import Comparison, Contrast
+from rlx.compare.arm_items import ArmItems, SeedItems, arm_items
+from rlx.compare.item_difficulty import by_difficulty
+from rlx.compare.item_flips import Flip, flips
+from rlx.compare.pass_at_k import pass_curves
+from rlx.compare.unit import Unit
+from rlx.evidence import ItemScores, ItemTexts, JudgedRun
+from rlx.evidence.metrics import data_sources
+from rlx.report.page_tables import Cell, Table
+
+Items = Mapping[int, Mapping[str, ItemScores]]
+Texts = Mapping[str, Mapping[str, ItemTexts]]
+_MOST_FLIPS, _MOST_READ = 20, 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundItems:
+    """The tables of one contrast; `answers` has one for each item that turned most often."""
+
+    treatment: str
+    tables: tuple[Table, ...]
+    answers: tuple[Table, ...]
+
+
+def found_items(
+    comparison: Comparison | None, judged: Sequence[JudgedRun], items: Items, texts: Texts
+) -> list[FoundItems]:
+    """The tables of each contrast whose runs kept their outputs; without those that would be empty."""
+    if comparison is None:
+        return []
+    parts = ((contrast, _of(comparison, contrast, judged, items)) for contrast in comparison.contrasts)
+    found = [_tables(comparison, contrast, own, texts) for contrast, own in parts if own is not None]
+    return [each for each in found if each.tables or each.answers]
+
+
+def items_to_read(
+    comparison: Comparison, judged: Sequence[JudgedRun], items: Items
+) -> Iterator[tuple[int, tuple[str, ...], frozenset[str]]]:
+    """(step, run ids, items) of the answers that the page shows side by side."""
+    for contrast in comparison.contrasts:
+        found = _of(comparison, contrast, judged, items)
+        if found is not None and (turned := flips(found)[:_MOST_READ]):
+            runs = (*found.control, *found.treatment)
+            yield found.step, tuple(run.run_id for run in runs), frozenset(each.item for each in turned)
+
+
+def _of(comparison: Comparison, contrast: Contrast, judged: Sequence[JudgedRun], items: Items) -> ArmItems | None:
+    sources = len(data_sources(judged[0].evidence, comparison.metric))
+    return arm_items(comparison, contrast, items, sources)
+
+
+def _tables(comparison: Comparison, contrast: Contrast, found: ArmItems, texts: Texts) -> FoundItems:
+    labels, turned = (comparison.control.label, contrast.treatment), flips(found)
+    tables = (
+        _flips_table(found, turned, labels) if len(found.pairs) > 1 else None,
+        _difficulty_table(found, labels, Unit(comparison.is_share)),
+        _pass_table(found, labels),
+    )
+    answers = [_answers_table(found, flip, labels, texts) for flip in turned[:_MOST_READ]]
+    return FoundItems(
+        contrast.treatment,
+        tuple(table for table in tables if table is not None),
+        tuple(table for table in answers if table is not None),
+    )
+
+
+def _flips_table(found: ArmItems, turned: Sequence[Flip], labels: tuple[str, str]) -> Table | None:
+    pairs = len(found.pairs)
+    caption = (
+        f"Step {found.step}: of {len(found.items)} items that every run answered, {len(turned)} turned in at least one "
+        f"of {pairs} pairs of runs; those first that turned most often in one direction. Some do by chance"
+    )
+    rows = tuple((flip.prompt or flip.item, _flip_cells(flip)) for flip in turned[:_MOST_FLIPS])
+    columns = (*labels, f"better, worse of {pairs}")
+    return Table(caption, "item", columns, rows, more=max(0, len(turned) - _MOST_FLIPS)) if turned else None
+
+
+def _flip_cells(flip: Flip) -> tuple[Cell, ...]:
+    scores = (Cell(f"{score:.3g}") for score in (flip.control, flip.treatment))
+    return (*scores, Cell(f"{flip.better}, {flip.worse}"))
+
+
+def _answers_table(found: ArmItems, flip: Flip, labels: tuple[str, str], texts: Texts) -> Table | None:
+    """Show what the runs of each pair answered; None where no text was kept."""
+    pairs = [pair for pair in found.pairs if all(flip.item in texts.get(run.run_id, {}) for run in pair)]
+    rows = tuple((_seeds(*pair), tuple(_answer_cell(run, flip.item, texts) for run in pair)) for pair in pairs)
+    if not rows:
+        return None
+    expected = texts[pairs[0][0].run_id][flip.item].expected
+    right = f"; right answer: {expected}" if expected else ""
+    return Table(f"{flip.prompt or flip.item}{right}", "seed", labels, rows)
+
+
+def _seeds(control: SeedItems, treatment: SeedItems) -> str:
+    return str(control.seed) if control.seed == treatment.seed else f"{control.seed} and {treatment.seed}"
+
+
+def _answer_cell(run: SeedItems, item: str, texts: Texts) -> Cell:
+    """The first answer; of several, the mean score of all."""
+    answers = texts[run.run_id][item].answers
+    of_several = f", mean of {len(answers)} answers, the first is shown" if len(answers) > 1 else ""
+    return Cell(answers[0] or "(empty)", f"score {run.means[item]:.3g}{of_several}")
+
+
+def _difficulty_table(found: ArmItems, labels: tuple[str, str], unit: Unit) -> Table | None:
+    groups = by_difficulty(found)
+    if not groups:
+        return None
+    runs = len(found.control)
+    caption = (
+        f"Effect by difficulty. {runs - 1} of the {runs} control runs say how hard an item is, and the one left over "
+        "is the control of the difference, each of them once: else bad luck would look like a gain on hard items"
+    )
+    rows = tuple(
+        (
+            group.name,
+            (
+                Cell(f"{group.items:.0f}"),
+                Cell(f"{group.control:.3g}"),
+                Cell(f"{group.treatment:.3g}"),
+                Cell(unit.change(group.difference), _range(group.differences, unit)),
+            ),
+        )
+        for group in groups
+    )
+    return Table(caption, "items", ("how many", *labels, "difference"), rows)
+
+
+def _range(differences: Sequence[float], unit: Unit) -> str:
+    return f"{unit.signed(min(differences))} to {unit.signed(max(differences))} by control run"
+
+
+def _pass_table(found: ArmItems, labels: tuple[str, str]) -> Table | None:
+    curves = pass_curves(found)
+    if not curves:
+        return None
+    rows = tuple((f"pass@{k}", tuple(map(_pass_cell, values))) for k, values in curves.items())
+    caption = "pass@k: items of which one of k answers is right; estimated from all answers (Chen et al. 2021)"
+    return Table(caption, "", labels, rows)
+
+
+def _pass_cell(values: Sequence[float]) -> Cell:
+    span = f"{100 * min(values):.1f} to {100 * max(values):.1f} by run" if len(values) > 1 else ""
+    return Cell(f"{100 * fmean(values):.1f} %", span)
