@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.plan import Finding, Severity
-from rlx.plan.registration import BLOCK
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
@@ -33,7 +32,7 @@ def _power(plan: LaunchPlan, asked: Registration) -> RecipePower:
     from rlx.api.selection import open_index
     from rlx.api.telling import unheard
 
-    arms = of_one_metric(earlier_arms(open_index(), plan.recipe, unheard, asked.metric, asks=False))
+    arms = of_one_metric(earlier_arms(open_index(), plan.recipe, unheard, asked, asks=False))
     question = _question(asked, _items(plan.recipe), arms)
     spread = spread_of(arms)
     if spread is None and question.items:
@@ -43,9 +42,9 @@ def _power(plan: LaunchPlan, asked: Registration) -> RecipePower:
 
 def _question(asked: Registration, items: int | None, arms: Sequence[EarlierArm]) -> PowerQuestion:
     from rlx.api.power import PowerQuestion
-    from rlx.compare.registered_design import Claim, Correction, Design
+    from rlx.compare.registered_design import registered_design
 
-    design = Design(Claim(asked.test), asked.margin, Correction(asked.several), asked.pairing == BLOCK)
+    design = registered_design(asked, is_share=all(arm.in_points for arm in arms))
     treatments = max(1, len(asked.arms) - 1)
     effect = None if asked.margin is not None else _largest_rise(arms)
     return PowerQuestion(asked.name, design, treatments, (len(asked.seeds),), items, effect)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import UsageError
-from rlx.plan.registration import BLOCK
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
@@ -178,7 +177,7 @@ def _design(asked: Registration | None, test: str | None, margin: float | None, 
         raise UsageError(
             f"{claim} needs a margin in points, more than 0", "name the loss that would not matter: --margin 2"
         )
-    return Design(claim, margin, correction, blocked=asked is not None and asked.pairing == BLOCK)
+    return Design(claim, margin, correction, blocked=asked is not None and asked.is_paired)
 
 
 def _claim_without_a_word(asked: Registration | None, margin: float | None) -> str:
@@ -225,7 +224,7 @@ def _earlier(file: RecipeFile, asked: Registration | None, tell: Tell) -> tuple[
     from rlx.api.selection import open_index
 
     document = file.resolve(file.control or file.arms[0]).document
-    return of_one_metric(earlier_arms(open_index(), document, tell, asked.metric if asked else None))
+    return of_one_metric(earlier_arms(open_index(), document, tell, asked))
 
 
 def of_one_metric(found: Sequence[EarlierArm]) -> tuple[EarlierArm, ...]:
