@@ -11,7 +11,7 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.evidence import JudgedRun
-    from rlx.recipe import ResolvedRecipe
+    from rlx.plan import Registration
     from rlx.runs import Index, RunRef
 
 _SAME = ("model", "data", "reward", "eval")
@@ -39,18 +39,20 @@ class EarlierArm:
 
 
 def earlier_arms(
-    index: Index, resolved: ResolvedRecipe, tell: Tell, metric: str | None = None
+    index: Index, document: Mapping[str, Any], tell: Tell, asked: Registration | None = None, *, asks: bool = True
 ) -> tuple[EarlierArm, ...]:
-    """The comparable arms in the index, the newest first; at most 12. Runs that are no result do not count.
+    """The arms in the index that are comparable to a recipe, the newest first; at most 12.
 
-    Without `metric`, a full name, the first validation metric of each arm's logs counts. Files that are on this
-    machine decide which runs are comparable; only hosts of those are asked. What cannot be read is told and left out.
+    Runs that are no result do not count. The values are those that `asked` registers; without it those of the first
+    validation metric of each arm's logs, at the last step. Files that are on this machine decide which runs are
+    comparable; only hosts of those are asked, and none unless it `asks`: then what is not here does not count. What
+    cannot be read is told and left out.
     """
-    groups = _groups(index, resolved)
+    groups = _groups(index, index.runs() if asks else index.known_runs(), document)
     found = []
     for refs in groups:
         try:
-            found.append(_arm(index, refs, metric))
+            found.append(_arm(index, refs, asked, asks=asks))
         except RlxError as error:
             tell(f"left out: {error.message}")
         if len(found) == _MOST_ARMS:
@@ -58,21 +60,23 @@ def earlier_arms(
     return tuple(arm for arm in found if arm is not None)
 
 
-def _groups(index: Index, resolved: ResolvedRecipe) -> list[Sequence[RunRef]]:
+def _groups(index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]) -> list[Sequence[RunRef]]:
     """Runs that differ in nothing but their seed, two or more of them, the newest of each seed."""
     import json
 
-    wanted = _compared(resolved.document)
+    wanted = _compared(like)
     groups: dict[str, dict[int, RunRef]] = {}
-    for ref, document in _recipes(index):
+    for ref, document in _recipes(index, refs, like):
         if _compared(document) == wanted:
             key = json.dumps([ref.arm, {**document, "seed": None, "waive": None}], sort_keys=True)
             groups.setdefault(key, {}).setdefault(ref.seed, ref)
     return [[*seeds.values()] for seeds in groups.values() if len(seeds) > 1]
 
 
-def _recipes(index: Index) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
-    """Each run whose recipe is known here, with that recipe as this rlx would write it."""
+def _recipes(
+    index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]
+) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
+    """Each run of that model whose recipe is known here, with that recipe as this rlx would write it."""
     import json
 
     from pydantic import ValidationError
@@ -81,17 +85,21 @@ def _recipes(index: Index) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
     from rlx.runs import read_manifest
     from rlx.runs.copies.mirror import kept
 
-    refs = index.runs()
     copies = kept(index, refs)
     for ref in refs:
         manifest = read_manifest(copies[ref.run_id].run_dir)
-        if manifest is None or not manifest.plan.has_recipe:
+        if manifest is None or not manifest.plan.has_recipe or _model(manifest.plan.recipe) != _model(like):
             continue
         try:
             yield ref, Recipe.model_validate_json(json.dumps(manifest.plan.recipe)).model_dump(mode="json")
         except ValidationError:
             # Another version's recipe: nobody knows whether it is comparable.
             continue
+
+
+def _model(document: Mapping[str, Any]) -> object:
+    model = document.get("model")
+    return model.get("path") if isinstance(model, Mapping) else None
 
 
 def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,33 +114,50 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
 
 
-def _arm(index: Index, refs: Sequence[RunRef], wanted: str | None) -> EarlierArm | None:
-    """The values of these runs; None where fewer than two are a finished result with a step in common."""
+def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, asks: bool) -> EarlierArm | None:
+    """The values of these runs; None where fewer than two are a finished result with such a value."""
     from rlx.compare.item_counts import is_share
     from rlx.compare.metric import choose_metric
-    from rlx.evidence import series
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.judged import judge_here, judge_runs
 
-    runs = [run for run in judge_runs(index, refs) if run.state.is_terminal and run.verdict.is_result(ended=True)]
+    judged = judge_runs(index, refs) if asks else judge_here(index, refs)
+    runs = [run for run in judged if run.state.is_terminal and run.verdict.is_result(ended=True)]
     if len(runs) < 2:
         return None
-    metric = wanted or choose_metric(runs, None)
-    values = [dict(series(run.evidence, metric)) for run in runs]
-    common = set.intersection(*map(set, values))
-    if not common:
+    metric = asked.metric if asked else choose_metric(runs, None)
+    step, found = _registered_values(runs, asked) if asked else _last_values(runs, metric)
+    if len(found) < 2:
         return None
-    last = [each[max(common)] for each in values]
-    share = is_share(metric, last)
+    share = is_share(metric, [*found.values()])
     return EarlierArm(
         name=refs[0].name,
         arm=refs[0].arm,
-        run_ids=tuple(run.run_id for run in runs),
+        run_ids=tuple(found),
         metric=metric,
-        step=max(common),
-        values=tuple(100 * value if share else value for value in last),
+        step=step,
+        values=tuple(100 * value if share else value for value in found.values()),
         in_points=share,
         hours=_hours(runs),
     )
+
+
+def _registered_values(runs: Sequence[JudgedRun], asked: Registration) -> tuple[int, dict[str, float]]:
+    """The last step of the values that were asked for, and those by run, as far as runs have them."""
+    from rlx.compare import primary_values
+
+    values = primary_values(runs, asked)
+    found = {run.run_id: each for run, each in zip(runs, values, strict=True) if each.value is not None}
+    step = max((step for each in found.values() for step in each.steps), default=0)
+    return step, {run_id: each.value for run_id, each in found.items() if each.value is not None}
+
+
+def _last_values(runs: Sequence[JudgedRun], metric: str) -> tuple[int, dict[str, float]]:
+    """The last step that all runs have in common, and their values there; nothing without one."""
+    from rlx.evidence import series
+
+    curves = {run.run_id: dict(series(run.evidence, metric)) for run in runs}
+    step = max(set.intersection(*map(set, curves.values())), default=0)
+    return step, {run_id: curve[step] for run_id, curve in curves.items() if step in curve}
 
 
 def _hours(runs: Sequence[JudgedRun]) -> float | None:

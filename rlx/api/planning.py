@@ -12,6 +12,7 @@ from rlx.plan import Finding, LaunchPlan, Severity
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.missing_runs import Missing
+    from rlx.api.power import RecipePower
     from rlx.api.target import Target
     from rlx.plan import Installation, Registration
     from rlx.preflight.host_look import HostLook
@@ -32,12 +33,14 @@ class Draft:
 class Plans:
     """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found.
 
-    `missing`: what was found of an experiment of which runs are there, where that chose these; else None.
+    `missing`: what was found of an experiment of which runs are there, where that chose these; else None. `power`: what
+    the experiment can see, None where there is none or nobody computed it.
     """
 
     drafts: tuple[Draft, ...]
     looks: tuple[HostLook, ...] = ()
     missing: Missing | None = None
+    power: RecipePower | None = None
 
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
@@ -46,9 +49,10 @@ class Plans:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is to be said of all of them and of their hosts, each once, errors first."""
+        from rlx.api.planned_power import power_findings
         from rlx.preflight.preflight import preflight
 
-        return preflight(self.plans, self.looks)
+        return preflight(self.plans, self.looks, power_findings(self.power))
 
     @property
     def notes(self) -> tuple[str, ...]:

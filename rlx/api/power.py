@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import UsageError
-from rlx.plan.registration import BLOCK
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
@@ -85,6 +84,18 @@ class RecipePower:
     departures: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PowerQuestion:
+    """What is asked of a design: `seeds` an arm, each number by itself; `items` of a validation, None for unknown."""
+
+    recipe: str
+    design: Design
+    treatments: int
+    seeds: tuple[int, ...]
+    items: int | None
+    effect: float | None
+
+
 def power(
     recipe: Recipe,
     *,
@@ -112,8 +123,8 @@ def power(
     design = _design(asked, test, margin, several)
     _refuse(seeds, effect, spread)
     arms = _earlier(file, asked, tell)
-    known = Spread(spread) if spread is not None else _spread_of(arms)
-    found = _computed(file, design, _counts(asked, seeds), effect, known, arms)
+    known = Spread(spread) if spread is not None else spread_of(arms)
+    found = computed_power(_question(file, design, _counts(asked, seeds), effect), known, arms)
     if asked is None:
         return found
     return replace(found, registered_seeds=len(asked.seeds), departures=tuple(_departures(asked, design)))
@@ -126,29 +137,29 @@ def _counts(asked: Registration | None, seeds: Sequence[int]) -> tuple[int, ...]
     return tuple(sorted({*SEEDS, len(asked.seeds)}))
 
 
-def _computed(
-    file: RecipeFile,
-    design: Design,
-    seeds: Sequence[int],
-    effect: float | None,
-    spread: Spread | None,
-    arms: Sequence[EarlierArm],
-) -> RecipePower:
+def _question(file: RecipeFile, design: Design, seeds: Sequence[int], effect: float | None) -> PowerQuestion:
+    recipe = file.resolve(file.arms[0]).recipe
+    items = recipe.eval.post.row_count if recipe.eval.post else recipe.data.val_rows
+    return PowerQuestion(recipe.name, design, max(1, len(file.arms) - 1), tuple(seeds), items, effect)
+
+
+def computed_power(asked: PowerQuestion, spread: Spread | None, arms: Sequence[EarlierArm]) -> RecipePower:
+    """Compute it, with what the comparable earlier `arms` show of accuracy and time."""
     from rlx.compare.design_power import runs_for
 
-    treatments = max(1, len(file.arms) - 1)
+    design, treatments = asked.design, asked.treatments
     # With a margin the question is whether nothing is lost: then 0 is the effect that is meant.
-    meant = 0.0 if effect is None and design.margin is not None else effect
+    meant = 0.0 if asked.effect is None and design.margin is not None else asked.effect
     needed = None if spread is None or meant is None else runs_for(design, meant, spread.sd, treatments)
     return RecipePower(
-        recipe=file.resolve(file.arms[0]).recipe.name,
+        recipe=asked.recipe,
         design=design,
         treatments=treatments,
         effect=meant,
         spread=spread,
-        seeds=_by_seeds(design, seeds, meant, spread, treatments, _hours(arms)) if spread else (),
+        seeds=_by_seeds(design, asked.seeds, meant, spread, treatments, _hours(arms)) if spread else (),
         seeds_needed=needed,
-        items=_items(file, arms),
+        items=items_power(asked.items, arms) if asked.items else None,
     )
 
 
@@ -166,7 +177,7 @@ def _design(asked: Registration | None, test: str | None, margin: float | None, 
         raise UsageError(
             f"{claim} needs a margin in points, more than 0", "name the loss that would not matter: --margin 2"
         )
-    return Design(claim, margin, correction, blocked=asked is not None and asked.pairing == BLOCK)
+    return Design(claim, margin, correction, blocked=asked is not None and asked.is_paired)
 
 
 def _claim_without_a_word(asked: Registration | None, margin: float | None) -> str:
@@ -208,16 +219,20 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
 
 
 def _earlier(file: RecipeFile, asked: Registration | None, tell: Tell) -> tuple[EarlierArm, ...]:
-    """The comparable arms with the experiment's metric, else that of the newest: two metrics share no spread."""
+    """The comparable arms with the experiment's metric, else with that of the newest."""
     from rlx.api.earlier_runs import earlier_arms
     from rlx.api.selection import open_index
 
-    metric = asked.metric if asked else None
-    found = earlier_arms(open_index(), file.resolve(file.control or file.arms[0]), tell, metric)
+    document = file.resolve(file.control or file.arms[0]).document
+    return of_one_metric(earlier_arms(open_index(), document, tell, asked))
+
+
+def of_one_metric(found: Sequence[EarlierArm]) -> tuple[EarlierArm, ...]:
+    """Those with the metric of the first: values of two metrics have no spread in common."""
     return tuple(arm for arm in found if (arm.metric, arm.in_points) == (found[0].metric, found[0].in_points))
 
 
-def _spread_of(arms: Sequence[EarlierArm]) -> Spread | None:
+def spread_of(arms: Sequence[EarlierArm]) -> Spread | None:
     """The upper bound of the spread within these arms; None without any, or where all their runs are alike."""
     from rlx.compare.spreads import pooled_sd, upper_sd
 
@@ -252,16 +267,12 @@ def _hours(arms: Sequence[EarlierArm]) -> float | None:
     return next((arm.hours for arm in arms if arm.hours is not None), None)
 
 
-def _items(file: RecipeFile, arms: Sequence[EarlierArm]) -> ItemsPower | None:
-    """What the items show, at the accuracy of the earlier runs, or at 50 %, where chance is largest."""
+def items_power(items: int, arms: Sequence[EarlierArm]) -> ItemsPower:
+    """What so many items show, at the accuracy of the earlier runs, or at 50 %, where chance is largest."""
     from statistics import fmean
 
     from rlx.compare.proportions import detectable_share
 
-    recipe = file.resolve(file.arms[0]).recipe
-    items = recipe.eval.post.row_count if recipe.eval.post else recipe.data.val_rows
-    if not items:
-        return None
     known = [value for arm in arms if arm.in_points for value in arm.values]
     share = fmean(known) / 100 if known else _SHARE
     # As in the test: one right and one wrong answer more, so that a run at 100 % does not promise everything.

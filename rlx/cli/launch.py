@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.api.launching import MANY_RUNS
+from rlx.api.planned_power import with_power
 from rlx.cli.frame.completion import ARMS, RECIPES
 from rlx.cli.frame.script_options import (
     AcceptOption,
@@ -82,6 +83,7 @@ def launch(
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send, again or None)
     else:
         plans = _planned(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
+    plans = with_power(plans)
     if dry_run:
         _print_plans(plans, as_json, plan)
     _narrate_warnings(plans, strict)
@@ -153,31 +155,15 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
     return plan_again(read_plans(plan), trust=consents)
 
 
-def _narrate_experiment(plans: Plans) -> None:
-    """Say what these runs are to answer, and which of the registered ones are not among them."""
-    from rlx.cli.frame.output import narrate
-
-    if plans.registration is None:
-        return
-    from rlx.cli.text.experiments_text import design_lines, missing_lines, slots_text
-
-    for number, line in enumerate(design_lines(plans.registration)):
-        narrate(line if number else f"rlx: experiment {plans.registration.short}: {line}")
-    if plans.missing is not None:
-        for line in missing_lines(plans.missing):
-            narrate(line)
-    elif plans.left_for_later:
-        later = f"not in this launch: {slots_text(plans.left_for_later)}"
-        narrate(f"{later}; rlx experiments {plans.registration.name} says what is missing")
-
-
 def _narrate_warnings(plans: Plans, strict: bool) -> None:
     """Those that are fatal stand in the refusal."""
     from rlx.api.planning import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
+    from rlx.cli.text.experiments_text import launch_lines
 
-    _narrate_experiment(plans)
+    for line in launch_lines(plans):
+        narrate(line)
     narrate_notes(plans)
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")

@@ -40,12 +40,14 @@ def plan(
     Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
     from rlx.api import planning
+    from rlx.api.planned_power import with_power
     from rlx.cli.frame.output import narrate
 
     sets, sendable = set_ or (), send or ()
     plans = planning.plan(
         recipe, arm or (), seed or (), host, container, sets, devices=devices, trust=trust, send=sendable
     )
+    plans = with_power(plans)
     narrate_notes(plans)
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):
@@ -68,10 +70,10 @@ def print_plans(plans: Plans, as_json: bool, files: bool = False, *, written: bo
     """
     from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
-    from rlx.cli.text.plan_text import look_text, plan_text
+    from rlx.cli.text.plan_text import look_text, plan_text, power_section
 
     if as_json:
         memory = [memory_answer(draft) for draft in plans.drafts]
-        print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings})
+        print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings, "power": plans.power})
     elif texts := [plan_text(draft, files, written=written) for draft in plans.drafts]:
-        print_text("\n\n".join([*texts, *map(look_text, plans.looks)]))
+        print_text("\n\n".join([*texts, *power_section(plans.power), *map(look_text, plans.looks)]))

@@ -59,11 +59,13 @@ def _unasked(found: Installation | None) -> Iterator[Finding]:
         yield Finding("RLX407", Severity.WARNING, message, fix, "backend.python")
 
 
-def preflight(plans: Iterable[LaunchPlan], looks: Iterable[HostLook] = ()) -> tuple[Finding, ...]:
-    """List all that is known of these checked plans and of their hosts, each once, errors first."""
+def preflight(
+    plans: Iterable[LaunchPlan], looks: Iterable[HostLook] = (), others: Iterable[Finding] = ()
+) -> tuple[Finding, ...]:
+    """List all that is known of these checked plans, of their hosts and `others`, each once, errors first."""
     of_plans = (finding for plan in plans for finding in plan.findings)
     of_hosts = (finding for look in looks for finding in look.findings)
-    found = dict.fromkeys((*of_plans, *of_hosts))
+    found = dict.fromkeys((*of_plans, *of_hosts, *others))
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 
 

@@ -434,3 +434,16 @@ def test_an_interrupted_launch_of_all_is_completed_under_its_ids(recipe: Path) -
         db.execute("UPDATE runs SET arrived = 0")
     again, narrated = launched(recipe)
     assert again == refs and "this completes launch" in narrated
+
+
+def test_dunnett_is_noted_where_several_treatments_may_spread_unlike_each_other(recipe: Path) -> None:
+    recipe.write_text(RECIPE + "  faster: {train: {lr: 0.9}}\n" + ASKED)
+    _, narrated = launched(recipe, "--seed", 11)
+    assert "note RLX041" in narrated and "holm holds there" in narrated
+    assert "RLX041" not in launched(recipe, "--seed", 11, "--set", "experiment.several=holm")[1]
+
+
+def test_launch_says_what_the_design_can_see(recipe: Path) -> None:
+    narrated = launched(recipe, "--seed", 11)[1]
+    assert "power: 3 seeds an arm: a true difference of " in narrated
+    assert "power: by an assumed spread of 5 points between seeds" in narrated

@@ -160,3 +160,12 @@ def test_the_spread_is_that_of_the_primary_metric(asked: str) -> None:
     metric = by_default["arms"][0]["metric"]
     again = json.loads(rlx("power", asked, "--set", f"experiment.primary.metric={metric}", "--json").stdout)["spread"]
     assert (again["sd"], again["df"]) == (by_default["sd"], by_default["df"])
+
+
+def test_the_spread_is_that_of_the_registered_value(asked: str) -> None:
+    place_runs(CASES / "example-ab")
+    words = ("--set", "experiment.primary.metric=val-core/rlx/tiny-addition/acc/mean@1")
+    last = json.loads(rlx("power", asked, *words, "--json").stdout)["spread"]
+    mean = ("--set", "experiment.primary.at={mean_of_last: 3}")
+    several = json.loads(rlx("power", asked, *words, *mean, "--json").stdout)["spread"]
+    assert several["df"] == last["df"] and several["observed"] != last["observed"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.compare.run_slots import EndedRun, Outcome, RunSlots, run_slots
-from rlx.plan.registration import BLOCK, RegisteredArm, Registration
+from rlx.plan.registration import RegisteredArm, Registration
 
 RESULT, OPEN, FAILED, MACHINE = Outcome.RESULT, Outcome.OPEN, Outcome.FAILED, Outcome.MACHINE
 
@@ -122,7 +122,7 @@ def test_whichever_was_launched_first_after_a_loss_stands() -> None:
 def test_each_arm_has_its_own_spares_but_blocks_give_way_whole() -> None:
     runs = launches(("a", 1, RESULT), ("b", 1, MACHINE), *complete("a")[1:], *complete("b")[1:])
     assert [(slot.next_seed, slot.arm) for slot in run_slots(asked(), runs).to_launch] == [(4, "b")]
-    found = run_slots(asked(pairing=BLOCK), runs)
+    found = run_slots(asked(pairing="block"), runs)
     assert sorted((slot.next_seed, slot.arm) for slot in found.to_launch) == [(4, "a"), (4, "b")]
     assert reasons(found)["a1-0"] == "spare seed 4 has the place of seed 1"
 
@@ -133,7 +133,7 @@ def test_seeds_and_arms_that_nobody_registered_are_added() -> None:
 
 
 RUNS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 7), st.sampled_from(Outcome)), max_size=14)
-PAIRINGS = st.sampled_from(["none", BLOCK])
+PAIRINGS = st.sampled_from(["none", "block"])
 
 
 @settings(max_examples=300, deadline=None)
@@ -160,7 +160,7 @@ def test_whoever_launches_more_makes_no_run_give_way(
     for count in range(len(runs) + 1):
         now = {run.run_id for run in run_slots(asked(spares, pairing), runs[:count]).standing.values()}
         # A block gives way whole to a loss in it, which nobody chooses.
-        assert before <= now or (pairing == BLOCK and runs[count - 1].outcome is MACHINE)
+        assert before <= now or (pairing == "block" and runs[count - 1].outcome is MACHINE)
         before = now
 
 

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
     from rlx.api.experiments import RegisteredExperiment, Slot
     from rlx.api.missing_runs import Missing
+    from rlx.api.planning import Plans
     from rlx.compare.run_slots import RunSlot
     from rlx.runs.looking.overview import Overview
 
 _NAMED = 8
+_AT_REGISTRATION = "RLX041"
+"""A note that is worth reading before the test is fixed for good."""
 
 
 def design_lines(asked: Registration) -> Iterator[str]:
@@ -49,6 +52,25 @@ def slots_text(slots: Iterable[tuple[int, str]]) -> str:
     names = [f"{arm}-s{seed}" for seed, arm in sorted(slots)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def launch_lines(plans: Plans) -> Iterator[str]:
+    """What these runs are to answer, what they can see, and which of the registered ones are not among them."""
+    from rlx.api.planning import finding_text
+    from rlx.cli.text.power_text import planned_power_lines
+
+    asked = plans.registration
+    if asked is None:
+        return
+    for number, line in enumerate(design_lines(asked)):
+        yield line if number else f"rlx: experiment {asked.short}: {line}"
+    yield from (f"rlx: {finding_text(finding)}" for finding in plans.findings if finding.id == _AT_REGISTRATION)
+    yield from (f"power: {line}" for line in (planned_power_lines(plans.power) if plans.power else ()))
+    if plans.missing is not None:
+        yield from missing_lines(plans.missing)
+    elif plans.left_for_later:
+        later = f"not in this launch: {slots_text(plans.left_for_later)}"
+        yield f"{later}; rlx experiments {asked.name} says what is missing"
 
 
 def missing_lines(found: Missing) -> Iterator[str]:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.api.planned_power import power_findings
 from rlx.api.planning import Draft, finding_text
 from rlx.cli.text.aqn_text import percent
 from rlx.cli.text.experiments_text import design_lines
@@ -20,6 +21,7 @@ from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 
 if TYPE_CHECKING:
+    from rlx.api.power import RecipePower
     from rlx.preflight.host_look import HostLook
 
 _SHOWN_STEPS = 12
@@ -55,6 +57,14 @@ def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
         for file in node.files
         if file.path == LAUNCH_FILE or file.path.startswith(f"{SCRIPT_DIR}/")
     }
+
+
+def power_section(found: RecipePower | None) -> Iterator[str]:
+    """What the experiment of the plans can see, and what speaks against it; nothing without one."""
+    if found is not None:
+        from rlx.cli.text.power_text import planned_power_lines
+
+        yield _section("power", [*planned_power_lines(found), *_findings([*power_findings(found)])])
 
 
 def look_text(look: HostLook) -> str:

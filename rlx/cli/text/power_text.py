@@ -109,6 +109,48 @@ def _equivalence_line(found: RecipePower, spread: Spread) -> str:
     )
 
 
+def planned_power_lines(found: RecipePower) -> Iterator[str]:
+    """What a planned experiment can see, by which spread, and what it costs."""
+    if found.spread is None:
+        yield "nobody knows how far seeds spread, nor how many items there are: rlx power RECIPE --spread SD assumes it"
+        return
+    row = found.seeds[0]
+    yield f"{row.seeds} seeds an arm: {_planned_words(found, row)}"
+    yield _planned_spread(found.spread, found.items)
+    if found.items:
+        yield f"by items alone two checkpoints must differ by {found.items.visible:.2g} points to be told apart"
+    if row.device_hours is not None:
+        yield f"{row.device_hours:.3g} device hours in all"
+    if found.design.claim is Claim.EQUIVALENCE:
+        yield _equivalence_line(found, found.spread)
+
+
+def _planned_words(found: RecipePower, row: SeedsPower) -> str:
+    claim, margin = found.design.claim, found.design.margin
+    if margin is None or row.power is None:
+        return f"a true difference of {row.visible:.2g} points is seen with 80 % power"
+    power = f"{row.power:.0%}".replace("%", " %")
+    return (
+        f"{claim.value} at a margin of {margin:g} points is shown with {power} power where nothing differs, "
+        f"at {row.visible:.2g} points with 80 %"
+    )
+
+
+def _planned_spread(spread: Spread, items: ItemsPower | None) -> str:
+    if spread.observed is None:
+        of = f" of {items.items} items" if items else ""
+        return (
+            f"by an assumed spread of {spread.sd:.2g} points between seeds, as far as chance alone moves one run{of}: "
+            "no earlier seeds are here to tell; rlx power RECIPE --spread SD assumes another"
+        )
+    runs = sum(len(arm.run_ids) for arm in spread.arms)
+    of = ", ".join(f"{arm.name} {arm.arm}" for arm in spread.arms)
+    return (
+        f"by a spread of {spread.sd:.2g} points between seeds, the upper 80 % bound of the {spread.observed:.2g} "
+        f"in {runs} earlier runs ({of})"
+    )
+
+
 def power_answer(found: RecipePower) -> dict[str, Any]:
     """The same for --json, in points and device hours."""
     return {field.name: getattr(found, field.name) for field in fields(found)}

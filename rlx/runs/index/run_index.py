@@ -48,6 +48,10 @@ class Index:
         """All runs that exist, the newest launch first, each launch in the order of its recipe."""
         return tuple(ref for ref in self.nodes() if not ref.node)
 
+    def known_runs(self) -> tuple[RunRef, ...]:
+        """All runs as in `runs`, without asking a host whether those of an interrupted launch have arrived."""
+        return tuple(ref for ref in self._guarded(tables.read_runs) if not ref.node)
+
     def nodes(self) -> tuple[RunRef, ...]:
         """All runs as in `runs`, each with its workers behind it."""
         self._settle()

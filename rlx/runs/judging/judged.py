@@ -26,7 +26,7 @@ from rlx.runs.copies.mirror import Mirrored
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.verdict_cache import verdict_of
-from rlx.runs.looking.look import Files, Sight, look
+from rlx.runs.looking.look import Files, Sight, look, look_here
 from rlx.runs.manifest import Manifest
 from rlx.runs.run import RunPaths, RunRef
 
@@ -47,6 +47,12 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
         _refuse_unknown(sight)
     judged, parsed = judge_sights(index, sights), ParsedFiles(index.home)
     return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id].copy, parsed) for ref in refs]
+
+
+def judge_here(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
+    """Those of these runs that have ended and can be judged by what is here of them; nobody is asked."""
+    judged = judge_sights(index, look_here(index, refs))
+    return [run for ref in refs if isinstance(run := judged.get(ref.run_id), JudgedRun)]
 
 
 def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedRun | RlxError]:

@@ -83,6 +83,14 @@ def look(
     return {ref.run_id: sights[ref.run_id] for ref in refs}
 
 
+def look_here(index: Index, refs: Sequence[RunRef]) -> dict[str, Sight]:
+    """Those of these runs by id that have ended by what is here of them; nobody is asked."""
+    copies = kept(index, refs)
+    ends = {ref.run_id: end for ref in refs if (end := copies[ref.run_id].final_state) is not None}
+    seen = {run_id: Observation(run_id, state) for run_id, state in ends.items()}
+    return _sights(index, [ref for ref in refs if ref.run_id in ends], seen, copies)
+
+
 def _look_anew(index: Index, refs: Sequence[RunRef], files: Files) -> dict[str, Sight]:
     """The runs after their places were asked; what was seen is kept for the time when they do not answer."""
     workers = index.workers(refs)
