@@ -99,6 +99,7 @@ def _content(report: Report) -> dict[str, Any]:
         "found_items": found_items(report.comparison, report.runs, report.items, report.texts),
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
         "reach": _reach(report),
+        "secondary": _secondary(report),
         "left_out": tables.left_out_table(report.left_out),
         "others": _others(report.comparison),
     }
@@ -193,6 +194,12 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
         "facts": log_facts(run.evidence),
         "diagnosis": report.diagnoses.get(run.run_id),
     }
+
+
+def _secondary(report: Report) -> tables.Table | None:
+    if report.comparison is None or report.comparison.registered is None:
+        return None
+    return tables.secondary_table(report.comparison.registered, report.runs)
 
 
 def _reach(report: Report) -> tables.Table | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.findings import brief
 from rlx.compare.left_out import LeftOut, left_out_sentence
+from rlx.compare.registered_result import RegisteredResult
+from rlx.compare.registered_words import moment_text
+from rlx.compare.secondary_values import secondary_values
 from rlx.compare.time_to_reach import Reached, median_step, reached
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
@@ -188,6 +192,22 @@ def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
     return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
+
+
+def secondary_table(found: RegisteredResult, judged: Sequence[JudgedRun]) -> Table | None:
+    """Show what was registered as secondary, mean and range over the runs of each arm; None where nothing was."""
+    values = secondary_values(found, judged)
+    asked = found.registration
+    caption = f"Registered as secondary, {moment_text(asked)} unless it says otherwise: shown, and decides nothing"
+    rows = tuple((each.name, tuple(map(_of_runs, each.arms, each.runs))) for each in values)
+    return Table(caption, "metric", (asked.control, *asked.treatments), rows) if rows else None
+
+
+def _of_runs(values: Sequence[float], runs: int) -> Cell:
+    if not values:
+        return Cell("–", f"none of {runs} runs")
+    span = f"{min(values):.4g} to {max(values):.4g}"
+    return Cell(f"{fmean(values):.5g}", f"{span}, {len(values)} of {runs} runs")
 
 
 def reach_table(comparison: Comparison, judged: Sequence[JudgedRun], value: float) -> Table:

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.compare import compare
+from rlx.compare.registered_result import RegisteredResult, RegisteredRun
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, RunState, Severity
 from rlx.report import Report, html
+from tests.registrations import ASKED
 from tests.report.samples import CONTROL, GLOBAL, published, recorded, report_of, three_arms, treated
 
 NO_CONTENT = {"meta", "br", "link", "img", "input", "hr"}
@@ -233,3 +235,16 @@ def test_an_arm_of_several_seeds_has_a_median_and_how_many_got_there() -> None:
     text = page_of(Report(runs, comparison, "today", "made by rlx 0", reach=0.66)).text
     assert "baseline, all seeds" in text and "median; reached by 2 of 2" in text
     assert "no median reached by 0 of 2" in page_of(Report(runs, comparison, "today", "rlx 0", reach=0.99)).text
+
+
+def test_registered_secondary_values_are_shown_and_said_to_decide_nothing() -> None:
+    report = three_arms()
+    assert report.comparison is not None
+    metric = report.comparison.metric
+    asked = replace(ASKED, metric=metric, control="baseline", arms=(), secondary=("auc",))
+    runs = tuple(RegisteredRun(run.arm, run.seed, run.run_id, 0.6) for run in report.runs[:1])
+    known = replace(report, comparison=replace(report.comparison, registered=RegisteredResult(asked, runs)))
+    text = page_of(known).text
+    assert "Registered as secondary, at the last step unless it says otherwise: shown, and decides nothing" in text
+    assert f"area under {metric} 0.61442 0.6144 to 0.6144, 1 of 1 runs" in text
+    assert "Registered as secondary" not in page_of(report).text
