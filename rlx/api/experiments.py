@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import NoSuchRun
 
 if TYPE_CHECKING:
-    from rlx.compare.run_slots import EndedRun
+    from rlx.compare.run_slots import EndedRun, RunSlots
     from rlx.evidence.diagnosis import Hit
     from rlx.plan import Registration
     from rlx.runs import Index
@@ -34,12 +34,14 @@ class Slot:
 class RegisteredExperiment:
     """A registration and all runs whose manifests name it, by seed in the order of their launch.
 
-    `apart`: runs of a recipe of that name that belong to another experiment, or to none.
+    `apart`: runs of a recipe of that name that belong to another experiment, or to none. `assigned`: which run stands
+    for each registered one, and why the others do not.
     """
 
     registration: Registration
     slots: tuple[Slot, ...]
     apart: tuple[Overview, ...]
+    assigned: RunSlots
 
     @property
     def missing(self) -> tuple[Slot, ...]:
@@ -145,11 +147,14 @@ def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -
 
 
 def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+    from rlx.compare.run_slots import run_slots
+
     digest = registration.digest
     named = [(row.registration is not None and row.registration.digest == digest, row) for row in rows]
     own = [row for is_own, row in named if is_own]
     apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
-    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart)
+    assigned = run_slots(registration, ended_runs(own))
+    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned)
 
 
 def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:
