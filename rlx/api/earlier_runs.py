@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
@@ -49,15 +50,19 @@ def earlier_arms(
     cannot be read is told and left out.
     """
     groups = _groups(index, index.runs() if asks else index.known_runs(), document)
-    found = []
+    return tuple(islice(_readable(index, groups, tell, asked, asks), _MOST_ARMS))
+
+
+def _readable(
+    index: Index, groups: Iterable[Sequence[RunRef]], tell: Tell, asked: Registration | None, asks: bool
+) -> Iterator[EarlierArm]:
     for refs in groups:
         try:
-            found.append(_arm(index, refs, asked, asks=asks))
+            arm = _arm(index, refs, asked, asks=asks)
         except RlxError as error:
             tell(f"left out: {error.message}")
-        if len(found) == _MOST_ARMS:
-            break
-    return tuple(arm for arm in found if arm is not None)
+        else:
+            yield from () if arm is None else (arm,)
 
 
 def _groups(index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]) -> list[Sequence[RunRef]]:
@@ -77,11 +82,6 @@ def _recipes(
     index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]
 ) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
     """Each run of that model whose recipe is known here, with that recipe as this rlx would write it."""
-    import json
-
-    from pydantic import ValidationError
-
-    from rlx.recipe.schema import Recipe
     from rlx.runs import read_manifest
     from rlx.runs.copies.mirror import kept
 
@@ -90,11 +90,22 @@ def _recipes(
         manifest = read_manifest(copies[ref.run_id].run_dir)
         if manifest is None or not manifest.plan.has_recipe or _model(manifest.plan.recipe) != _model(like):
             continue
-        try:
-            yield ref, Recipe.model_validate_json(json.dumps(manifest.plan.recipe)).model_dump(mode="json")
-        except ValidationError:
-            # Another version's recipe: nobody knows whether it is comparable.
-            continue
+        if (document := _as_of_now(manifest.plan.recipe)) is not None:
+            yield ref, document
+
+
+def _as_of_now(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The recipe with today's defaults; None for another version's, of which nobody knows whether it is comparable."""
+    import json
+
+    from pydantic import ValidationError
+
+    from rlx.recipe.schema import Recipe
+
+    try:
+        return Recipe.model_validate_json(json.dumps(document)).model_dump(mode="json")
+    except ValidationError:
+        return None
 
 
 def _model(document: Mapping[str, Any]) -> object:
@@ -129,16 +140,8 @@ def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, as
     if len(found) < 2:
         return None
     share = is_share(metric, [*found.values()])
-    return EarlierArm(
-        name=refs[0].name,
-        arm=refs[0].arm,
-        run_ids=tuple(found),
-        metric=metric,
-        step=step,
-        values=tuple(100 * value if share else value for value in found.values()),
-        in_points=share,
-        hours=_hours(runs),
-    )
+    values = tuple(100 * value if share else value for value in found.values())
+    return EarlierArm(refs[0].name, refs[0].arm, tuple(found), metric, step, values, share, _hours(runs))
 
 
 def _registered_values(runs: Sequence[JudgedRun], asked: Registration) -> tuple[int, dict[str, float]]:

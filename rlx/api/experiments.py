@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rlx.errors import NoSuchRun
 
 if TYPE_CHECKING:
-    from rlx.compare.run_slots import EndedRun
+    from rlx.compare.run_slots import EndedRun, RunSlots
+    from rlx.evidence.diagnosis import Hit
     from rlx.plan import Registration
     from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
@@ -33,12 +34,14 @@ class Slot:
 class RegisteredExperiment:
     """A registration and all runs whose manifests name it, by seed in the order of their launch.
 
-    `apart`: runs of a recipe of that name that belong to another experiment, or to none.
+    `apart`: runs of a recipe of that name that belong to another experiment, or to none. `assigned`: which run stands
+    for each registered one, and why the others do not.
     """
 
     registration: Registration
     slots: tuple[Slot, ...]
     apart: tuple[Overview, ...]
+    assigned: RunSlots
 
     @property
     def missing(self) -> tuple[Slot, ...]:
@@ -90,21 +93,20 @@ def known_runs(index: Index, asked: Registration) -> list[Overview]:
     """
     from rlx.runs.index.registrations import read_registrations
     from rlx.runs.looking.overview import overview
-    from rlx.runs.run import utc_text
 
-    digest = asked.digest
-    known = next((one for one in read_registrations(index.home) if one.digest == digest), None)
+    known = next((one for one in read_registrations(index.home) if one.digest == asked.digest), None)
     refs = [ref for ref in index.runs() if ref.name == asked.name]
     if known is None and not refs:
         return []
-    since = known.registered if known else asked.registered
+    return [row for row in overview(index, refs) if _is_of(row, asked, (known or asked).registered)]
 
-    def is_of_it(row: Overview) -> bool:
-        if row.registration is not None or row.expectations is not None:
-            return row.registration is not None and row.registration.digest == digest
-        return bool(since) and utc_text(row.ref.created) >= since
 
-    return [row for row in overview(index, refs) if is_of_it(row)]
+def _is_of(row: Overview, asked: Registration, since: str) -> bool:
+    from rlx.runs.run import utc_text
+
+    if row.registration is not None or row.expectations is not None:
+        return row.registration is not None and row.registration.digest == asked.digest
+    return bool(since) and utc_text(row.ref.created) >= since
 
 
 def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
@@ -112,20 +114,21 @@ def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
 
     A run whose records are gone failed: else whoever removes a run could have another one in its place.
     """
-    from rlx.compare.run_outcome import outcome_of
-    from rlx.compare.run_slots import EndedRun, Outcome
     from rlx.runs.judging.diagnosed import causes_of
 
     causes = causes_of(rows)
+    return tuple(_ended_run(row, causes) for row in rows)
 
-    def ended(row: Overview) -> EndedRun:
-        ref, run_id = row.ref, row.ref.run_id
-        if row.expectations is None and row.state.is_terminal:
-            return EndedRun(run_id, ref.arm, ref.seed, ref.created, Outcome.FAILED, "its records are gone")
-        found = outcome_of(row.state, row.verdict, causes.get(run_id), is_explained=run_id in causes)
-        return EndedRun(run_id, ref.arm, ref.seed, ref.created, *found)
 
-    return tuple(map(ended, rows))
+def _ended_run(row: Overview, causes: Mapping[str, Hit | None]) -> EndedRun:
+    from rlx.compare.run_outcome import outcome_of
+    from rlx.compare.run_slots import EndedRun, Outcome
+
+    ref, run_id = row.ref, row.ref.run_id
+    if row.expectations is None and row.state.is_terminal:
+        return EndedRun(run_id, ref.arm, ref.seed, ref.created, Outcome.FAILED, "its records are gone")
+    found = outcome_of(row.state, row.verdict, causes.get(run_id), is_explained=run_id in causes)
+    return EndedRun(run_id, ref.arm, ref.seed, ref.created, *found)
 
 
 def _is_called(registration: Registration, name: str | None) -> bool:
@@ -144,11 +147,14 @@ def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -
 
 
 def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+    from rlx.compare.run_slots import run_slots
+
     digest = registration.digest
     named = [(row.registration is not None and row.registration.digest == digest, row) for row in rows]
     own = [row for is_own, row in named if is_own]
     apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
-    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart)
+    assigned = run_slots(registration, ended_runs(own))
+    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned)
 
 
 def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.planning import Plans
     from rlx.api.target import Target
-    from rlx.compare.run_slots import RunSlot
+    from rlx.compare.run_slots import EndedRun, RunSlot
     from rlx.plan import Registration
     from rlx.recipe import RecipeFile
     from rlx.runs import Index
@@ -36,22 +36,14 @@ class Missing:
 
 
 def plan_missing(
-    recipe: str,
-    arms: Sequence[str],
-    sets: Sequence[str],
-    target: Target,
-    looks: HostLooks,
-    *,
-    send: Sequence[str] = (),
+    file: RecipeFile, arms: Sequence[str], target: Target, looks: HostLooks, *, send: Sequence[str] = ()
 ) -> Plans:
     """Plan what is to be launched of these arms: of an experiment of which runs are there, what is missing.
 
     No plan where nothing is. Raises what `rlx.plan` raises.
     """
     from rlx.api.planning import Plans, named_arms, plan_at
-    from rlx.api.recipes import recipe_file
 
-    file = recipe_file(recipe, sets)
     missing = missing_runs(file, named_arms(file, arms))
     if missing is None:
         return plan_at(file, arms, None, (), target, looks, send=send)
@@ -69,17 +61,21 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
     from rlx.api.experiments import ended_runs, known_runs
     from rlx.api.selection import open_index
     from rlx.backends.shared.registering import registration_of
-    from rlx.compare.run_slots import run_slots
 
     asked = registration_of(file.name, file.control, file.experiment)
     if asked is None:
         return None
     index = open_index()
     runs = ended_runs(known_runs(index, asked))
-    if cut_off := _cut_off(index, asked):
+    if cut_off := _cut_off(index, asked, arms):
         return Missing(asked, cut_off, completes=True)
-    if not runs:
-        return None
+    return _missing(asked, runs, arms) if runs else None
+
+
+def _missing(asked: Registration, runs: Sequence[EndedRun], arms: Sequence[str]) -> Missing:
+    """What is to be launched, in blocks: each seed with its arms in the order that the experiment fixes."""
+    from rlx.compare.run_slots import run_slots
+
     slots = tuple(slot for slot in run_slots(asked, runs).slots if slot.arm in arms)
     wanted = [(slot.next_seed, slot.arm) for slot in slots if slot.next_seed is not None]
     seeds = dict.fromkeys(seed for seed, _ in wanted)
@@ -87,6 +83,7 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
     return Missing(asked, tuple((seed, arm) for seed, block in blocks for arm in block), slots)
 
 
-def _cut_off(index: Index, asked: Registration) -> tuple[tuple[int, str], ...]:
+def _cut_off(index: Index, asked: Registration, arms: Sequence[str]) -> tuple[tuple[int, str], ...]:
     """Seed and arm of all runs of a launch of which some may still arrive: only as a whole it is the same launch."""
-    return tuple((ref.seed, ref.arm) for ref in index.interrupted(asked.name))
+    refs = index.interrupted(asked.name)
+    return tuple((ref.seed, ref.arm) for ref in refs) if {ref.arm for ref in refs} <= set(arms) else ()

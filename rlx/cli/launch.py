@@ -138,12 +138,13 @@ def _planned(
     import rlx.runs  # noqa: F401 - for the launch itself
     from rlx.api.missing_runs import plan_missing
     from rlx.api.planning import plan_at
+    from rlx.api.recipes import recipe_file
     from rlx.cli.frame.output import patience
 
     with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
         if seeds or again:
             return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
-        return plan_missing(recipe, arms, sets, target, looks, send=send)
+        return plan_missing(recipe_file(recipe, sets), arms, target, looks, send=send)
 
 
 def _read(plan: str, consents: bool, *others: object) -> Plans:

@@ -12,32 +12,30 @@ _Recipe = Annotated[
     str,
     typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
 ]
+_Seeds = Annotated[
+    list[int] | None,
+    typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
+]
+_Effect = Annotated[float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")]
+_Spread = Annotated[
+    float | None,
+    typer.Option(metavar="SD", help="Standard deviation between seeds, in points. Default: that of earlier runs."),
+]
+_Margin = Annotated[float | None, typer.Option(metavar="POINTS", help="The margin of non-inferiority or equivalence.")]
+_Test = Annotated[
+    str | None, typer.Option(help="superiority (default without a margin), non-inferiority or equivalence.")
+]
+_Several = Annotated[str | None, typer.Option(help="Correction for several treatments: dunnett (default) or holm.")]
 
 
 def power(
     recipe: _Recipe,
-    seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
-    ] = None,
-    effect: Annotated[
-        float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")
-    ] = None,
-    spread: Annotated[
-        float | None,
-        typer.Option(metavar="SD", help="Standard deviation between seeds, in points. Default: that of earlier runs."),
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(metavar="POINTS", help="The margin of non-inferiority or equivalence.")
-    ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(help="superiority (default without a margin), non-inferiority or equivalence."),
-    ] = None,
-    several: Annotated[
-        str | None,
-        typer.Option(help="Correction for several treatments: dunnett (default) or holm."),
-    ] = None,
+    seeds: _Seeds = None,
+    effect: _Effect = None,
+    spread: _Spread = None,
+    margin: _Margin = None,
+    test: _Test = None,
+    several: _Several = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

@@ -15,10 +15,9 @@ def outcome_of(
 ) -> tuple[Outcome, str]:
     """The outcome of a run, and why, in words with the id of the cause.
 
-    `cause`: what its log says ended it, as `rlx diagnose` finds it; None where it names nothing. `is_explained` is
-    False where the log of a run that failed or was lost could not be asked: then nothing is decided. By its machine
-    ended is only what a row of the known failures says so, or a lost run whose log names no cause: a host that went
-    down takes the record of the end with it. What somebody stopped, and what is invalid, failed.
+    `cause`: what its log says ended it, as `rlx diagnose` finds it, None where it names nothing; `is_explained` is
+    False where the log could not be asked, and then nothing is decided. What somebody stopped, and what is invalid,
+    failed.
     """
     if not state.is_terminal:
         return Outcome.OPEN, ""
@@ -33,6 +32,7 @@ def outcome_of(
 
 
 def _by_cause(state: RunState, cause: Hit | None) -> tuple[Outcome, str]:
+    """A lost run whose log names no cause is the machine's: a host that goes down takes the record of the end along."""
     if cause is not None:
         by = Outcome.MACHINE if cause.id in causes_of_machine() else Outcome.FAILED
         return by, f"{cause.id} {cause.name}"

@@ -385,6 +385,13 @@ def test_a_spare_seed_enters_for_what_the_machine_ended(recipe: Path) -> None:
     assert f"slow: {why}" in narrated
     assert registered(refs[0]).digest == registered(lost).digest, "the registration stays as it is"
     assert "nothing is missing" in say("launch", recipe, "--host", "local")[1]
+    found = the_one()
+    (slot,) = [slot for slot in found["standing"] if (slot["arm"], slot["seed"]) == ("slow", 12)]
+    assert (slot["run_id"], slot["next_seed"], slot["why"]) == (refs[0].run_id, None, why)
+    lost_by = "its machine ended it (RLX877 a disk is full)"
+    assert found["passed_over"] == [{"run_id": lost.run_id, "why": lost_by}]
+    told = say("experiments")[0]
+    assert f"slow: {why}" in told and f"counts for no registered run: {lost.run_id}: {lost_by}" in told
 
 
 def test_without_a_spare_the_seed_is_launched_again(recipe: Path) -> None:

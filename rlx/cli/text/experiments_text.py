@@ -149,6 +149,8 @@ def _remarks(found: RegisteredExperiment) -> Iterator[str]:
         yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in found.relaunched)}"
     if found.added:
         yield f"added beyond the registered seeds: {_ids(found.added)}"
+    yield from (f"{slot.arm}: {slot.why}" for slot in found.assigned.slots if slot.why)
+    yield from (f"counts for no registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over)
     if found.apart:
         yield f"{len(found.apart)} other runs of {found.registration.name} are not of this experiment"
 
@@ -173,4 +175,12 @@ def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
         "relaunched": [{"arm": slot.arm, "seed": slot.seed} for slot in found.relaunched],
         "added": [run.ref.run_id for run in found.added],
         "apart": [run.ref.run_id for run in found.apart],
+        "standing": [_slot_document(slot) for slot in found.assigned.slots],
+        "passed_over": [{"run_id": each.run.run_id, "why": each.why} for each in found.assigned.passed_over],
     }
+
+
+def _slot_document(slot: RunSlot) -> Mapping[str, Any]:
+    """What stands for a registered run, or is to be launched for it."""
+    run_id = slot.run.run_id if slot.run else None
+    return {"arm": slot.arm, "seed": slot.seed, "run_id": run_id, "next_seed": slot.next_seed, "why": slot.why}

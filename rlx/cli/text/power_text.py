@@ -23,10 +23,7 @@ def power_text(found: RecipePower) -> str:
 
 
 def _lines(found: RecipePower) -> Iterator[str]:
-    yield f"{found.recipe}: {_design_words(found)}"
-    if found.registered_seeds is not None:
-        yield f"  the recipe's experiment has {found.registered_seeds} seeds an arm"
-    yield from (f"  asked by option: {departure}" for departure in found.departures)
+    yield from _head(found)
     yield ""
     yield _items_line(found.items) if found.items else "items: their number is not known (data.val_rows)"
     if found.spread is None:
@@ -35,12 +32,18 @@ def _lines(found: RecipePower) -> Iterator[str]:
     yield f"seeds: {_spread_line(found.spread)}"
     if found.items and found.spread.observed is None and found.spread.sd < found.items.scatter:
         yield "  which is less than chance moves a run, unless the seeds answer most items alike"
-    yield ""
-    yield from _table(found)
-    yield ""
+    yield from ["", *_table(found), ""]
     if found.effect is not None:
         yield _needed_line(found)
     yield _equivalence_line(found, found.spread)
+
+
+def _head(found: RecipePower) -> Iterator[str]:
+    """The design, whose it is, and what the options change of it."""
+    yield f"{found.recipe}: {_design_words(found)}"
+    if found.registered_seeds is not None:
+        yield f"  the recipe's experiment has {found.registered_seeds} seeds an arm"
+    yield from (f"  asked by option: {departure}" for departure in found.departures)
 
 
 def _design_words(found: RecipePower) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rlx.backends.protocol import load_backend
 from rlx.backends.shared.registering import registration_of
 from rlx.errors import UsageError
 from rlx.plan import Expectations, Registration, Site
+from rlx.plan.post_metric import is_post, post_metric
 from rlx.plan.registration import AREA, LAST
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 _LEAST_FOR_AN_AREA = 2
 _DUNNETT = "dunnett"
+_MEAN = "mean"
 _BY_DESIGN = "by definition: rlx/plan/registration.py"
 
 
@@ -73,20 +76,64 @@ def registered_seed(facts: Facts) -> Iterator[Flaw]:
     "RLX039",
     title="the primary value is never measured",
     why="the registered question would stay without an answer, however long the runs are",
-    fix="an `eval.every` that ends on the last step, or another `experiment.primary.at`",
-    source="the validations that the back-end's own plan promises",
+    fix="an `eval.every` that ends on the last step, another `experiment.primary.at`, or the metric that is measured",
+    source="the validations that the back-end's own plan promises; the name of eval.post: rlx/plan/post_metric.py",
 )
 def measures_its_primary(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     if asked is None:
         return
+    if is_post(asked.metric):
+        yield from _of_post(facts, asked)
+    elif (statistic := _statistic(asked.metric)) and (promised := _validations(facts)):
+        yield from _of_validations(asked, promised, *statistic)
+
+
+def _statistic(metric: str) -> tuple[str, str] | None:
+    """`mean`, `4` of `…/acc/mean@4`, which only validations have; None for a metric of the training."""
+    part = next((part for part in reversed(metric.split("/")) if "@" in part), "")
+    kind, _, count = part.partition("@")
+    return (kind, count) if part else None
+
+
+def _of_post(facts: Facts, asked: Registration) -> Iterator[Flaw]:
+    """The evaluation after the training has one value, by one name."""
+    post = facts.recipe.eval.post
+    if post is None:
+        message = f"experiment.primary.metric {asked.metric}: nothing is evaluated after the training"
+        yield error(message, "eval.post, or a metric of the validations", "experiment.primary.metric")
+    elif asked.metric != (given := post_metric(post.n)):
+        message = f"experiment.primary.metric {asked.metric}: with eval.post.n {post.n} its name is {given}"
+        yield error(message, f"{given}, or another eval.post.n", "experiment.primary.metric")
+    elif asked.at != LAST:
+        message = f"experiment.primary.at {asked.at}: eval.post has one value, that of the last checkpoint"
+        yield error(message, "at: last, or a metric of the validations", "experiment.primary.at")
+
+
+def _validations(facts: Facts) -> Expectations | None:
+    """What the plan promises of the validations during the training; None where another finding says why it does not.
+
+    With `eval.post` the plan's own promise is about that.
+    """
+    during = facts.recipe.eval.model_copy(update={"post": None})
+    resolved = replace(facts.resolved, recipe=facts.recipe.model_copy(update={"eval": during}))
     try:
-        promised = load_backend(facts.recipe.backend.kind).plan(facts.resolved, Site(), facts.found).expectations
+        return load_backend(facts.recipe.backend.kind).plan(resolved, Site(), facts.found).expectations
     except UsageError:
-        return  # There is no plan, and another finding says why.
+        return None
+
+
+def _of_validations(asked: Registration, promised: Expectations, kind: str, count: str) -> Iterator[Flaw]:
     if reason := _unmeasured(asked, promised):
         fix = "an eval.every that fits, or another experiment.primary.at"
         yield error(f"experiment.primary.at {asked.at}: {reason}", fix, "experiment.primary.at")
+    taken = promised.validation_samples
+    if count.isdecimal() and (int(count) > taken or (kind == _MEAN and int(count) != taken)):
+        a_row = "1 sample" if taken == 1 else f"{taken} samples"
+        message = (
+            f"experiment.primary.metric {asked.metric}: validations take {a_row} a row, which is no {kind}@{count}"
+        )
+        yield warning(message, f"{_MEAN}@{taken}, or another eval.n", "experiment.primary.metric")
 
 
 def _unmeasured(asked: Registration, promised: Expectations) -> str:
