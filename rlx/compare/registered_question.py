@@ -82,9 +82,9 @@ def _ended(slot: RunSlot, run: JudgedRun, verdict: Verdict, primary: PrimaryValu
 
 def _lacks(run: JudgedRun, verdict: Verdict) -> str:
     """Why a run that has ended is no result; "" for one that is."""
-    if not verdict.is_result(ended=True):
-        return f"is {verdict.word}"
-    return "" if run.state is RunState.FINISHED else f"has ended as {run.state.value}"
+    if run.state is not RunState.FINISHED and verdict.status is not VerdictStatus.INVALID:
+        return f"has ended as {run.state.value}"
+    return "" if verdict.is_result(ended=True) else f"is {verdict.word}"
 
 
 def _answers(asked: Registration, runs: Sequence[RegisteredRun], is_share: bool) -> tuple[Answer, ...]:

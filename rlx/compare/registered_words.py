@@ -29,6 +29,8 @@ def registered_lines(found: RegisteredResult) -> Iterator[str]:
 def _result_lines(found: RegisteredResult) -> Iterator[str]:
     if found.is_open:
         yield f"no answer yet: {found.withheld}"
+        if not all(run.is_open for run in found.lacking):
+            yield "the answer can only be cannot tell, for a run has ended without a value that counts"
         yield from map(run_text, found.lacking)
     elif found.answers:
         yield from _answer_lines(found, found.answers)

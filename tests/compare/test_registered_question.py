@@ -92,6 +92,16 @@ def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> Non
     assert "cannot tell" in without.stdout, "leaving the run out by hand changes no answer"
 
 
+def test_an_answer_that_can_no_longer_be_given(runs_of: RunsOf) -> None:
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST[:2]))
+    (ended,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s2-*")
+    (ended / "attempts/1/state/exit").write_text("1 leader 1795000000 100\n")
+    said = rlx("compare", *NAMES, code=14).stdout
+    assert "  no answer yet: 4 of 6 runs registered" in said
+    assert "  the answer can only be cannot tell, for a run has ended without" in said
+    assert "  seed 2 of fast has ended as failed\n" in said
+
+
 def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     runs_of(*arm_of(CONTROL, (0.9,), first=9), *arm_of(TREATMENT, (0.2,), first=9), minute=1)
