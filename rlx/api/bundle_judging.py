@@ -17,7 +17,7 @@ from rlx.local_files import parse_json, read_bytes, read_text
 if TYPE_CHECKING:
     from rlx.runs.bundles.bundled_run import BundledRun
 
-_MOST_DOCUMENT, _MOST_SUMS, _MOST_NAME = 256 << 20, 16 << 20, 80
+_MOST_DOCUMENT, _MOST_SUMS = 256 << 20, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ class _Document:
     asked: Asked
     runs: tuple[BundledRun, ...]
     claims: Claims
-    others: tuple[str, ...]
 
 
 def judge_bundle(path: str | Path) -> JudgedBundle:
@@ -88,7 +87,7 @@ def judge_bundle(path: str | Path) -> JudgedBundle:
         files=len(files),
         differences=(*changed, *failed, *(each for each in found if not (other and each.is_wording))),
         worded_otherwise=tuple(each for each in found if other and each.is_wording),
-        on_trust=tuple(_on_trust(document, files)),
+        on_trust=tuple(_on_trust(document.runs, files)),
         computed=computed,
     )
 
@@ -109,7 +108,7 @@ def _read_document(path: Path, folder: Path) -> _Document:
         runs = tuple(_runs(document["runs"]))
         if len({run.run_id for run in runs}) != len(runs):
             raise ValueError("it lists a run twice")
-        return _Document(writer, _asked(document["asked"]), runs, _expect(document["claims"]), tuple(_others(document)))
+        return _Document(writer, _asked(document["asked"]), runs, _expect(document["claims"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as problem:
         reason = getattr(problem, "strerror", None) or getattr(problem, "message", None) or repr(problem)[:200]
         raise RlxError(f"{path}: its {DOCUMENT} cannot be read: {reason}", "rlx report --bundle writes one") from None
@@ -125,12 +124,6 @@ def _asked(asked: Any) -> Asked:
     from rlx.plan import salvage_jsonable
 
     return salvage_jsonable(Asked, asked, "asked")[0]
-
-
-def _others(document: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the experiments of the like that it tells of."""
-    for other in document.get("others", ()):
-        yield str(other["name"])[:_MOST_NAME]
 
 
 def _runs(listed: Any) -> Iterator[BundledRun]:
@@ -162,9 +155,10 @@ def _files(folder: Path) -> set[str]:
 
 
 def _changed_files(folder: Path, runs: Sequence[BundledRun]) -> Iterator[Difference]:
-    """Files that are not what the list of digests says, and manifests that are other runs'."""
+    """Files that are not what the list of digests says, and manifests and registrations that are others."""
     from rlx.runs.bundles.bundle_layout import SUMS, run_of
     from rlx.runs.bundles.unpacked_home import file_sha256, manifest_sha256
+    from rlx.runs.index.registrations import FOLDER, registered_digest
 
     listed = _sums(folder)
     for name in sorted(_files(folder) - {SUMS} | listed.keys()):
@@ -176,6 +170,10 @@ def _changed_files(folder: Path, runs: Sequence[BundledRun]) -> Iterator[Differe
         if found != run.manifest:
             yield Difference(run.run_id, "sha256 of its manifest", run.manifest, found)
         yield from _other_run(folder, run)
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        digest = registered_digest(path)
+        if digest != path.stem:
+            yield Difference("", f"digest of {FOLDER}/{path.name}", path.stem, digest)
 
 
 def _other_run(folder: Path, run: BundledRun) -> Iterator[Difference]:
@@ -215,17 +213,15 @@ def _computed(folder: Path, document: _Document) -> tuple[Claims | None, list[Di
         return None, [Difference("", "claims", "verdicts and sentences", f"nothing: {reason}")]
 
 
-def _on_trust(document: _Document, files: set[str]) -> Iterator[str]:
+def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
     """What the bundle states and no file in it shows."""
     from rlx.plan.run_dir import ATTEMPTS_DIR, EXIT_FILE
     from rlx.runs.bundles.bundle_layout import RUNS
 
-    for run in (run for run in document.runs if not run.node):
+    for run in (run for run in runs if not run.node):
         own = [name for name in files if name.startswith(f"{RUNS}/{run.run_id}/")]
         ends = [name for name in own if name.startswith(f"{RUNS}/{run.run_id}/{ATTEMPTS_DIR}/")]
         if not any(name.endswith(f"/{EXIT_FILE}") for name in ends):
             yield f"{run.run_id}: that it was {run.state or 'never seen'}; no record of its end is in the bundle"
         elif not run.manifest:
             yield f"{run.run_id}: that there was such a run; its manifest is not in the bundle"
-    if document.others:
-        yield f"that other experiments have this model, data and kind of treatment: {', '.join(document.others)}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
 from rlx.api.claims import Claims, claims_of, differences
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared, Uncompared
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
-    from rlx.compare.other_experiments import OtherExperiment
     from rlx.runs import Index, RunRef
     from rlx.runs.bundles.bundled_run import BundledRun
 
@@ -76,26 +75,36 @@ def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared
     from rlx.runs.bundles.staging import gather
     from rlx.runs.bundles.tar_file import write_tar
 
-    refs = _refs(index, found)
-    compared = {run.run_id for run in found.runs}
+    reported, compared = claims_of(found), {run.run_id for run in found.runs}
+    refs = _named_runs(index, reported)
     own = [ref for ref in refs if ref.head_id in compared]
-    gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
-    listed = _listed(refs, found, folder)
+    silent = gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
+    listed = _listed(refs, found, folder, silent)
     claims = computed_from(folder, listed, asked)
-    _tell_changed(claims_of(found), claims, tell)
-    _write_documents(folder, asked, listed, claims, found.others)
+    _tell_changed(reported, claims, tell)
+    _write_documents(folder, asked, listed, claims)
     names = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
     with replaced_file(path) as file:
         write_tar(folder, filter(belongs, names), made_by(), file)
 
 
-def _refs(index: Index, found: Compared | Uncompared) -> list[RunRef]:
-    """All nodes of the compared runs and of those that were left out, the newest launch first."""
-    wanted = {run.run_id for run in found.runs} | {run.run_id for run in found.left_out}
-    return [ref for ref in index.nodes() if ref.head_id in wanted]
+def _named_runs(index: Index, reported: Claims) -> list[RunRef]:
+    """All nodes of every run that is reported on, by its id or its experiment, the newest launch first."""
+    named = set(_texts(reported))
+    return [ref for ref in index.nodes() if named & {ref.head_id, ref.name}]
 
 
-def _listed(refs: Sequence[RunRef], found: Compared | Uncompared, folder: Path) -> list[BundledRun]:
+def _texts(document: Any) -> Iterator[str]:
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, (list, dict)):
+        for part in document.values() if isinstance(document, dict) else document:
+            yield from _texts(part)
+
+
+def _listed(
+    refs: Sequence[RunRef], found: Compared | Uncompared, folder: Path, silent: Mapping[str, float | None]
+) -> list[BundledRun]:
     from rlx.runs.bundles.bundled_run import BundledRun
     from rlx.runs.bundles.unpacked_home import manifest_sha256
 
@@ -108,7 +117,8 @@ def _listed(refs: Sequence[RunRef], found: Compared | Uncompared, folder: Path) 
         position = places[ref.launch_id] = places.get(ref.launch_id, -1) + 1
         names = (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, ref.node, position, ref.created)
         state, lacks = states.get(ref.head_id, ""), missing.get(ref.run_id, "")
-        listed.append(BundledRun(*names, state, lacks, manifest_sha256(folder, ref.run_id)))
+        manifest = manifest_sha256(folder, ref.run_id)
+        listed.append(BundledRun(*names, state, lacks, manifest, silent.get(ref.run_id)))
     return listed
 
 
@@ -130,21 +140,12 @@ def _tell_changed(reported: Claims, bundled: Claims, tell: Tell) -> None:
         tell(f"and {len(changed) - _MOST_TOLD} more")
 
 
-def _write_documents(
-    folder: Path, asked: Asked, listed: Sequence[BundledRun], claims: Claims, others: Sequence[OtherExperiment]
-) -> None:
+def _write_documents(folder: Path, asked: Asked, listed: Sequence[BundledRun], claims: Claims) -> None:
     from rlx.plan import to_jsonable
     from rlx.runs.bundles.bundle_layout import DOCUMENT, README, SUMS, belongs
     from rlx.runs.bundles.unpacked_home import file_sha256
 
-    document = {
-        "format": FORMAT,
-        "rlx": __version__,
-        "asked": asked,
-        "runs": listed,
-        "claims": claims,
-        "others": others,
-    }
+    document = {"format": FORMAT, "rlx": __version__, "asked": asked, "runs": listed, "claims": claims}
     try:
         (folder / README).write_text(_README.format(version=__version__), encoding="utf-8")
         text = json.dumps(to_jsonable(document), indent=1, ensure_ascii=False)

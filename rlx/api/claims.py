@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlx.api.judged_comparison import Compared
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Uncompared
+    from rlx.compare import Comparison
     from rlx.evidence import JudgedRun
 
 Claims = Mapping[str, Any]
@@ -39,23 +40,26 @@ class Difference:
 
 
 def claims_of(found: Compared | Uncompared) -> Claims:
-    """Every verdict, value and sentence, with what was left out, as JSON has it.
-
-    Without the experiments beside them, whose runs are elsewhere: nothing of these runs shows those.
-    """
-    from rlx.compare.comparison_document import comparison_document
+    """Every verdict, value and sentence, with what was left out and which experiments of the like there are."""
     from rlx.plan import to_jsonable
 
-    is_compared = isinstance(found, Compared)
-    comparison = replace(found.comparison, others=()) if isinstance(found, Compared) else None
-    document = {
-        "runs": [_run(run) for run in found.runs],
-        "comparison": comparison_document(comparison) if comparison else None,
-        "problem": "" if is_compared else getattr(found, "problem", ""),
-        "left_out": found.left_out,
-    }
+    what = _compared(found.comparison) if isinstance(found, Compared) else {"problem": found.problem}
+    runs = [_run(run) for run in found.runs]
+    document = {"runs": runs, "left_out": found.left_out, "others": found.others, **what}
     claims: Claims = json.loads(json.dumps(to_jsonable(document)))
     return claims
+
+
+def _compared(comparison: Comparison) -> Claims:
+    """The comparison, and in words what is not in it."""
+    from rlx.compare.comparison_document import comparison_document
+    from rlx.compare.left_out import left_out_groups, left_out_sentence
+    from rlx.compare.other_experiments import other_experiments_lines
+
+    left_out = [left_out_sentence(comparison.left_out), *(f"  {line}" for line in left_out_groups(comparison.left_out))]
+    others = other_experiments_lines(comparison.treatment_kind, comparison.others)
+    beside = [line for line in (*left_out, *others) if line]
+    return {"beside": beside, "comparison": comparison_document(comparison)}
 
 
 def _run(run: JudgedRun) -> Mapping[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,15 @@ import pytest
 
 import rlx as front_door
 from rlx.api.demo import SCENES
+from rlx.cli.text.judge_text import judged_document
+from rlx.plan import RegisteredArm, Registration, to_jsonable
+from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx
+from tests.compare.builders import METRIC
 from tests.compare.run_dirs import CONTROL, FAST, SLOW, TREATMENT, arm_of, write_run
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
+from tests.registrations import ASKED
 from tests.report.bundles import apart, edit_json, sum_up, together
 
 PAIR = CASES / "pairs" / "probed"
@@ -53,25 +60,29 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], P
     return go
 
 
-def bundled(*arguments: str) -> Path:
-    done = rlx("report", *arguments, "--bundle", "evidence.tar.gz")
-    assert done.stdout == "evidence.tar.gz\n"
-    assert "the bundle has it otherwise" not in done.stderr
-    return Path("evidence.tar.gz")
+def bundled(*names: str, seeds: Sequence[int] = ()) -> Path:
+    notes: list[str] = []
+    path = front_door.bundle("evidence.tar.gz", *names, seeds=seeds, tell=notes.append)
+    assert not [note for note in notes if "the bundle has it otherwise" in note]
+    return path
 
 
-def judged(bundle: Path, code: int = 0) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(rlx("judge", str(bundle), "--json", code=code).stdout)
-    assert answer["agrees"] == (code == 0)
+def judged(bundle: Path, agrees: bool = True) -> dict[str, Any]:
+    """What `rlx judge --json` prints."""
+    found = front_door.judge_bundle(bundle)
+    assert found.agrees == agrees, found.differences
+    answer: dict[str, Any] = json.loads(json.dumps(to_jsonable(judged_document(found))))
     return answer
 
 
 def test_an_honest_bundle_agrees_where_nothing_is_known(pair: dict[str, Path], elsewhere: Callable[[], Path]) -> None:
     compared = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)
-    bundle = bundled("baseline", "aqn")
+    done = rlx("report", "baseline", "aqn", "--bundle", "evidence.tar.gz")
+    assert (done.stdout, done.stderr) == ("evidence.tar.gz\n", "")
     assert not Path("report.html").exists(), "the archive instead of the page"
-    home = elsewhere()
-    answer = judged(bundle)
+    home, bundle = elsewhere(), Path("evidence.tar.gz")
+    answer = json.loads(rlx("judge", str(bundle), "--json").stdout)
+    assert answer == {"schema_version": 1, **judged(bundle)}
     assert (answer["differences"], answer["worded_otherwise"], answer["on_trust"]) == ([], [], [])
     assert {**answer["computed"]["comparison"], "schema_version": 1} == compared
     said = rlx("judge", str(bundle)).stdout
@@ -194,12 +205,18 @@ def test_an_edit_is_named(name: str, careful: bool, pair: dict[str, Path], tmp_p
     if careful:
         sum_up(folder)
     bundle = together(folder, tmp_path / "edited.tar.gz")
-    found = judged(bundle, code=14)["differences"]
-    assert any(each["run_id"] in ("", pair[arm].name) and field in each["field"] for each in found), found
-    assert any(each["field"].startswith("sha256 of runs/") for each in found) != careful
-    said = rlx("judge", str(bundle), code=14).stdout
-    assert "does not agree, in " in said
-    assert pair[arm].name in said
+    found = front_door.judge_bundle(bundle).differences
+    assert any(each.run_id in ("", pair[arm].name) and field in each.field for each in found), found
+    assert any(each.field.startswith("sha256 of runs/") for each in found) != careful
+
+
+def test_a_person_reads_who_claims_what(pair: dict[str, Path], tmp_path: Path) -> None:
+    folder = apart(bundled("baseline", "aqn"), tmp_path / "open")
+    worse_control(folder / "runs" / pair["baseline"].name, folder)
+    sum_up(folder)
+    said = rlx("judge", str(together(folder, tmp_path / "edited.tar.gz")), code=14).stdout
+    assert re.search(r"^does not agree, in \d+ places:$", said, re.M)
+    assert f"  {pair['baseline'].name}: final.value\n    claimed:  0.97\n    computed: 0.77\n" in said
 
 
 CLAIMS: dict[str, Callable[[Any], Any]] = {
@@ -221,9 +238,9 @@ def test_a_claim_that_does_not_follow_is_named(field: str, pair: dict[str, Path]
 
     edit_json(folder / "bundle.json", edit)
     sum_up(folder)
-    (found,) = judged(together(folder, tmp_path / "edited.tar.gz"), code=14)["differences"]
-    assert (found["field"], found["claimed"]) == (field, "AQN helps")
-    assert found["computed"] != "AQN helps"
+    (found,) = front_door.judge_bundle(together(folder, tmp_path / "edited.tar.gz")).differences
+    assert (found.field, found.claimed) == (field, "AQN helps")
+    assert found.computed != "AQN helps"
 
 
 def test_words_of_another_version_are_no_accusation(pair: dict[str, Path], tmp_path: Path) -> None:
@@ -238,7 +255,7 @@ def test_words_of_another_version_are_no_accusation(pair: dict[str, Path], tmp_p
     edit_json(folder / "bundle.json", reword)
     sum_up(folder)
     bundle = together(folder, tmp_path / "later.tar.gz")
-    answer = judged(bundle, code=14)
+    answer = judged(bundle, agrees=False)
     assert (answer["differences"], len(answer["worded_otherwise"])) == ([], 2)
     said = rlx("judge", str(bundle), code=14).stdout
     assert "worded otherwise in 2 places, as two versions of rlx may do: it names rlx 0.9.0" in said
@@ -255,7 +272,9 @@ def test_another_version_excuses_no_other_number(pair: dict[str, Path], tmp_path
     edit_json(folder / "bundle.json", edit)
     sum_up(folder)
     bundle = together(folder, tmp_path / "later.tar.gz")
-    assert [each["field"] for each in judged(bundle, code=14)["differences"]] == ["comparison.contrasts[0].p_value"]
+    assert [each["field"] for each in judged(bundle, agrees=False)["differences"]] == [
+        "comparison.contrasts[0].p_value"
+    ]
     assert "rules may have changed in between" in rlx("judge", str(bundle), code=14).stdout
 
 
@@ -297,8 +316,88 @@ def test_what_was_left_out_is_in_it(elsewhere: Callable[[], Path], tmp_path: Pat
     edit_json(folder / "bundle.json", hide)
     shutil.rmtree(folder / "runs" / hidden)
     sum_up(folder)
-    found = judged(together(folder, tmp_path / "edited.tar.gz"), code=14)["differences"]
+    found = judged(together(folder, tmp_path / "edited.tar.gz"), agrees=False)["differences"]
     assert any(each["run_id"] == hidden for each in found)
+
+
+@pytest.fixture
+def asked() -> Registration:
+    """An experiment of two seeds, of which another process knows since when."""
+    arms = (RegisteredArm("baseline", (), "a", "e"), RegisteredArm("fast", ("train.lr",), "b", "e"))
+    wanted = replace(ASKED, name="gsm8k", metric=METRIC, control="baseline", seeds=(1, 2), spare_seeds=(3,), arms=arms)
+    (plan,) = with_registrations(Path(os.environ["RLX_HOME"]), [replace(CONTROL.plan(), registration=wanted)])
+    assert plan.registration is not None
+    return plan.registration
+
+
+def write_registered(asked: Registration, *seeds: int) -> None:
+    for seed, arm in ((seed, arm) for seed in seeds for arm in (CONTROL, TREATMENT)):
+        write_run(replace(arm, seed=seed, registration=asked).plan(), arm.series, None)
+
+
+def test_a_registered_experiment_comes_with_its_other_runs(
+    asked: Registration, tmp_path: Path, elsewhere: Callable[[], Path]
+) -> None:
+    """An answer rests on all registered runs, also on those that this comparison is not about."""
+    write_registered(asked, 1, 2)
+    bundle = bundled("baseline", "fast", seeds=[1])
+    elsewhere()
+    computed = judged(bundle)["computed"]
+    assert len(computed["left_out"]) == 2
+    assert len(computed["comparison"]["registered"]["answers"]) == 1
+    said = rlx("judge", str(bundle)).stdout
+    assert f"registered {asked.registered} as {asked.short}: Does a larger rate help?\n" in said
+    assert "exploratory: at step 6" in said
+    folder = apart(bundle, tmp_path / "open")
+    assert len(list(folder.glob("runs/*/attempts/1/metrics.jsonl"))) == 4
+    edit_json(folder / "experiments" / f"{asked.digest}.json", lambda known: known.update(question="Does it harm?"))
+    sum_up(folder)
+    found = judged(together(folder, tmp_path / "edited.tar.gz"), agrees=False)["differences"]
+    assert found[0]["field"] == f"digest of experiments/{asked.digest}.json"
+
+
+def test_a_run_that_its_machine_ended_gives_way_to_a_spare_there_too(
+    asked: Registration, elsewhere: Callable[[], Path]
+) -> None:
+    """What ended a run is read in its log, and decides which runs the answer rests on."""
+    write_registered(asked, 1, 2, 3)
+    (ended,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s2-*")
+    (ended / "attempts/1/metrics.jsonl").unlink()
+    (ended / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n")
+    (ended / "attempts/1/log").write_text("OSError: [Errno 28] No space left on device\n")
+    (ended / "latest").symlink_to("attempts/1")
+    bundle = bundled("baseline", "fast", seeds=[1])
+    elsewhere()
+    computed = judged(bundle)["computed"]
+    assert "spare seed 3 in place of seed 2" in "\n".join(computed["comparison"]["answer"])
+
+
+def test_experiments_of_the_like_are_named_there_too(elsewhere: Callable[[], Path]) -> None:
+    write_run(replace(TREATMENT.plan(), name="tried-before"), TREATMENT.series, None)
+    for arm in (CONTROL, TREATMENT):
+        write_run(arm.plan(), arm.series, None, minute=1)
+    bundle = bundled("baseline", "fast")
+    elsewhere()
+    (other,) = judged(bundle)["computed"]["comparison"]["others"]
+    assert other["name"] == "tried-before"
+    said = rlx("judge", str(bundle)).stdout
+    assert "evidence.tar.gz: 2 runs of gsm8k, and 1 beside them" in said
+    assert "  tried-before: 1 run of fast, launched 20" in said
+
+
+def test_the_other_nodes_of_a_run_are_in_it(pair: dict[str, Path], elsewhere: Callable[[], Path]) -> None:
+    head = pair["aqn"]
+    worker = head.with_name(f"{head.name}-node1")
+    shutil.copytree(head, worker, symlinks=True)
+    for name in ("log", "metrics.jsonl"):
+        (worker / "attempts/1" / name).unlink()
+    shutil.rmtree(worker / "attempts/1/validation")
+    edit_json(worker / "manifest.json", lambda manifest: manifest.update(run_id=worker.name))
+    cluster = {"node": 1, "nodes": 2, "head": "10.0.0.1"}
+    edit_json(worker / "manifest.json", lambda manifest: manifest["plan"].update(cluster=cluster))
+    bundle = bundled("baseline", "aqn")
+    elsewhere()
+    assert [run["node"] for run in judged(bundle)["runs"]] == [0, 0, 1]
 
 
 def test_a_run_that_goes_on_is_taken_at_its_word(elsewhere: Callable[[], Path]) -> None:
@@ -365,5 +464,5 @@ def test_the_answer_to_a_registered_question_is_computed_again(elsewhere: Callab
         document["claims"]["comparison"]["registered"]["answers"][0]["kind"] = "no"
 
     edit_json(folder / "bundle.json", deny)
-    answer = judged(together(folder, tmp_path / "denied.tar.gz"), code=14)
+    answer = judged(together(folder, tmp_path / "denied.tar.gz"), agrees=False)
     assert any(each["field"].endswith("registered.answers[0].kind") for each in answer["differences"])

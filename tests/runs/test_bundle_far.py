@@ -55,3 +55,24 @@ def test_it_agrees_where_no_host_is_known(
     assert len((folder / "validation/3.jsonl").read_text().splitlines()) == 4
     assert '"input"' in (folder / "validation/3.jsonl").read_text(), "the answers, and not how many there are"
     assert "chatter" not in (folder / "log").read_text()
+
+
+def test_of_a_run_that_failed_the_whole_log_is_fetched(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why it ended decides whether a registered run keeps its place, and stands in lines that no verdict needs."""
+    monkeypatch.chdir(tmp_path)
+    plan = toy_plan(f"{STEPS}\necho 'OSError: [Errno 28] No space left on device'\nexit 1", arm="aqn")
+    (ref,) = start(replace(plan, site=replace(plan.site, place=loopback.place)))
+    ended(ref)
+    rlx("report", "aqn", "--bundle", "evidence.tar.gz")
+    log = apart(tmp_path / "evidence.tar.gz", tmp_path / "open") / "runs" / ref.run_id / "attempts/1/log"
+    assert log.read_bytes() == (ref.run_dir / "attempts/1/log").read_bytes()
+    loopback.stop()
+    loopback.cut()
+    rlx("report", "aqn", "--bundle", "silent.tar.gz")
+    for bundle in ("evidence.tar.gz", "silent.tar.gz"):
+        (run,) = json.loads(rlx("judge", bundle, "--json").stdout)["runs"]
+        assert (run["as_of"] is None) == (bundle == "evidence.tar.gz")

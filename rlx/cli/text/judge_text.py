@@ -34,9 +34,7 @@ def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
 
 def judged_lines(judged: JudgedBundle) -> Iterator[str]:
     """What it is, what follows from it, and whether it claims that."""
-    names = " and ".join(sorted({run.name for run in judged.runs}))
-    runs = sum(not run.node for run in judged.runs)
-    yield f"{judged.path}: {runs} run{'s' * (runs != 1)} of {names or 'nothing'}, {judged.files} files"
+    yield f"{judged.path}: {_counted(judged)}, {judged.files} files"
     yield f"  written by rlx {judged.written_by}, judged by rlx {__version__}; sha256 {judged.sha256}"
     if judged.computed is not None:
         yield ""
@@ -47,16 +45,30 @@ def judged_lines(judged: JudgedBundle) -> Iterator[str]:
         yield f"not shown by any file in it, and taken from its list: {line}"
 
 
+def _counted(judged: JudgedBundle) -> str:
+    """`2 runs of gsm8k, and 3 beside them`."""
+    ids = {run["run_id"] for run in (judged.computed or {}).get("runs", ())}
+    heads = [run for run in judged.runs if not run.node]
+    own = [run for run in heads if run.run_id in ids or not ids]
+    beside = f", and {len(heads) - len(own)} beside them" if len(heads) > len(own) else ""
+    return (
+        f"{len(own)} run{'s' * (len(own) != 1)} of {', '.join(sorted({run.name for run in own})) or 'nothing'}{beside}"
+    )
+
+
 def _computed_lines(computed: Claims) -> Iterator[str]:
+    comparison = computed.get("comparison", {})
+    if words := comparison.get("claim"):
+        yield words
+    yield from comparison.get("answer", ())
     for run in computed["runs"]:
         yield f"{run['run_id']}: {run['sentence']}"
-    for contrast in (computed["comparison"] or {}).get("contrasts", ()):
-        yield from contrast["sentences"]
-    if computed["problem"]:
+    apart = "exploratory: " if comparison.get("answer") else ""
+    for contrast in comparison.get("contrasts", ()):
+        yield from (f"{apart}{sentence}" for sentence in contrast["sentences"])
+    if "problem" in computed:
         yield f"not compared: {computed['problem']}"
-    for run in computed["left_out"]:
-        state = run["state"] or "never seen"
-        yield f"left out: {run['run_id']} ({state}), by {run['by']}: {run['why']}"
+    yield from computed.get("beside", ())
 
 
 def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:

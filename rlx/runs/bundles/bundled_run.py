@@ -27,7 +27,8 @@ class BundledRun:
     """A run as a bundle lists it. `position`: in its launch; `created`: seconds since 1970.
 
     `state`: where it stood, "" if never seen; `missing`: what evidence was not there to be read. `manifest`: sha256 of
-    its manifest, "" where none is in the bundle.
+    its manifest, "" where none is in the bundle. `as_of`: when a host that could not be asked for the rest was asked
+    last, in the same seconds; None where nothing was left to ask for.
     """
 
     run_id: str
@@ -41,6 +42,7 @@ class BundledRun:
     state: str
     missing: str
     manifest: str
+    as_of: float | None = None
 
 
 def state_them(home: Path, runs: Sequence[BundledRun]) -> None:
@@ -66,13 +68,15 @@ def _read(path: Path) -> BundledRun | None:
 
 def copies_of(runs: Mapping[str, BundledRun], refs: Sequence[RunRef]) -> Copies:
     """Where the files of bundled runs are, and what was missing of them."""
-    return {ref.run_id: Mirrored(ref.run_dir, lacks=runs[ref.run_id].missing) for ref in refs if ref.run_id in runs}
+    known = ((ref, runs[ref.run_id]) for ref in refs if ref.run_id in runs)
+    return {ref.run_id: Mirrored(ref.run_dir, as_of=run.as_of, lacks=run.missing) for ref, run in known}
 
 
 def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str, Observation]:
     """Say of each run how it ended by its record, or where it stood as was stated."""
-    return {run_id: Observation(run_id, copies[run_id].end or _stated_state(run)) for run_id, run in runs.items()}
+    return {run_id: _observation(run, copies[run_id]) for run_id, run in runs.items()}
 
 
-def _stated_state(run: BundledRun) -> RunState:
-    return RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
+def _observation(run: BundledRun, copy: Mirrored) -> Observation:
+    state = RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
+    return Observation(run.run_id, copy.end or state, exit_code=copy.exit_code)

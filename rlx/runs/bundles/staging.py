@@ -8,41 +8,52 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 
 from rlx.errors import RlxError
+from rlx.hosts.host_errors import HostError
 from rlx.local_files import open_regular
 from rlx.payload.mask_secrets import LARGEST, mask_file, spans_of, spellings
+from rlx.plan import RunState
 from rlx.plan.run_dir import VALIDATION_DIR
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
+from rlx.runs.copies.fetch import fetch
 from rlx.runs.copies.mirror import kept
 from rlx.runs.copies.mirror_store import read_cursor
 from rlx.runs.index.registrations import FOLDER
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.run import RunRef
+from rlx.runs.run import RunPaths, RunRef
 
 Tell = Callable[[str], None]
 _CHUNK = 1 << 20
 
 
-def gather(index: Index, compared: Sequence[RunRef], others: Sequence[RunRef], folder: Path, tell: Tell) -> None:
+def gather(
+    index: Index, compared: Sequence[RunRef], others: Sequence[RunRef], folder: Path, tell: Tell
+) -> Mapping[str, float | None]:
     """Copy the evidence of runs into `folder`, with the experiments that they name, and mask secrets in them.
 
     Of `others` that are of no such experiment, only what says what they were and how they ended. What cannot be taken
-    is told. Raises RlxError where the folder cannot be written.
+    is told. Returns by run id when the hosts were asked last that could not be asked for the whole log of a run that
+    did not finish. Raises RlxError where the folder cannot be written.
     """
+    silent: dict[str, float | None] = {}
     registered = _registered(index, compared)
     whole = [ref for ref in others if is_adopted(ref) or _registered(index, [ref]) & registered]
     try:
-        for ref, copy in ((ref, kept(index, [ref])[ref.run_id].run_dir) for ref in (*compared, *others)):
-            names = evidence_files(copy) if ref in (*compared, *whole) else record_files(copy)
-            _take(copy, names, folder / RUNS / ref.run_id, tell)
-            if not ref.place.is_local:
-                _take_outputs(copy, folder / RUNS / ref.run_id)
+        for ref, copy in ((ref, kept(index, [ref])[ref.run_id]) for ref in (*compared, *others)):
+            is_whole, target = ref in (*compared, *whole), folder / RUNS / ref.run_id
+            names = evidence_files(copy.run_dir) if is_whole else record_files(copy.run_dir)
+            _take(copy.run_dir, names, target, tell)
+            if is_whole and not ref.place.is_local:
+                _take_outputs(copy.run_dir, target)
+                if copy.end is not RunState.FINISHED and not _take_log(ref, copy.run_dir, target):
+                    silent[ref.run_id] = copy.as_of
         names = (f"{FOLDER}/{digest}.json" for digest in registered)
         _take(index.home, (name for name in names if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
     except (OSError, shutil.Error) as problem:
         raise RlxError(f"{folder}: {getattr(problem, 'strerror', None) or problem}", "is the disk full?") from None
+    return silent
 
 
 def _manifests(index: Index, refs: Iterable[RunRef]) -> Iterator[Manifest]:
@@ -62,8 +73,13 @@ def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:
         if (source / name).resolve() != source.resolve() / name:
             tell(f"{source / name} is a link, and not taken into the bundle")
             continue
+        try:
+            file = open_regular(source / name)
+        except OSError as problem:
+            tell(f"{source / name} is not in the bundle: {problem.strerror}")
+            continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with open_regular(source / name) as file, (target / name).open("wb") as copy:
+        with file, (target / name).open("wb") as copy:
             shutil.copyfileobj(file, copy, _CHUNK)
 
 
@@ -74,6 +90,19 @@ def _take_outputs(mirror: Path, target: Path) -> None:
         fetched = mirror / attempt / "outputs" / f"{name.removesuffix('.jsonl')}-{file.inode}-{file.bytes}" / name
         if folder and fetched.is_file() and (target / path).is_file():
             shutil.copyfile(fetched, target / path)
+
+
+def _take_log(ref: RunRef, mirror: Path, target: Path) -> bool:
+    """Put the whole log of the latest attempt into the place of what is here of it: why it ended stands in the rest.
+
+    Tells whether its host had it for the asking.
+    """
+    path = str(RunPaths(mirror).log.relative_to(mirror))
+    file = read_cursor(mirror).files.get(path)
+    try:
+        return file is not None and not file.denied and fetch(ref, path, file.bytes, target / path)
+    except HostError:
+        return False
 
 
 def _secrets(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:

@@ -10,19 +10,22 @@ from contextlib import closing
 from pathlib import Path
 
 from rlx.plan import LOCAL
-from rlx.plan.run_dir import MANIFEST_FILE
+from rlx.plan.run_dir import ATTEMPTS_DIR, LATEST_LINK, MANIFEST_FILE
 from rlx.runs.bundles.bundle_layout import RUNS
 from rlx.runs.bundles.bundled_run import BundledRun, state_them
 from rlx.runs.index import tables
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import manifest_text
-from rlx.runs.run import RunRef
+from rlx.runs.run import RunPaths, RunRef
 
 
 def as_home(folder: Path, runs: Sequence[BundledRun]) -> Index:
     """Open the index of these runs alone, whose files lie in `folder`. Raises OSError."""
     state_them(folder, runs)
+    for run_dir in (folder / RUNS).glob("*"):
+        latest = RunPaths(run_dir).latest.name
+        (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")
     with closing(sqlite3.connect(folder / "index.db", isolation_level=None)) as db:
         tables.create(db, [(_ref(run, folder), run.position) for run in runs])
     return Index(folder)

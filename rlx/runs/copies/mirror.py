@@ -22,7 +22,7 @@ from rlx.runs.copies import mirror_store
 from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror_store import Cursor
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
-from rlx.runs.looking.state import recorded_end
+from rlx.runs.looking.state import recorded_code, recorded_end
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
@@ -47,11 +47,19 @@ class Mirrored:
     @property
     def end(self) -> RunState | None:
         """The end of the run by the exit record of its latest attempt; None if there is none here."""
+        return recorded_end(self._record, stop_asked=(self.run_dir / STOP_FILE).exists())
+
+    @property
+    def exit_code(self) -> int | None:
+        """The shell's exit status in that record; None if there is none here."""
+        return recorded_code(self._record)
+
+    @property
+    def _record(self) -> str:
         try:
-            record = (RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE).read_text(errors="replace")
+            return (RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE).read_text(errors="replace")
         except OSError:
-            return None
-        return recorded_end(record, stop_asked=(self.run_dir / STOP_FILE).exists())
+            return ""
 
     @property
     def final_state(self) -> RunState | None:

@@ -43,6 +43,14 @@ def read_registrations(home: Path) -> tuple[Registration, ...]:
     return tuple(sorted(found, key=lambda one: (one.registered, one.name), reverse=True))
 
 
+def registered_digest(path: Path) -> str | None:
+    """The digest of what a file says was asked, which should be its name; None where no registration can be read."""
+    try:
+        return _read(path).digest
+    except RlxError:
+        return None
+
+
 def _stamped(plan: LaunchPlan, registration: Registration | None) -> LaunchPlan:
     workers = tuple(_stamped(worker, registration) for worker in plan.workers)
     return replace(plan, registration=registration, workers=workers)

@@ -259,8 +259,18 @@ def derive_state(facts: Facts) -> RunState:
 
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
     """Conclude what became of a run by the text of its exit record alone; None if that is no record."""
-    end = _parse_exit(",".join(record.split()[:3]))
+    end = _recorded(record)
     return _state_after(end, stop_asked) if end else None
+
+
+def recorded_code(record: str) -> int | None:
+    """The shell's exit status in the text of an exit record; None if that is no record."""
+    end = _recorded(record)
+    return end.code if end else None
+
+
+def _recorded(record: str) -> Exit | None:
+    return _parse_exit(",".join(record.split()[:3]))
 
 
 def _state_after(end: Exit, stop_asked: bool) -> RunState:
