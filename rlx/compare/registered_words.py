@@ -108,7 +108,7 @@ def _numbers(found: RegisteredResult, each: Answer) -> str:
     if each.low is None or each.high is None or each.p_value is None:
         return f"{change}; {each.method}; {taken}"
     bounds = f"{unit.signed(each.low / scale)} to {unit.signed(each.high / scale)}"
-    return f"{change}, {each.level:.0%} interval {bounds}, p {p_text(each.p_value)}; {each.method}; {taken}"
+    return f"{change}, {100 * each.level:.0f} % interval {bounds}, p {p_text(each.p_value)}; {each.method}; {taken}"
 
 
 def moment_text(asked: Registration) -> str:
