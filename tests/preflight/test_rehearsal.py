@@ -58,6 +58,17 @@ def test_every_change_is_told(folder: Path) -> None:
     assert shown(of_case(folder)) == (folder / "expected.txt").read_text(encoding="utf-8")
 
 
+def test_a_rehearsal_is_no_run_of_an_experiment(tmp_path: Path) -> None:
+    asked = tmp_path / "asked.yaml"
+    metric = "{metric: val-core/openai/gsm8k/acc/mean@1}"
+    experiment = f"experiment: {{question: Does it help?, primary: {metric}, test: superiority, seeds: 5}}"
+    asked.write_text(f"version: 1\nname: asked\nextends: {BASE}\n{experiment}\n")
+    recipe = resolved(asked)
+    assert recipe.experiment is not None
+    twin = rehearsal_of(recipe, PLACES).resolved
+    assert twin.experiment is None and not errors(twin)
+
+
 def test_every_recipe_for_verl_that_comes_with_rlx_has_its_case() -> None:
     cases = [json.loads((folder / "input.json").read_text(encoding="utf-8"))["recipe"] for folder in FOLDERS]
     there = (path for path in (REPOSITORY / "recipes").glob("*.yaml") if resolved(path).recipe.backend.kind == "verl")
