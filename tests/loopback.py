@@ -196,6 +196,11 @@ class Loopback:
         own = _sshds_of(self._listener.pid) if self._listener is not None else []
         return [*_alive(getattr(self, "_sessions_kept", [])), *own]
 
+    def shells(self) -> list[int]:
+        """The processes that the open connections serve."""
+        connections = self.sessions()
+        return [pid for connection in connections for pid in _children(connection) if pid not in connections]
+
     def cut(self) -> None:
         for pid in self.sessions():
             with suppress(ProcessLookupError):

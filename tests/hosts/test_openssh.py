@@ -331,7 +331,9 @@ def test_a_shell_that_was_opened_ahead_takes_the_next_command(loopback: Loopback
 def test_a_shell_that_died_while_it_waited_is_no_loss(loopback: Loopback) -> None:
     connect(loopback.place)
     open_ahead(loopback.place)
+    wait_until(lambda: len(loopback.shells()) == 1)
     loopback.cut()
+    wait_until(lambda: not sessions(loopback))
     assert transport_for(loopback.place).run(Cmd("echo", "still"), timeout_s=30).out == b"still\n"
 
 
