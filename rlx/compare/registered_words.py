@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rlx.compare.left_out import left_out_groups
@@ -12,10 +13,11 @@ from rlx.compare.sentences import p_text
 from rlx.compare.unit import Unit
 from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
-from rlx.plan import Registration
+from rlx.plan import Registration, RunState
 from rlx.plan.registration import AREA, LAST
 
 _NAMED = 4
+_FAILED = {state.value for state in (RunState.FAILED, RunState.LOST, RunState.STOPPED)}
 
 
 def registered_lines(found: RegisteredResult) -> Iterator[str]:
@@ -23,6 +25,8 @@ def registered_lines(found: RegisteredResult) -> Iterator[str]:
     asked = found.registration
     yield f"registered {f'{asked.registered} ' if asked.registered else ''}as {asked.short}: {asked.question}"
     yield from (f"  {line}" for line in _result_lines(found))
+    if failures := _failures(found):
+        yield f"  {failures}"
     yield from (f"  not in the answer: {line}" for line in left_out_groups(found.left_out))
 
 
@@ -56,6 +60,22 @@ def registered_claim(found: RegisteredResult) -> str:
 def run_text(run: RegisteredRun) -> str:
     """`seed 3 of aqn has ended as failed`."""
     return f"seed {run.seed} of {run.arm} {run.lacks}{f' ({run.why})' if run.why else ''}"
+
+
+def _failures(found: RegisteredResult) -> str:
+    """`ended without a value that counts: 1 of 6 runs of aqn, 0 of 5 of baseline`; "" where none did.
+
+    A treatment that makes runs fail is told by that, whatever the rest of them reached.
+    """
+    arms = [found.registration.control, *found.registration.treatments]
+    launched, failed = Counter(run.arm for run in found.runs if run.run_id), Counter[str]()
+    failed.update(run.arm for run in found.runs if run.run_id and run.lacks and not run.is_open)
+    launched.update(run.arm for run in found.left_out)
+    failed.update(run.arm for run in found.left_out if run.state in _FAILED)
+    if not failed:
+        return ""
+    counts = ", ".join(f"{failed[arm]} of {counted(launched[arm], 'run')} of {arm}" for arm in arms)
+    return f"ended without a value that counts: {counts}"
 
 
 def _obstacle(found: RegisteredResult) -> str:

@@ -141,7 +141,9 @@ def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(runs_of: RunsOf
     runs_of(*arm_of(TREATMENT, (0.72,), asked, first=4), minute=2)
     (each,) = answers(*NAMES)
     assert each["estimate"] == pytest.approx(100 * (0.70 + 0.73 + 0.72 - sum(SLOW)) / 3)
-    assert f"  {why}" in rlx("compare", *NAMES).stdout
+    said = rlx("compare", *NAMES).stdout
+    assert f"  {why}" in said
+    assert "  ended without a value that counts: 0 of 3 runs of baseline, 1 of 4 runs of fast\n" in said
 
 
 def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: RunsOf) -> None:

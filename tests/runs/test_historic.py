@@ -67,7 +67,7 @@ def test_a_question_that_is_written_into_the_recipe_afterwards_registers_nothing
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(records, tmp_path / "asked")
-    recipe = tmp_path / "asked/recipes/gsm8k.yaml"
+    recipe = tmp_path / "asked/recipes/hw.yaml"
     recipe.write_text(recipe.read_text() + ASKED)
     *imports, comparison = (HISTORIC / "e5a-e5-judged/commands").read_text().splitlines()
     for command in imports:
