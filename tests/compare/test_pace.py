@@ -92,7 +92,7 @@ def test_a_change_is_stated_with_its_interval_over_blocks() -> None:
 
 
 def test_what_a_host_did_beside_falls_on_both_runs_of_a_block() -> None:
-    assert changes([2.0, 4.0, 8.0], [2.2, 4.5, 8.7]) == "+10 % (+5 to +16)"
+    assert changes([2.0, 4.0, 8.0], [2.2, 4.5, 8.7]) == "+10 % (+6 to +15)"
 
 
 def test_runs_that_were_started_arm_by_arm_are_no_blocks() -> None:

@@ -194,9 +194,9 @@ def test_several_benchmarks_are_one_family(runs_of: RunsOf) -> None:
     other = "val-core/math/acc/mean@1"
     asked = replace(ASKED, also=(other,))
     for control, treatment in zip(arm_of(CONTROL, SLOW, asked), arm_of(TREATMENT, FAST, asked), strict=True):
-        seed = control.seed / 1000
         runs_of(
-            replace(control, more_metrics={other: 0.3 + seed}), replace(treatment, more_metrics={other: 0.3 - seed})
+            replace(control, more_metrics={other: round(0.3 + control.seed / 100, 2)}),
+            replace(treatment, more_metrics={other: round(0.34 - treatment.seed / 100, 2)}),
         )
     found = answer(*NAMES)
     first, second = found["registered"]["answers"]
