@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -106,7 +106,9 @@ def _compare_asked(
     found = answered(index, runs, tell)
     withheld = next((each.result.withheld for each in found if each.result.withheld), "")
     if len(found) != 1 or not all(run.plan.registration for run in runs):
-        if found:
+        if not found:
+            _tell_registered_otherwise(index, {ref.name: ref.created for ref in chain(*refs)}, tell)
+        else:
             tell("not all of these runs are of one registered experiment: what follows answers no registered question")
         return compare_judged(index, refs, judged, metric, tell, withheld)
     (only,) = found
@@ -117,6 +119,19 @@ def _compare_asked(
         wanted = metric or (primary if any(primary in metric_names(run.evidence) for run in runs) else None)
         compared = compare_judged(index, refs, judged, wanted, tell, withheld)
     return replace(compared, comparison=replace(compared.comparison, registered=only.result))
+
+
+def _tell_registered_otherwise(index: Index, launched: Mapping[str, float], tell: Tell) -> None:
+    """Tell of experiments of these names that the runs, launched at those times, do not belong to."""
+    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.run import utc_text
+
+    for one in read_registrations(index.home):
+        if one.name in launched:
+            after = (
+                "after these runs were launched" if utc_text(launched[one.name]) < one.registered else "without them"
+            )
+            tell(f"experiment {one.short} of {one.name} was registered {one.registered}, {after}: it is none of theirs")
 
 
 def _are_its_arms(compared: Compared, refs: Sequence[Sequence[RunRef]]) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What an experiment answers. `compared`: its runs held against each other; None while that cannot be."""
+    """What an experiment answers. `compared`: its runs by the first metric; None while they cannot be compared."""
 
     result: RegisteredResult
     compared: Compared | None = None
@@ -64,7 +64,8 @@ def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], te
         compared = _compared(index, asked, found, refs, runs, tell)
     except RlxError as problem:
         return Answered(replace(objected_result(asked, found.slots, runs, problem.message), left_out=left_out))
-    return Answered(replace(ended_result(asked, found.slots, runs, compared.comparison), left_out=left_out), compared)
+    result = ended_result(asked, found.slots, runs, [each.comparison for each in compared])
+    return Answered(replace(result, left_out=left_out), compared[0])
 
 
 def _left_out(passed: PassedOver, row: Overview) -> LeftOut:
@@ -91,11 +92,12 @@ def _compared(
     refs: Mapping[str, RunRef],
     runs: Mapping[str, JudgedRun],
     tell: Tell,
-) -> Compared:
-    """Hold the arms of the experiment against each other as they were registered, each run beside its control."""
+) -> list[Compared]:
+    """Hold the arms of the experiment against each other as they were registered, by each of its metrics."""
     from rlx.api.judged_comparison import beside_control, compare_judged
 
     standing = found.standing
     arms = [[standing[seed, arm].run_id for seed in asked.seeds] for arm in (asked.control, *asked.treatments)]
     judged = beside_control(index, [[runs[run_id] for run_id in arm] for arm in arms])
-    return compare_judged(index, [[refs[run_id] for run_id in arm] for arm in arms], judged, asked.metric, tell)
+    places = [[refs[run_id] for run_id in arm] for arm in arms]
+    return [compare_judged(index, places, judged, metric, tell) for metric in asked.metrics]

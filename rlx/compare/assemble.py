@@ -11,7 +11,7 @@ from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.difference_areas import Area
 from rlx.compare.item_counts import item_count
-from rlx.compare.pace import pace
+from rlx.compare.pace import host_load, pace, started
 from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun, core_metric, series
 from rlx.evidence.metrics import disputed, row_counts
@@ -97,6 +97,8 @@ def _run(run: JudgedRun, label: str, metric: str) -> ComparedRun:
         seconds_per_step=speed.seconds_per_step,
         tokens_per_second=speed.tokens_per_second,
         training_seconds=speed.training_seconds,
+        started=started(run.provenance),
+        load=host_load(run.provenance),
         disputed=disputed(run.evidence, metric),
     )
 

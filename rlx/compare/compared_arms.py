@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from rlx.compare.align import Point
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
+from rlx.compare.pace import HostLoad
 from rlx.evidence import Verdict
 from rlx.plan import RunState
 
@@ -33,7 +34,9 @@ class ComparedRun:
 
     `core_metric` is the validation metric that its own log shows, which need not be the one compared.
     `seconds_per_step` and `tokens_per_second` are medians over its steps, `training_seconds` is all steps together;
-    None where it did not log them (see `pace`). `disputed`: step -> the two values that its records have there.
+    None where it did not log them (see `pace`). `started`: when it was, in seconds since 1970 by its host, and `load`
+    what that was busy with then; None where it did not record them. `disputed`: step -> the two values that its records
+    have there.
     """
 
     run_id: str
@@ -51,6 +54,8 @@ class ComparedRun:
     seconds_per_step: float | None = None
     tokens_per_second: float | None = None
     training_seconds: float | None = None
+    started: float | None = None
+    load: HostLoad | None = None
     disputed: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     @property

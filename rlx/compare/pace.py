@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column
 from rlx.evidence.step_times import step_times, usual_seconds
+
+_BEYOND, _BEYOND_TIME = 1e6, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,30 @@ class Pace:
     seconds_per_step: float | None = None
     tokens_per_second: float | None = None
     training_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """What a host was busy with before a run: mean runnable processes of a minute, and how many processors it has."""
+
+    minute: float
+    processors: int
+
+
+def started(provenance: Mapping[str, Any]) -> float | None:
+    """When a run was started, in seconds since 1970 by its host; None where it did not record that."""
+    found = provenance.get("time")
+    return float(found) if isinstance(found, int | float) and 0 < found < _BEYOND_TIME else None
+
+
+def host_load(provenance: Mapping[str, Any]) -> HostLoad | None:
+    """The load that a run recorded at its start; None where it did not, or what it says is none."""
+    found = provenance.get("load")
+    known = found if isinstance(found, dict) else {}
+    minute, processors = known.get("minute"), known.get("processors")
+    if not (isinstance(minute, int | float) and isinstance(processors, int)):
+        return None
+    return HostLoad(float(minute), processors) if 0 <= minute < _BEYOND and 0 < processors < _BEYOND else None
 
 
 def pace(evidence: Evidence, devices: int) -> Pace:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rlx.compare.comparison_values import Comparison
 from rlx.compare.primary_value import PrimaryValue, primary_values
-from rlx.compare.registered_answer import Answer, answer
+from rlx.compare.registered_answer import answer, as_family
 from rlx.compare.registered_design import registered_design
-from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
 from rlx.compare.run_slots import RunSlot
 from rlx.evidence import JudgedRun, Verdict, VerdictStatus
 from rlx.plan import Registration, RunState
@@ -36,25 +36,35 @@ def objected_result(
 
 
 def ended_result(
-    asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun], found: Comparison
+    asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun], found: Sequence[Comparison]
 ) -> RegisteredResult:
-    """The result of runs that have all ended. `found` holds these runs against each other by the registered metric.
+    """The result of runs that have all ended. `found` holds them against each other by each metric, in their order.
 
     Verdicts are those of `found`, which kept outputs may have contradicted.
     """
-    verdicts = {run.run_id: run.verdict for run in found.runs}
+    verdicts = _verdicts(found)
     ended = [runs[slot.run.run_id] for slot in slots if slot.run is not None]
-    values = primary_values(ended, asked)
+    values = {metric: primary_values(ended, replace(asked, metric=metric)) for metric in asked.metrics}
     known = tuple(
-        _ended(slot, run, verdicts.get(run.run_id, run.verdict), value)
-        for slot, run, value in zip(slots, ended, values, strict=True)
+        _ended(slot, run, verdicts.get(run.run_id, run.verdict), {metric: own[at] for metric, own in values.items()})
+        for at, (slot, run) in enumerate(zip(slots, ended, strict=True))
     )
-    objection = next((error.message for each in found.contrasts for error in each.errors), "")
-    result = RegisteredResult(asked, known, objection=objection, is_share=found.is_share)
+    contrasts = (contrast for each in found for contrast in each.contrasts)
+    objection = next((error.message for contrast in contrasts for error in contrast.errors), "")
+    result = RegisteredResult(asked, known, objection=objection)
     if objection:
         return result
-    answers = _answers(asked, known, found.is_share)
+    answers = _answers(asked, known, [each.is_share for each in found])
     return replace(result, exploratory=answers) if result.lacking else replace(result, answers=answers)
+
+
+def _verdicts(found: Sequence[Comparison]) -> Mapping[str, Verdict]:
+    """The verdicts by run id; one metric that is contradicted is enough."""
+    verdicts: dict[str, Verdict] = {}
+    for run in (run for each in found for run in each.runs):
+        if run.run_id not in verdicts or not run.verdict.is_result(ended=True):
+            verdicts[run.run_id] = run.verdict
+    return verdicts
 
 
 def _unanswered(slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun]) -> tuple[RegisteredRun, ...]:
@@ -70,14 +80,15 @@ def _unvalued(slot: RunSlot, runs: Mapping[str, JudgedRun]) -> RegisteredRun:
         return RegisteredRun(slot.arm, slot.seed, slot.run.run_id, lacks=lacks, why=slot.why)
     is_open = not run.state.is_terminal
     lacks = f"is {run.state.value}" if is_open else _lacks(run, run.verdict)
-    return RegisteredRun(slot.arm, slot.seed, run.run_id, None, lacks, is_open, why=slot.why)
+    return RegisteredRun(slot.arm, slot.seed, run.run_id, {}, lacks, is_open, why=slot.why)
 
 
-def _ended(slot: RunSlot, run: JudgedRun, verdict: Verdict, primary: PrimaryValue) -> RegisteredRun:
-    lacks = _lacks(run, verdict) or (f"counts for nothing: {primary.why_not}" if primary.value is None else "")
-    value = None if lacks else primary.value
+def _ended(slot: RunSlot, run: JudgedRun, verdict: Verdict, primary: Mapping[str, PrimaryValue]) -> RegisteredRun:
+    why_not = next((each.why_not for each in primary.values() if each.value is None), "")
+    lacks = _lacks(run, verdict) or (f"counts for nothing: {why_not}" if why_not else "")
+    values = {metric: each.value for metric, each in primary.items() if each.value is not None and not lacks}
     is_unverified = not lacks and verdict.status is not VerdictStatus.VALID
-    return RegisteredRun(slot.arm, slot.seed, run.run_id, value, lacks, is_unverified=is_unverified, why=slot.why)
+    return RegisteredRun(slot.arm, slot.seed, run.run_id, values, lacks, is_unverified=is_unverified, why=slot.why)
 
 
 def _lacks(run: JudgedRun, verdict: Verdict) -> str:
@@ -87,18 +98,34 @@ def _lacks(run: JudgedRun, verdict: Verdict) -> str:
     return "" if verdict.is_result(ended=True) else f"is {verdict.word}"
 
 
-def _answers(asked: Registration, runs: Sequence[RegisteredRun], is_share: bool) -> tuple[Answer, ...]:
-    """Answer from the runs that have a value; nothing where an arm has fewer than two of them."""
-    design = registered_design(asked, is_share)
+def _answers(
+    asked: Registration, runs: Sequence[RegisteredRun], shares: Sequence[bool]
+) -> tuple[RegisteredAnswer, ...]:
+    """Answer from the runs that have values; nothing where an arm has fewer than two of them.
+
+    `shares`: whether the values of each metric are shares. For each treatment its metrics are one family.
+    """
     seeds = set(asked.seeds)
-    if design.blocked:
-        seeds -= {run.seed for run in runs if run.value is None}
-    arms = [[*_values(runs, arm, seeds)] for arm in (asked.control, *asked.treatments)]
-    return answer(design, *arms) if min(map(len, arms)) >= _FEWEST else ()
-
-
-def _values(runs: Sequence[RegisteredRun], arm: str, seeds: set[int]) -> Iterator[float]:
-    """The values of an arm in the order of its seeds, which is the same in each."""
-    for run in sorted(runs, key=lambda run: run.seed):
-        if run.arm == arm and run.seed in seeds and run.value is not None:
-            yield run.value
+    if asked.is_paired:
+        seeds -= {run.seed for run in runs if run.lacks}
+    arms = [
+        [
+            run
+            for run in sorted(runs, key=lambda run: run.seed)
+            if run.arm == arm and run.seed in seeds and not run.lacks
+        ]
+        for arm in (asked.control, *asked.treatments)
+    ]
+    if min(map(len, arms)) < _FEWEST:
+        return ()
+    by_metric = [
+        answer(registered_design(asked, is_share), *([run.values[metric] for run in arm] for arm in arms))
+        for metric, is_share in zip(asked.metrics, shares, strict=True)
+    ]
+    if len(by_metric) > 1:
+        by_metric = [*zip(*map(as_family, zip(*by_metric, strict=True)), strict=True)]
+    return tuple(
+        RegisteredAnswer(metric, treatment, is_share, each)
+        for metric, is_share, answers in zip(asked.metrics, shares, by_metric, strict=True)
+        for treatment, each in zip(asked.treatments, answers, strict=True)
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rlx.compare.left_out import LeftOut
 from rlx.compare.registered_answer import Answer
@@ -11,7 +12,7 @@ from rlx.plan import Registration
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRun:
-    """A run that was registered. `value`: the primary value, in the unit of the metric.
+    """A run that was registered. `values`: its primary value by metric, in the metric's unit; empty where it lacks one.
 
     `run_id` is empty where nothing stands for it; `why` says why what does is not its first launch, "" where it is.
     `lacks`: why it has no value that counts, "" where it has. `is_open`: what it lacks may still come. `is_unverified`:
@@ -21,7 +22,7 @@ class RegisteredRun:
     arm: str
     seed: int
     run_id: str = ""
-    value: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
     lacks: str = ""
     is_open: bool = False
     is_unverified: bool = False
@@ -29,23 +30,32 @@ class RegisteredRun:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredAnswer:
+    """The answer of one metric for one treatment. `is_share`: its values are shares, so that differences are points."""
+
+    metric: str
+    treatment: str
+    is_share: bool
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredResult:
     """A registered question with what its runs answer. Once a run is in, nobody chooses whether it counts.
 
     `runs`: every registered run, by seed in the order of their launch. `objection`: why the arms cannot be compared, ""
-    where they can. `answers`: one for each treatment, in the order of the registration; none before all runs are in,
-    nor where one of them has no value that counts, or there is an objection. `exploratory`: then the answers from the
-    runs that have a value. `left_out`: the runs of the experiment that are none of the registered ones. `is_share`:
-    values are shares, so that differences are points.
+    where they can. `answers`: one for each metric and treatment, in the order of the registration, metric by metric;
+    none before all runs are in, nor where one of them has no value that counts, or there is an objection.
+    `exploratory`: then the answers from the runs that have values. `left_out`: the runs of the experiment that are none
+    of the registered ones.
     """
 
     registration: Registration
     runs: tuple[RegisteredRun, ...]
-    answers: tuple[Answer, ...] = ()
-    exploratory: tuple[Answer, ...] = ()
+    answers: tuple[RegisteredAnswer, ...] = ()
+    exploratory: tuple[RegisteredAnswer, ...] = ()
     objection: str = ""
     left_out: tuple[LeftOut, ...] = ()
-    is_share: bool = True
 
     @property
     def is_open(self) -> bool:

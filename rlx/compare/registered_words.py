@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rlx.compare.left_out import left_out_groups
-from rlx.compare.registered_answer import Answer, Kind
+from rlx.compare.registered_answer import Kind
 from rlx.compare.registered_design import Claim
-from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
 from rlx.compare.sentences import p_text
 from rlx.compare.unit import Unit
 from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
-from rlx.plan import Registration
+from rlx.plan import Registration, RunState
 from rlx.plan.registration import AREA, LAST
 
 _NAMED = 4
+_FAILED = {state.value for state in (RunState.FAILED, RunState.LOST, RunState.STOPPED)}
 
 
 def registered_lines(found: RegisteredResult) -> Iterator[str]:
@@ -23,6 +25,8 @@ def registered_lines(found: RegisteredResult) -> Iterator[str]:
     asked = found.registration
     yield f"registered {f'{asked.registered} ' if asked.registered else ''}as {asked.short}: {asked.question}"
     yield from (f"  {line}" for line in _result_lines(found))
+    if failures := _failures(found):
+        yield f"  {failures}"
     yield from (f"  not in the answer: {line}" for line in left_out_groups(found.left_out))
 
 
@@ -49,16 +53,29 @@ def registered_claim(found: RegisteredResult) -> str:
         return f"registered, no answer yet: {len(found.runs) - len(found.lacking)} of {len(found.runs)} runs are in"
     if not found.answers:
         return f"registered, {counted(len(asked.seeds), 'seed')}: cannot tell, for {_obstacle(found)}"
-    said = "; ".join(
-        _plain(found, treatment, each).replace(": ", ", ", 1)
-        for treatment, each in zip(asked.treatments, found.answers, strict=True)
-    )
+    said = "; ".join(_plain(asked, each).replace(": ", ", ", 1) for each in found.answers)
     return f"registered, {counted(len(asked.seeds), 'seed')}: {_caveat(found)}{said}"
 
 
 def run_text(run: RegisteredRun) -> str:
     """`seed 3 of aqn has ended as failed`."""
     return f"seed {run.seed} of {run.arm} {run.lacks}{f' ({run.why})' if run.why else ''}"
+
+
+def _failures(found: RegisteredResult) -> str:
+    """`ended without a value that counts: 1 of 6 runs of aqn, 0 of 5 of baseline`; "" where none did.
+
+    A treatment that makes runs fail is told by that, whatever the rest of them reached.
+    """
+    arms = [found.registration.control, *found.registration.treatments]
+    launched, failed = Counter(run.arm for run in found.runs if run.run_id), Counter[str]()
+    failed.update(run.arm for run in found.runs if run.run_id and run.lacks and not run.is_open)
+    launched.update(run.arm for run in found.left_out)
+    failed.update(run.arm for run in found.left_out if run.state in _FAILED)
+    if not failed:
+        return ""
+    counts = ", ".join(f"{failed[arm]} of {counted(launched[arm], 'run')} of {arm}" for arm in arms)
+    return f"ended without a value that counts: {counts}"
 
 
 def _obstacle(found: RegisteredResult) -> str:
@@ -68,21 +85,19 @@ def _obstacle(found: RegisteredResult) -> str:
     return f"{run_text(first)}{f', and {len(others)} more runs lack their values' if others else ''}"
 
 
-def _answer_lines(found: RegisteredResult, answers: Sequence[Answer]) -> Iterator[str]:
-    # No answers where an arm has too few runs.
-    for treatment, each in zip(found.registration.treatments, answers, strict=False):
-        yield f"{_caveat(found)}{_plain(found, treatment, each)}"
-        yield _numbers(found, each)
-        if each.spread:
-            yield each.spread
+def _answer_lines(found: RegisteredResult, answers: Sequence[RegisteredAnswer]) -> Iterator[str]:
+    for each in answers:
+        yield f"{_caveat(found)}{_plain(found.registration, each)}"
+        yield _numbers(found.registration, each)
+        if each.answer.spread:
+            yield each.answer.spread
 
 
-def _plain(found: RegisteredResult, treatment: str, each: Answer) -> str:
+def _plain(asked: Registration, each: RegisteredAnswer) -> str:
     """The answer without its numbers: `yes: aqn is better than baseline`."""
-    asked, unit = found.registration, Unit(found.is_share)
-    control, margin = asked.control, unit.bare((asked.margin or 0.0) / (100 if found.is_share else 1))
-    margin = f"{margin} points" if found.is_share else margin
-    higher, lower = ("better", "worse") if is_validation(asked.metric) else ("higher", "lower")
+    claim, treatment, control = Claim(asked.test), each.treatment, asked.control
+    margin = Unit(each.is_share).size((asked.margin or 0.0) / _scale(each))
+    higher, lower = ("better", "worse") if is_validation(each.metric) else ("higher", "lower")
     words = {
         (Claim.SUPERIORITY, Kind.YES): f"yes: {treatment} is {higher} than {control}",
         (Claim.SUPERIORITY, Kind.NO): f"no: {treatment} is {lower} than {control}",
@@ -96,19 +111,25 @@ def _plain(found: RegisteredResult, treatment: str, each: Answer) -> str:
         Claim.NON_INFERIORITY: f"whether {treatment} is {lower} than {control} by {margin}",
         Claim.EQUIVALENCE: f"whether {treatment} and {control} differ by less than {margin}",
     }
-    return words.get((Claim(asked.test), each.kind)) or f"cannot tell: {unknown[Claim(asked.test)]}"
+    said = words.get((claim, each.answer.kind)) or f"cannot tell: {unknown[claim]}"
+    return f"{said} on {each.metric}" if asked.also else said
 
 
-def _numbers(found: RegisteredResult, each: Answer) -> str:
+def _numbers(asked: Registration, each: RegisteredAnswer) -> str:
     """What the answer rests on: difference, interval, p-value, test, runs, and which value of a run was taken."""
-    asked = found.registration
-    scale, unit = (100 if found.is_share else 1), Unit(found.is_share)
-    change = unit.change(each.estimate / scale)
-    taken = f"{asked.metric} {moment_text(asked)}, {each.control_runs} and {each.treatment_runs} seeds"
-    if each.low is None or each.high is None or each.p_value is None:
-        return f"{change}; {each.method}; {taken}"
-    bounds = f"{unit.signed(each.low / scale)} to {unit.signed(each.high / scale)}"
-    return f"{change}, {100 * each.level:.0f} % interval {bounds}, p {p_text(each.p_value)}; {each.method}; {taken}"
+    found, unit, scale = each.answer, Unit(each.is_share), _scale(each)
+    change = unit.change(found.estimate / scale)
+    taken = f"{each.metric} {moment_text(asked)}, {found.control_runs} and {found.treatment_runs} seeds"
+    if found.low is None or found.high is None or found.p_value is None:
+        return f"{change}; {found.method}; {taken}"
+    bounds = f"{unit.signed(found.low / scale)} to {unit.signed(found.high / scale)}"
+    interval = f"{100 * found.level:.0f} % interval {bounds}"
+    return f"{change}, {interval}, p {p_text(found.p_value)}; {found.method}; {taken}"
+
+
+def _scale(each: RegisteredAnswer) -> float:
+    """Points in a unit of the metric's values."""
+    return 100.0 if each.is_share else 1.0
 
 
 def moment_text(asked: Registration) -> str:

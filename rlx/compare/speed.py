@@ -1,15 +1,17 @@
-"""Compare how fast two arms were, by their runs: one run an arm tells what else its host did at that time."""
+"""Compare how fast two arms were, block by block: one run an arm tells what else its host did at that time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
-from rlx.compare.seed_test import mean_test
+from rlx.compare.compared_arms import ComparedArm, ComparedRun
+from rlx.compare.student import t_test
 
-FEWEST_RUNS = 3
-"""An arm of fewer is not compared in speed: its times stand alone."""
+FEWEST_BLOCKS = 3
+"""Arms with fewer are not compared in speed: their times stand alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +23,32 @@ class SpeedChange:
     high: float
 
 
-def speed_change(control: Sequence[float | None], treatment: Sequence[float | None]) -> SpeedChange | None:
-    """The ratio of two geometric means, less 1; None for fewer than three runs an arm, or where one logged nothing.
+def blocks(control: ComparedArm, treatment: ComparedArm) -> tuple[tuple[ComparedRun, ComparedRun], ...]:
+    """The runs of each seed, control first, where they were started one after the other; none where not all were.
 
-    Times are compared by their logarithms, so that half as long and twice as long lie equally far from 1. The runs of
-    an arm that were started after those of the other one may have met another load: no interval knows of that.
+    Then what the host was busy with falls on both. Also none where an arm has a seed of its own, or twice, and where a
+    run does not say when it was started.
     """
-    arms = [[math.log(value) for value in arm if value] for arm in (control, treatment)]
-    if any(
-        len(logs) < len(arm) or len(logs) < FEWEST_RUNS for logs, arm in zip(arms, (control, treatment), strict=True)
-    ):
-        return None
-    if len(set(arms[0])) == len(set(arms[1])) == 1:
-        return None
-    import numpy as np
+    of_seed = {run.seed: run for run in control.runs}
+    pairs = [(of_seed[run.seed], run) for run in treatment.runs if run.seed in of_seed]
+    runs = [*control.runs, *treatment.runs]
+    if len({run.seed for run in treatment.runs}) < len(pairs) or 2 * len(pairs) < len(runs):
+        return ()
+    if any(run.started is None for run in runs):
+        return ()
+    order = [run.seed for run in sorted(runs, key=lambda run: run.started or 0.0)]
+    return tuple(pairs) if order[::2] == order[1::2] else ()
 
-    test = mean_test(*map(np.array, arms))
+
+def speed_change(pairs: Sequence[tuple[float | None, float | None]]) -> SpeedChange | None:
+    """The geometric mean of the ratios within blocks, less 1, with Student's interval over the blocks.
+
+    `pairs`: the control's time (or rate) of each block, and the treatment's. They are compared by their logarithms, so
+    that half as long and twice as long lie equally far from 1. None for fewer than three blocks, where a run logged
+    nothing, and where all ratios are equal.
+    """
+    ratios = [math.log(after / before) for before, after in pairs if before and after]
+    if len(ratios) < max(len(pairs), FEWEST_BLOCKS) or not (error := stdev(ratios) / math.sqrt(len(ratios))):
+        return None
+    test = t_test(fmean(ratios), error, len(ratios) - 1)
     return SpeedChange(*(math.expm1(float(test.difference + way * test.half)) for way in (0, -1, 1)))

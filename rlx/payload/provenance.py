@@ -57,6 +57,7 @@ def main(output: str, model: str, data_files: Sequence[str]) -> None:
         "machine": platform.node(),
         "packages": attempt(packages),
         "hardware": attempt(hardware),
+        "load": attempt(load),
         "image": attempt(image),
         "ascend": {name: attempt(ascend_version, patterns) for name, patterns in VERSION_FILES.items()},
         "code": {name: attempt(location, name) for name in CODE},
@@ -96,6 +97,11 @@ def hardware() -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "accelerators": attempt(accelerators),
     }
+
+
+def load() -> dict[str, Any]:
+    """What the machine was busy with before the training: mean runnable processes of a minute, and its processors."""
+    return {"minute": round(os.getloadavg()[0], 2), "processors": os.cpu_count()}
 
 
 def processor() -> str:

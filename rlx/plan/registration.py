@@ -31,10 +31,10 @@ class RegisteredArm:
 class Registration:
     """One question about the arms of a recipe, and the one way in which it will be answered.
 
-    `metric` is judged at `at` (LAST, AREA or MEAN_OF_LAST, with `validations` of them); `margin` is in points for
-    shares, else in units of the metric, None for a test of superiority. `seeds` and `spare_seeds` are those of each
-    arm. `control` is empty where the recipe names none. `registered` (ISO, UTC) and `by` (user@machine) are empty
-    before the launch.
+    `metric`, and each of `also`, is judged at `at` (LAST, AREA or MEAN_OF_LAST, with `validations` of them); `margin`
+    is in points for shares, else in units of the metric, None for a test of superiority. `seeds` and `spare_seeds` are
+    those of each arm. `control` is empty where the recipe names none. `registered` (ISO, UTC) and `by` (user@machine)
+    are empty before the launch.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Registration:
     arms: tuple[RegisteredArm, ...]
     registered: str = ""
     by: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -63,6 +64,11 @@ class Registration:
         known = [each for each in fields(self) if each.name not in _OF_THE_LAUNCH]
         document = {each.name: value for each in known if (value := getattr(self, each.name)) != each.default}
         return hashlib.sha256(json.dumps(to_jsonable(document), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric that is judged."""
+        return self.metric, *self.also
 
     @property
     def treatments(self) -> tuple[str, ...]:

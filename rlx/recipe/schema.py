@@ -428,6 +428,9 @@ class Primary(Section):
     """The one value of a run that answers the question."""
 
     metric: Text = Field(description="Full name of the metric, as the log has it")
+    also: Texts = Field(
+        (), description="Further benchmarks, by metric: each is answered, all corrected together for being several"
+    )
     at: Moment = Field(
         "last",
         description="last: its value at the last step; mean_of_last: that of so many validations; auc: the area under "

@@ -178,13 +178,14 @@ def speed_table(comparison: Comparison) -> Table | None:
                 _number(run, run.seconds_per_step, ".3g"),
                 _number(run, run.tokens_per_second, ",.0f"),
                 _number(run, run.training_seconds and run.training_seconds / 60, ".3g"),
+                Cell(f"{run.load.minute:.2g} of {run.load.processors}" if run.load else "–"),
             ),
         )
         for run in comparison.runs
     )
-    if all(cell.text == "–" for _, cells in rows for cell in cells):
+    if all(cell.text == "–" for _, cells in rows for cell in cells[:-1]):
         return None
-    columns = ("seconds a step", "tokens a second", "minutes of all steps")
+    columns = ("seconds a step", "tokens a second", "minutes of all steps", "load of its host before it")
     return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
 
 

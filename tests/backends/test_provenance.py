@@ -46,6 +46,7 @@ def test_it_names_versions_code_and_data(tmp_path: Path) -> None:
     assert record["packages"]["torch"] == metadata.version("torch")
     assert Path(record["code"]["verl"], "trainer/main_ppo.py").is_file()
     assert record["python"] == sys.version
+    assert record["load"]["processors"] == os.cpu_count() and record["load"]["minute"] >= 0
     data = record["data"][str(tmp_path / "train.parquet")]
     assert (data["bytes"], data["sha256"]) == (4, hashlib.sha256(b"rows").hexdigest())
 

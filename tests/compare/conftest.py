@@ -53,7 +53,8 @@ def runs_of() -> Iterator[Callable[..., None]]:
 
         def write(*builders: RunBuilder, finished: bool = True, minute: int = 0) -> None:
             for builder in builders:
-                write_run(builder.plan(), builder.series, None if finished else supervisor.pid, minute)
+                pid = None if finished else supervisor.pid
+                write_run(builder.plan(), builder.series, pid, minute, builder.more_metrics)
 
         yield write
         supervisor.kill()

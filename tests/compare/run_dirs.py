@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Registration, Site
 from rlx.plan.registration import RegisteredArm
@@ -54,6 +55,9 @@ ASKED = Registration(
 )
 
 
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
 def arm_of(
     builder: RunBuilder, finals: Sequence[float], asked: Registration = ASKED, first: int = 1
 ) -> list[RunBuilder]:
@@ -64,10 +68,17 @@ def arm_of(
     ]
 
 
-def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | None, minute: int = 0) -> None:
+def write_run(
+    plan: LaunchPlan,
+    series: Mapping[int, float],
+    supervisor: int | None,
+    minute: int = 0,
+    further: Mapping[str, float] = NOTHING,
+) -> None:
     """One run directory below $RLX_ROOT, 100 validation rows; one that is still supervised has a step to go.
 
-    `minute`: when it was launched; runs of one minute are of one launch.
+    `further`: more metrics of each validation, and their value. `minute`: when it was launched; runs of one minute are
+    of one launch.
     """
     finished = supervisor is None
     root, now = os.environ["RLX_ROOT"], time.time()
@@ -79,7 +90,9 @@ def write_run(plan: LaunchPlan, series: Mapping[int, float], supervisor: int | N
     state.mkdir(parents=True)
     (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan))
     steps = range(max(series) + finished)
-    shown = {step: {"timing_s/step": 1.0, **({METRIC: series[step]} if step in series else {})} for step in steps}
+    shown = {
+        step: {"timing_s/step": 1.0, **({METRIC: series[step], **further} if step in series else {})} for step in steps
+    }
     (state.parent / "log").write_text("\n".join(log_lines(shown, max(series))) + "\n")
     metrics = [json.dumps({"step": step, "data": data}) for step, data in shown.items()]
     (state.parent / "metrics.jsonl").write_text("\n".join(metrics) + "\n")

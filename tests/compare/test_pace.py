@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import stdtrit
+from scipy import stats
 
 from rlx.cli.text.pace_text import pace_rows
 from rlx.compare import Comparison, compare
-from rlx.compare.pace import Pace, pace
+from rlx.compare.pace import Pace, host_load, pace
 from rlx.compare.speed import speed_change
 from rlx.evidence import Evidence
 from tests.compare.builders import METRIC, RunBuilder
@@ -46,16 +46,25 @@ def test_one_slow_step_does_not_set_the_pace(seconds: dict[int, float]) -> None:
     assert min(seconds.values()) <= found.seconds_per_step <= max(seconds.values())
 
 
-def arms_with(speeds: Mapping[str, Sequence[float]]) -> Comparison:
-    """Arms of one run a value, each of two steps that take so many seconds."""
+def arms_with(speeds: Mapping[str, Sequence[float]], *, by_arm: bool = False, **provenance: object) -> Comparison:
+    """Arms of one run a value, each of two steps that take so many seconds; started seed by seed, else arm by arm."""
     arms = []
-    for arm, runs in speeds.items():
-        metrics = [{step: {METRIC: 0.5, "timing_s/step": value} for step in (1, 2)} for value in runs]
-        arms.append([RunBuilder(arm=arm, seed=seed, metrics=each).judged() for seed, each in enumerate(metrics)])
+    for place, (arm, runs) in enumerate(speeds.items()):
+        arms.append(
+            [
+                RunBuilder(
+                    arm=arm,
+                    seed=seed,
+                    metrics={step: {METRIC: 0.5, "timing_s/step": value} for step in (1, 2)},
+                    provenance={"time": 1.0 + (100 * place + seed if by_arm else 100 * seed + place), **provenance},
+                ).judged()
+                for seed, value in enumerate(runs)
+            ]
+        )
     return compare(arms[0], arms[1:])
 
 
-def test_times_of_fewer_than_three_runs_stand_alone() -> None:
+def test_times_of_fewer_than_three_blocks_stand_alone() -> None:
     one = arms_with({"baseline": [3.0], "aqn": [4.0], "fast": [0.0]})
     assert list(pace_rows(one.arms)) == [
         ("s/step", ["3", "4", ""], ["", ""]),
@@ -65,21 +74,55 @@ def test_times_of_fewer_than_three_runs_stand_alone() -> None:
     assert [changes for _, _, changes in pace_rows(two.arms)] == [[""], [""]]
 
 
-def test_a_change_is_stated_with_its_interval() -> None:
-    """Against a Welch interval of the logarithms, computed by hand for these values."""
-    (row, _) = pace_rows(arms_with({"baseline": [2.0, 2.0, 2.2], "aqn": [4.0, 4.4, 4.0]}).arms)
-    found = speed_change([2.0, 2.0, 2.2], [4.0, 4.4, 4.0])
+def changes(control: Sequence[float], treatment: Sequence[float], *, by_arm: bool = False) -> str:
+    """What the row of a step's time says of the treatment."""
+    (row, _) = pace_rows(arms_with({"baseline": control, "aqn": treatment}, by_arm=by_arm).arms)
+    return row[2][0]
+
+
+def test_a_change_is_stated_with_its_interval_over_blocks() -> None:
+    """Against a paired interval of the logarithms by scipy."""
+    control, treatment = [2.0, 2.0, 2.2], [4.0, 4.4, 4.0]
+    found = speed_change([*zip(control, treatment, strict=True)])
+    by_hand = stats.ttest_rel([math.log(each) for each in treatment], [math.log(each) for each in control])
+    low, high = by_hand.confidence_interval()
     assert found is not None and found.change == pytest.approx(1.0)
-    spread, df = math.log(1.1) ** 2 / 3, 4
-    half = stdtrit(df, 0.975) * math.sqrt(2 * spread / 3)
-    assert (found.low, found.high) == (pytest.approx(2 * math.exp(-half) - 1), pytest.approx(2 * math.exp(half) - 1))
-    assert row == ("s/step", ["2.07", "4.13"], [f"+100 % ({100 * found.low:+.0f} to {100 * found.high:+.0f})"])
+    assert (found.low, found.high) == (pytest.approx(math.expm1(low)), pytest.approx(math.expm1(high)))
+    assert changes(control, treatment) == f"+100 % ({100 * found.low:+.0f} to {100 * found.high:+.0f})"
 
 
-def test_another_load_between_the_arms_leaves_nothing_to_state() -> None:
-    found = speed_change([3.6, 2.9, 4.5], [9.0, 4.7, 4.2])
+def test_what_a_host_did_beside_falls_on_both_runs_of_a_block() -> None:
+    assert changes([2.0, 4.0, 8.0], [2.2, 4.5, 8.7]) == "+10 % (+6 to +15)"
+
+
+def test_runs_that_were_started_arm_by_arm_are_no_blocks() -> None:
+    assert changes([2.0, 4.0, 8.0], [2.2, 4.5, 8.7], by_arm=True) == ""
+
+
+def test_another_load_within_the_blocks_leaves_nothing_to_state() -> None:
+    found = speed_change([(3.6, 9.0), (2.9, 4.7), (4.5, 4.2)])
     assert found is not None and found.low < 0 < found.change < found.high
 
 
-def test_equal_times_have_no_interval() -> None:
-    assert speed_change([2.0] * 3, [3.0] * 3) is None
+def test_equal_ratios_have_no_interval() -> None:
+    assert speed_change([(2.0, 3.0)] * 3) is None
+
+
+def test_the_load_of_the_hosts_stands_beside_the_times() -> None:
+    arms = arms_with({"baseline": [3.0], "aqn": [4.0]}, load={"minute": 2.14, "processors": 16}).arms
+    assert [*pace_rows(arms)][-1] == ("load before", ["2.1 of 16", "2.1 of 16"], [""])
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        None,
+        "high",
+        {},
+        {"minute": "1", "processors": 2},
+        {"minute": -1, "processors": 2},
+        {"minute": 1e300, "processors": 2},
+    ],
+)
+def test_a_load_that_is_none_is_not_shown(load: object) -> None:
+    assert host_load({"load": load}) is None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from rlx.plan import to_jsonable
 from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx
 from tests.compare.builders import METRIC
@@ -25,6 +26,11 @@ NAMES = ("baseline", "fast")
 def answer(*words: str, code: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(rlx("compare", *words, "--json", code=code).stdout)
     return found
+
+
+def answers(*words: str) -> list[dict[str, Any]]:
+    """The arithmetic of each answer, by metric and treatment."""
+    return [each["answer"] for each in answer(*words)["registered"]["answers"]]
 
 
 def shown(*words: str, code: int) -> list[str]:
@@ -42,7 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     found = answer(*NAMES)
-    (each,) = found["registered"]["answers"]
+    (each,) = [one["answer"] for one in found["registered"]["answers"]]
     by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False)
     assert each["kind"] == "yes"
     assert each["estimate"] == pytest.approx(10.333, abs=1e-3)
@@ -107,7 +113,7 @@ def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: Runs
     runs_of(*arm_of(CONTROL, (0.9,), first=9), *arm_of(TREATMENT, (0.2,), first=9), minute=1)
     runs_of(*arm_of(TREATMENT, (0.3,), first=2), minute=2)
     found = answer(*NAMES)
-    assert found["registered"]["answers"][0]["estimate"] == pytest.approx(10.333, abs=1e-3)
+    assert found["registered"]["answers"][0]["answer"]["estimate"] == pytest.approx(10.333, abs=1e-3)
     # The names mean the newest launch, which the answer is not about.
     left_out = {(run["arm"], run["seed"], run["by"], run["why"]) for run in found["registered"]["left_out"]}
     first = "launched again: the first launch of a seed counts"
@@ -133,18 +139,20 @@ def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(runs_of: RunsOf
         assert f"seed 3 of fast has not been launched ({why}" in rlx("compare", *NAMES, code=None).stdout
         return
     runs_of(*arm_of(TREATMENT, (0.72,), asked, first=4), minute=2)
-    (each,) = answer(*NAMES)["registered"]["answers"]
+    (each,) = answers(*NAMES)
     assert each["estimate"] == pytest.approx(100 * (0.70 + 0.73 + 0.72 - sum(SLOW)) / 3)
-    assert f"  {why}" in rlx("compare", *NAMES).stdout
+    said = rlx("compare", *NAMES).stdout
+    assert f"  {why}" in said
+    assert "  ended without a value that counts: 0 of 3 runs of baseline, 1 of 4 runs of fast\n" in said
 
 
 def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW[:2]), *arm_of(TREATMENT, FAST[:2]))
     runs_of(*arm_of(CONTROL, SLOW[2:], first=3), *arm_of(TREATMENT, FAST[2:], first=3), minute=1)
-    (each,) = answer(*NAMES)["registered"]["answers"]
+    (each,) = answers(*NAMES)
     assert (each["control_runs"], each["treatment_runs"]) == (3, 3)
     assert len(answer(*NAMES)["control"]["runs"]) == 1, "the newest launch is what a name means"
-    assert answer("fast-s3", "baseline-s3")["registered"]["answers"] == [each], "nor which is called the control"
+    assert answers("fast-s3", "baseline-s3") == [each], "nor which is called the control"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +174,7 @@ def test_each_question_in_one_plain_sentence(
     runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, finals, asked))
     found = answer(*NAMES)
     assert found["claim"] == f"registered, 3 seeds: {claim}"
-    assert round(found["registered"]["answers"][0]["level"], 2) == (0.95 if test == "superiority" else 0.9)
+    assert round(found["registered"]["answers"][0]["answer"]["level"], 2) == (0.95 if test == "superiority" else 0.9)
 
 
 def test_several_treatments_share_the_error_rate_as_registered(runs_of: RunsOf) -> None:
@@ -177,15 +185,35 @@ def test_several_treatments_share_the_error_rate_as_registered(runs_of: RunsOf) 
         *arm_of(TREATMENT, FAST, asked),
         *arm_of(faster, SLOW, asked),
     )
-    found = answer(*NAMES)["registered"]["answers"]
+    found = answers(*NAMES)
     assert [each["kind"] for each in found] == ["yes", "cannot_tell"], "of both, though one was named"
     assert all("Dunnett" in each["method"] for each in found)
+
+
+def test_several_benchmarks_are_one_family(runs_of: RunsOf) -> None:
+    other = "val-core/math/acc/mean@1"
+    asked = replace(ASKED, also=(other,))
+    for control, treatment in zip(arm_of(CONTROL, SLOW, asked), arm_of(TREATMENT, FAST, asked), strict=True):
+        runs_of(
+            replace(control, more_metrics={other: round(0.3 + control.seed / 100, 2)}),
+            replace(treatment, more_metrics={other: round(0.34 - treatment.seed / 100, 2)}),
+        )
+    found = answer(*NAMES)
+    first, second = found["registered"]["answers"]
+    assert [each["metric"] for each in (first, second)] == [METRIC, other]
+    by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False).pvalue
+    assert first["answer"]["p_value"] == pytest.approx(2 * by_hand), "Holm: the smaller of two counts twice"
+    assert [each["answer"]["kind"] for each in (first, second)] == ["yes", "cannot_tell"]
+    assert found["claim"] == (
+        f"registered, 3 seeds: yes, fast is better than baseline on {METRIC}; "
+        f"cannot tell, whether fast differs from baseline on {other}"
+    )
 
 
 def test_another_metric_is_exploratory_beside_the_answer(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     found = answer(*NAMES, "--metric", "timing_s/step")
-    assert found["metric"] == "timing_s/step" and found["registered"]["answers"][0]["kind"] == "yes"
+    assert found["metric"] == "timing_s/step" and found["registered"]["answers"][0]["answer"]["kind"] == "yes"
     assert found["registered"]["registration"]["metric"] == METRIC
 
 
@@ -193,8 +221,8 @@ def test_the_value_is_the_one_that_was_registered(runs_of: RunsOf) -> None:
     asked = replace(ASKED, at=MEAN_OF_LAST, validations=2)
     runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, FAST, asked))
     found = answer(*NAMES)["registered"]
-    assert found["answers"][0]["estimate"] == pytest.approx(10.333 / 2, abs=1e-3)
-    assert {run["seed"]: run["value"] for run in found["runs"] if run["arm"] == "fast"} == pytest.approx(
+    assert found["answers"][0]["answer"]["estimate"] == pytest.approx(10.333 / 2, abs=1e-3)
+    assert {run["seed"]: run["values"][METRIC] for run in found["runs"] if run["arm"] == "fast"} == pytest.approx(
         {seed: (0.5 + final) / 2 for seed, final in zip((1, 2, 3), FAST, strict=True)}
     )
 
@@ -231,3 +259,15 @@ def test_a_registered_run_whose_records_are_gone_keeps_its_place(runs_of: RunsOf
     shutil.rmtree(gone)
     said = rlx("compare", *NAMES, "--seed", "1", "2", code=14).stdout
     assert "  seed 3 of fast counts for nothing: its records are gone\n" in said
+
+
+@pytest.mark.parametrize(("day", "when"), [("2030", "after these runs were launched"), ("2020", "without them")])
+def test_what_is_registered_after_the_fact_is_exploratory(runs_of: RunsOf, day: str, when: str) -> None:
+    runs_of(*(replace(run, registration=None) for run in (*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))))
+    asked = replace(ASKED, registered=f"{day}-01-01T00:00:00Z")
+    folder = Path(os.environ["RLX_HOME"]) / "experiments"
+    folder.mkdir(parents=True)
+    (folder / f"{asked.digest}.json").write_text(json.dumps(to_jsonable(asked)))
+    done = rlx("compare", *NAMES)
+    assert f"registered {day}-01-01T00:00:00Z, {when}: it is none of theirs" in done.stderr
+    assert "exploratory, for the question was not registered before the launch: fast differs" in done.stdout

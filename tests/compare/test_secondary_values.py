@@ -29,8 +29,8 @@ RUNS = [run("slow", 1, 0.4), run("slow", 2, 0.6), run("fast", 1, 0.8), run("fast
 
 
 def found(registration: Registration, lacking: int = 0) -> RegisteredResult:
-    runs = [RegisteredRun(each.arm, each.seed, each.run_id, 0.5) for each in RUNS]
-    struck = [replace(each, value=None, lacks="is invalid") for each in runs[:lacking]]
+    runs = [RegisteredRun(each.arm, each.seed, each.run_id, {METRIC: 0.5}) for each in RUNS]
+    struck = [replace(each, values={}, lacks="is invalid") for each in runs[:lacking]]
     return RegisteredResult(registration, (*struck, *runs[lacking:]))
 
 

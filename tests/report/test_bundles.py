@@ -461,8 +461,8 @@ def test_the_answer_to_a_registered_question_is_computed_again(elsewhere: Callab
     folder = apart(bundle, tmp_path / "open")
 
     def deny(document: Any) -> None:
-        document["claims"]["comparison"]["registered"]["answers"][0]["kind"] = "no"
+        document["claims"]["comparison"]["registered"]["answers"][0]["answer"]["kind"] = "no"
 
     edit_json(folder / "bundle.json", deny)
     answer = judged(together(folder, tmp_path / "denied.tar.gz"), agrees=False)
-    assert any(each["field"].endswith("registered.answers[0].kind") for each in answer["differences"])
+    assert any(each["field"].endswith("registered.answers[0].answer.kind") for each in answer["differences"])

@@ -242,7 +242,7 @@ def test_registered_secondary_values_are_shown_and_said_to_decide_nothing() -> N
     assert report.comparison is not None
     metric = report.comparison.metric
     asked = replace(ASKED, metric=metric, control="baseline", arms=(), secondary=("auc",))
-    runs = tuple(RegisteredRun(run.arm, run.seed, run.run_id, 0.6) for run in report.runs[:1])
+    runs = tuple(RegisteredRun(run.arm, run.seed, run.run_id, {METRIC: 0.6}) for run in report.runs[:1])
     known = replace(report, comparison=replace(report.comparison, registered=RegisteredResult(asked, runs)))
     text = page_of(known).text
     assert "Registered as secondary, at the last step unless it says otherwise: shown, and decides nothing" in text

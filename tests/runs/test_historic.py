@@ -23,6 +23,13 @@ from tests.conftest import CASES
 HISTORIC = CASES / "historic"
 FOLDERS = sorted(path.parent for path in HISTORIC.glob("*/commands"))
 Said = dict[str, Any]
+ASKED = """
+experiment:
+  question: Does noise help?
+  primary: {metric: val-core/openai/gsm8k/acc/mean@1}
+  test: superiority
+  seeds: 2
+"""
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +57,25 @@ def test_claim(case: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> No
     expected, said = json.loads((case / "expected.json").read_text()), json.loads(done.stdout)
     assert done.exit_code == expected["exit"], done.output
     contrast, runs = said["contrasts"][0], runs_of(said)
+    assert said["registered"] is None and (not said["claim"] or said["claim"].startswith("exploratory"))
     assert contrast["step"] == expected["step"]
     check_numbers(contrast, expected)
     check_words(contrast, runs, expected)
+
+
+def test_a_question_that_is_written_into_the_recipe_afterwards_registers_nothing(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(records, tmp_path / "asked")
+    recipe = tmp_path / "asked/recipes/hw.yaml"
+    recipe.write_text(recipe.read_text() + ASKED)
+    *imports, comparison = (HISTORIC / "e5a-e5-judged/commands").read_text().splitlines()
+    for command in imports:
+        done = call(command, tmp_path / "asked", monkeypatch)
+        assert done.exit_code == 0, done.output
+    said = call(comparison, tmp_path / "asked", monkeypatch).stdout
+    assert "exploratory, for the question was not registered before the launch: " in said
+    assert "Does noise help?" not in said
 
 
 def runs_of(said: Said) -> dict[str, Said]:

@@ -32,6 +32,7 @@ def registration_of(name: str, control: str | None, experiment: DeclaredExperime
         secondary=asked.secondary,
         control=control or "",
         arms=tuple(RegisteredArm(**asdict(arm)) for arm in experiment.arms),
+        also=asked.primary.also,
     )
 
 
@@ -44,7 +45,7 @@ def declared_by(registration: Registration) -> DeclaredExperiment:
     section = Experiment.model_validate(
         {
             "question": registration.question,
-            "primary": {"metric": registration.metric, "at": at},
+            "primary": {"metric": registration.metric, "also": registration.also, "at": at},
             "test": registration.test,
             "margin": registration.margin,
             "seeds": len(registration.seeds),

@@ -29,7 +29,7 @@ def design_lines(asked: Registration) -> Iterator[str]:
     margin = f" within {asked.margin:g}" if asked.margin is not None else ""
     yield (
         f"{asked.test}{margin} of {', '.join(asked.treatments)} against {asked.control or 'no control'}, "
-        f"by {asked.metric} {moment_text(asked)}"
+        f"by {' and '.join(asked.metrics)} {moment_text(asked)}"
     )
     yield ", ".join(_design(asked))
 

@@ -81,12 +81,11 @@ def registered_seed(facts: Facts) -> Iterator[Flaw]:
 )
 def measures_its_primary(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
-    if asked is None:
-        return
-    if is_post(asked.metric):
-        yield from _of_post(facts, asked)
-    elif (statistic := _statistic(asked.metric)) and (promised := _validations(facts)):
-        yield from _of_validations(asked, promised, *statistic)
+    for one in (replace(asked, metric=metric) for metric in asked.metrics) if asked else ():
+        if is_post(one.metric):
+            yield from _of_post(facts, one)
+        elif (statistic := _statistic(one.metric)) and (promised := _validations(facts)):
+            yield from _of_validations(one, promised, *statistic)
 
 
 def _statistic(metric: str) -> tuple[str, str] | None:
