@@ -538,7 +538,7 @@ def _noise_codes() -> list[bytes]:
 
 
 _EVENTS = ("tests/cases/logs/*/events/*.jsonl", "tests/cases/pairs/*/*/attempts/1/events/*.jsonl")
-_METRICS = ("tests/cases/logs/*/metrics.jsonl", "tests/cases/example-ab/*/attempts/1/metrics.jsonl")
+_METRICS = ("tests/cases/logs/*/metrics.jsonl", "tests/cases/six-runs/*/attempts/1/metrics.jsonl")
 _LOGS = (
     "tests/cases/logs/*/log",
     "tests/cases/console/*/log",
@@ -547,9 +547,9 @@ _LOGS = (
 )
 _OUTPUTS = (
     "tests/cases/pairs/*/*/attempts/1/validation/*.jsonl",
-    "tests/cases/example-ab/*/attempts/1/validation/*.jsonl",
+    "tests/cases/six-runs/*/attempts/1/validation/*.jsonl",
 )
-_MANIFESTS = ("tests/cases/pairs/*/*/manifest.json", "tests/cases/example-ab/*/manifest.json")
+_MANIFESTS = ("tests/cases/pairs/*/*/manifest.json", "tests/cases/six-runs/*/manifest.json")
 _CONFIGS = ("tests/cases/forks/*/config/ppo_*.yaml", "tests/cases/forks/*/config/actor/*.yaml")
 _INVENTORIES = ("tests/cases/hosts/*/hosts.yaml",)
 

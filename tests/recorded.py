@@ -1,14 +1,18 @@
-"""Recorded run directories, laid into the run root of a test."""
+"""Recorded run directories, also those in a bundle, laid into the run root of a test."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from rlx.plan import Expectations, salvage_jsonable
+from rlx.runs.bundles.bundle_layout import RUNS, belongs
+from rlx.runs.bundles.tar_file import unpack_tar
+from rlx.runs.index.registrations import FOLDER
 
 
 def place_runs(folder: Path) -> list[Path]:
@@ -17,6 +21,18 @@ def place_runs(folder: Path) -> list[Path]:
     for run in placed:
         _place(folder / run.name, run)
     return placed
+
+
+def place_bundle(bundle: Path) -> list[Path]:
+    """Copy those runs of a bundle that are there in full below $RLX_ROOT, and their registrations into $RLX_HOME."""
+    with tempfile.TemporaryDirectory() as scratch:
+        unpacked = Path(scratch)
+        unpack_tar(bundle, unpacked, belongs)
+        shutil.copytree(unpacked / FOLDER, Path(os.environ["RLX_HOME"]) / FOLDER, dirs_exist_ok=True)
+        for run in _runs_in(unpacked / RUNS):
+            if not (run / "attempts/1/log").is_file():
+                shutil.rmtree(run)
+        return place_runs(unpacked / RUNS)
 
 
 def _runs_in(folder: Path) -> list[Path]:

@@ -111,7 +111,7 @@ def _plain(asked: Registration, each: RegisteredAnswer) -> str:
         Claim.NON_INFERIORITY: f"whether {treatment} is {lower} than {control} by {margin}",
         Claim.EQUIVALENCE: f"whether {treatment} and {control} differ by less than {margin}",
     }
-    said = words.get((claim, each.answer.kind)) or f"cannot tell: {unknown[claim]}"
+    said = words.get((claim, each.answer.kind)) or f"cannot tell {unknown[claim]}"
     return f"{said} on {each.metric}" if asked.also else said
 
 

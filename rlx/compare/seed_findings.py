@@ -71,5 +71,5 @@ def seed_struck(arm: ComparedArm) -> Iterator[Finding]:
             Severity.WARNING,
             f"{len(struck)} of {len(arm.runs)} runs of {arm.label} are no result ({names}): the arm is struck, "
             "for a seed left out afterwards is a seed chosen",
-            f"launch those seeds again{alone}",
+            f"launch those seeds again; into a registered experiment only spare seeds enter{alone}",
         )

@@ -1,4 +1,4 @@
-"""docs/api.md stays true: its code runs, on the recorded runs of docs/example-ab.md, and says what the page shows."""
+"""docs/api.md stays true: its code runs, on six recorded runs, and says what the page shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_page_says_what_its_code_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     test = doctest.DocTestParser().get_doctest(code(), {}, "docs/api.md", str(PAGE), 0)
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
     assert result.attempted > 20

@@ -18,7 +18,7 @@ from tests.conftest import CASES
 from tests.recorded import place_runs
 from tests.runs.toys import FOREVER, ended, start, start_one, toy_plan, until
 
-RECORDED = CASES / "example-ab"
+RECORDED = CASES / "six-runs"
 
 
 @pytest.fixture(autouse=True)

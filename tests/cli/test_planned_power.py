@@ -63,7 +63,7 @@ def test_without_earlier_runs_a_spread_is_assumed_and_accuses_nobody(recipe: str
 
 
 def test_the_spread_is_that_of_comparable_runs_on_this_machine(recipe: str) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     told = section(recipe)
     assert "6 earlier runs (tiny-cpu aqn, tiny-cpu baseline)" in told or "(tiny-cpu baseline, tiny-cpu aqn)" in told
     assert "device hours in all" in told
@@ -72,7 +72,7 @@ def test_the_spread_is_that_of_comparable_runs_on_this_machine(recipe: str) -> N
 
 
 def test_a_design_that_will_rather_say_nothing_is_warned_of(recipe: str) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     words = (recipe, *EQUIVALENCE, "experiment.margin=1")
     assert "warning RLX042" in section(*words) and "is shown with 0 % power" in section(*words)
     findings = json.loads(say("plan", *words, "--json"))["findings"]
@@ -82,13 +82,13 @@ def test_a_design_that_will_rather_say_nothing_is_warned_of(recipe: str) -> None
 
 
 def test_superiority_is_warned_of_where_no_rise_is_large_enough(recipe: str) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     assert "even the largest rise there is room for" in section(recipe, "--set", "experiment.seeds=2")
     assert "RLX042" not in section(recipe, "--set", "experiment.seeds=40")
 
 
 def test_nobody_is_asked(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something was started")

@@ -58,7 +58,7 @@ def test_without_earlier_runs_nobody_knows_the_spread() -> None:
 
 
 def test_the_spread_of_comparable_runs_counts_by_its_upper_bound() -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     found = answer("--effect", "5")
     spread = found["spread"]
     assert {arm["arm"]: len(arm["values"]) for arm in spread["arms"]} == {"baseline": 3, "aqn": 3}
@@ -73,7 +73,7 @@ def test_the_spread_of_comparable_runs_counts_by_its_upper_bound() -> None:
 
 
 def test_runs_of_another_evaluation_do_not_count() -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     assert answer("--set", "eval.temperature=0.5")["spread"] is None
     assert answer("--set", "data.val=/elsewhere.parquet")["spread"] is None
     assert answer("--set", "train.lr=1e-6", "--set", "eval.every=10")["spread"] is not None
@@ -153,7 +153,7 @@ def test_a_margin_turns_superiority_into_non_inferiority(asked: str) -> None:
 
 
 def test_the_spread_is_that_of_the_primary_metric(asked: str) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     known = json.loads(rlx("power", asked, "--json").stdout)["spread"]
     assert known is None, "no run has logged the primary metric"
     by_default = answer()["spread"]
@@ -163,7 +163,7 @@ def test_the_spread_is_that_of_the_primary_metric(asked: str) -> None:
 
 
 def test_the_spread_is_that_of_the_registered_value(asked: str) -> None:
-    place_runs(CASES / "example-ab")
+    place_runs(CASES / "six-runs")
     words = ("--set", "experiment.primary.metric=val-core/rlx/tiny-addition/acc/mean@1")
     last = json.loads(rlx("power", asked, *words, "--json").stdout)["spread"]
     mean = ("--set", "experiment.primary.at={mean_of_last: 3}")

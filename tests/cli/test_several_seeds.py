@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from rlx.cli.frame.app import command_line
 from rlx.cli.frame.number_options import one_by_one
 from rlx.errors import ExitCode
 from tests.cli.support import rlx
-from tests.conftest import REPOSITORY
+from tests.conftest import CASES, REPOSITORY
+from tests.recorded import place_runs
 
 RECIPE = str(REPOSITORY / "recipes/tiny-cpu.yaml")
 SIX = [(arm, seed) for seed in (1, 2, 3) for arm in ("baseline", "aqn")]
@@ -70,3 +72,11 @@ def test_nothing_is_lost_and_saying_it_again_changes_nothing(words: list[str]) -
 @given(words=st.lists(WORDS, max_size=8))
 def test_what_has_no_such_option_stays_as_it_is(words: list[str]) -> None:
     assert list(one_by_one(words, [])) == words
+
+
+@pytest.mark.parametrize("words", ["--seed 1 3 baseline aqn", "baseline --seed 1 aqn --seed 3"])
+def test_the_seeds_of_a_comparison_stand_anywhere(words: str) -> None:
+    place_runs(CASES / "six-runs")
+    done = rlx("compare", *words.split())
+    assert "between the means of 2 and 2 seeds" in done.stdout
+    assert re.findall(r"(\w+), seed (\d) \(finished\), launched", done.stdout) == [("aqn", "2"), ("baseline", "2")]

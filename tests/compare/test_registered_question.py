@@ -93,7 +93,7 @@ def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> Non
     assert found["claim"] == "registered, 3 seeds: cannot tell, for seed 3 of aqn is invalid"
     said = rlx("compare", "baseline", "aqn", code=14).stdout
     assert "  cannot tell: not every registered run has a value that counts\n  seed 3 of aqn is invalid\n" in said
-    assert "  exploratory, without it: cannot tell: whether aqn differs from baseline\n" in said
+    assert "  exploratory, without it: cannot tell whether aqn differs from baseline\n" in said
     without = rlx("compare", "baseline", "aqn", "--seed", "1", "2", code=14)
     assert "cannot tell" in without.stdout, "leaving the run out by hand changes no answer"
 
@@ -159,12 +159,12 @@ def test_the_answer_is_from_all_registered_runs_whichever_are_named(runs_of: Run
     ("test", "margin", "finals", "claim"),
     [
         ("superiority", None, (0.50, 0.53, 0.51), "no, fast is worse than baseline"),
-        ("superiority", None, (0.58, 0.66, 0.61), "cannot tell, whether fast differs from baseline"),
+        ("superiority", None, (0.58, 0.66, 0.61), "cannot tell whether fast differs from baseline"),
         ("non-inferiority", 5.0, (0.60, 0.62, 0.61), "yes, fast is not worse than baseline by 5.0 points or more"),
         ("non-inferiority", 2.0, (0.50, 0.53, 0.51), "no, fast is worse than baseline by more than 2.0 points"),
         ("equivalence", 5.0, (0.60, 0.62, 0.61), "equivalent, fast and baseline differ by less than 5.0 points"),
         ("equivalence", 2.0, FAST, "no, fast and baseline differ by more than 2.0 points"),
-        ("equivalence", 0.5, SLOW, "cannot tell, whether fast and baseline differ by less than 0.5 points"),
+        ("equivalence", 0.5, SLOW, "cannot tell whether fast and baseline differ by less than 0.5 points"),
     ],
 )
 def test_each_question_in_one_plain_sentence(
@@ -206,7 +206,7 @@ def test_several_benchmarks_are_one_family(runs_of: RunsOf) -> None:
     assert [each["answer"]["kind"] for each in (first, second)] == ["yes", "cannot_tell"]
     assert found["claim"] == (
         f"registered, 3 seeds: yes, fast is better than baseline on {METRIC}; "
-        f"cannot tell, whether fast differs from baseline on {other}"
+        f"cannot tell whether fast differs from baseline on {other}"
     )
 
 

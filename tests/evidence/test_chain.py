@@ -21,7 +21,7 @@ from rlx.plan import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedu
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 
-RUNS = sorted((CASES / "example-ab").glob("tiny-cpu-aqn-*"))
+RUNS = sorted((CASES / "six-runs").glob("tiny-cpu-aqn-*"))
 SIGMAS = sigmas_by_step(0.05, 0.0005, 5, 20)
 Document = dict[str, Any]
 

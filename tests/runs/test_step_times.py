@@ -13,7 +13,7 @@ from tests.conftest import CASES
 from tests.recorded import place_runs
 
 
-@pytest.mark.parametrize("folder", ["pairs/probed", "example-ab"])
+@pytest.mark.parametrize("folder", ["pairs/probed", "six-runs"])
 def test_status_compare_and_report_say_the_same_seconds(folder: str) -> None:
     place_runs(CASES / folder)
     status = {row["run_id"]: row["step_seconds"] for row in json.loads(rlx("status", "-a", "--json").stdout)["runs"]}

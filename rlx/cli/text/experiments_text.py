@@ -26,9 +26,9 @@ _AT_REGISTRATION = "RLX041"
 def design_lines(asked: Registration) -> Iterator[str]:
     """What is asked, and how it will be answered, a sentence a line."""
     yield asked.question
-    margin = f" within {asked.margin:g}" if asked.margin is not None else ""
+    margin = f" at a margin of {asked.margin:g}" if asked.margin is not None else ""
     yield (
-        f"{asked.test}{margin} of {', '.join(asked.treatments)} against {asked.control or 'no control'}, "
+        f"{asked.test} of {', '.join(asked.treatments)} against {asked.control or 'no control'}{margin}, "
         f"by {' and '.join(asked.metrics)} {moment_text(asked)}"
     )
     yield ", ".join(_design(asked))
