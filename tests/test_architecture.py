@@ -16,7 +16,11 @@ import pytest
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "rlx"
 DOCUMENTS = sorted(
-    [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "benchmarks/README.md"]
+    [
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *map(REPOSITORY.joinpath, ("benchmarks/README.md", "llms.txt")),
+    ]
 )
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)\s]+)\)")
 NAMED_PATH = re.compile(r"`((?:rlx|recipes|templates|tests|benchmarks|docs)/[\w./-]*)`")
