@@ -24,7 +24,7 @@ _FIXTURES = {
 _ON_HOSTS = ("tests.runs.toys", "tests.runs.laptop")
 _HOST_FOLDERS = {"runs", "hosts", "rig"}
 # A file with one of these runs verl's own code, in the releases that rlx knows, or rlx as it is installed.
-_LOADS_ENGINES = ("tests.wheels", "import torch", "from transformers", '"venv"')
+_LOADS_ENGINES = ("tests.wheels", "import torch", "import transformers", "from transformers", '"venv"')
 # A file with one of these sets something up once for several of its tests.
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 # A file with one of these starts a Ray, which gives up where several others start at the same time.
@@ -61,12 +61,12 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Lowest first: several trainings in a row, one training or many Rays, what waits most of its time, all others."""
+    """Lowest first: several trainings in a row, one training or many Rays, what waits or is set up once, all others."""
     if item.get_closest_marker("training"):
         return 0 if _shared(item.path) else 1
     if _shared(item.path).startswith("ray"):
         return 1
-    return 2 if item.get_closest_marker("hosts") else 3
+    return 2 if item.get_closest_marker("hosts") or _shared(item.path) else 3
 
 
 @functools.cache

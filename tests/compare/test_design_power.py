@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from rlx.compare.design_power import MOST_RUNS, power, runs_for, smallest_effect, smallest_margin, textbook_power
 from rlx.compare.registered_design import Claim, Correction, Design
@@ -81,7 +81,7 @@ def test_the_upper_bound_of_a_spread_holds_in_four_of_five() -> None:
     for runs in (3, 5):
         bounds = [upper_sd(float(rng.normal(size=runs).std(ddof=1)), runs - 1) for _ in range(4000)]
         assert np.mean(np.array(bounds) >= 1) == pytest.approx(0.80, abs=0.02)
-    assert upper_sd(1.0, 2) == pytest.approx((2 / stats.chi2.ppf(0.2, 2)) ** 0.5)
+    assert upper_sd(1.0, 2) == pytest.approx((2 / scipy.stats.chi2.ppf(0.2, 2)) ** 0.5)
 
 
 def test_spreads_are_pooled_within_groups() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from rlx.compare.dunnett import critical, loadings, opposite_sides, p_value, same_side
 
@@ -21,19 +21,19 @@ def test_limits_are_the_published_ones(df: int, treatments: int, one_sided: floa
 @pytest.mark.parametrize("df", [1, 2, 4, 30, 1000])
 def test_one_treatment_is_students_t(df: int) -> None:
     shares, statistics = loadings(5, [5]), np.array([0.0, 0.5, 2.0, 4.0])
-    assert p_value(statistics, df, shares) == pytest.approx(2 * stats.t.sf(statistics, df), abs=1e-6)
-    assert p_value(statistics, df, shares, same_side(1)) == pytest.approx(stats.t.sf(statistics, df), abs=1e-6)
+    assert p_value(statistics, df, shares) == pytest.approx(2 * scipy.stats.t.sf(statistics, df), abs=1e-6)
+    assert p_value(statistics, df, shares, same_side(1)) == pytest.approx(scipy.stats.t.sf(statistics, df), abs=1e-6)
 
 
 def test_opposite_sides_are_stricter_than_one_side_and_less_than_bonferroni() -> None:
     shares = loadings(5, [5, 5, 5])
     one, opposite = (critical(0.05, 16, shares, sides) for sides in (same_side(3), opposite_sides(3)))
-    assert one < opposite < stats.t.isf(0.05 / 3, 16)
+    assert one < opposite < scipy.stats.t.isf(0.05 / 3, 16)
 
 
 def test_unequal_sizes_are_scipys() -> None:
     rng = np.random.default_rng(3)
     control, *treatments = (rng.normal(size=size) for size in (8, 3, 5, 4))
-    reference = stats.dunnett(*treatments, control=control, rng=1)
+    reference = scipy.stats.dunnett(*treatments, control=control, rng=1)
     own = p_value(abs(reference.statistic), 16, loadings(8, [3, 5, 4]))
     assert own == pytest.approx(reference.pvalue, abs=3e-4)

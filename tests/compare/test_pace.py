@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from rlx.cli.text.pace_text import pace_rows
 from rlx.compare import Comparison, compare
@@ -84,7 +84,7 @@ def test_a_change_is_stated_with_its_interval_over_blocks() -> None:
     """Against a paired interval of the logarithms by scipy."""
     control, treatment = [2.0, 2.0, 2.2], [4.0, 4.4, 4.0]
     found = speed_change([*zip(control, treatment, strict=True)])
-    by_hand = stats.ttest_rel([math.log(each) for each in treatment], [math.log(each) for each in control])
+    by_hand = scipy.stats.ttest_rel([math.log(each) for each in treatment], [math.log(each) for each in control])
     low, high = by_hand.confidence_interval()
     assert found is not None and found.change == pytest.approx(1.0)
     assert (found.low, found.high) == (pytest.approx(math.expm1(low)), pytest.approx(math.expm1(high)))

@@ -5,9 +5,9 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.paired import PairedItems, mcnemar_p, paired_items, tango_interval
@@ -84,7 +84,7 @@ def test_mean_scores_get_a_paired_t_test() -> None:
     rng = np.random.default_rng(3)
     control = rng.binomial(8, 0.6, 50) / 8
     treatment = rng.binomial(8, 0.7, 50) / 8
-    test, reference = result_of(list(control), list(treatment)), stats.ttest_rel(treatment, control)
+    test, reference = result_of(list(control), list(treatment)), scipy.stats.ttest_rel(treatment, control)
     interval = reference.confidence_interval()
     assert test.p_value == pytest.approx(reference.pvalue)
     assert (test.low, test.high) == pytest.approx((interval.low, interval.high))

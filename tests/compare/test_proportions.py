@@ -5,9 +5,9 @@ import math
 from pathlib import Path
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from rlx.compare.error_rates import holm
 from rlx.compare.proportions import (
@@ -114,7 +114,7 @@ def test_few_items_get_fishers_test_and_an_interval_that_agrees(case: tuple[int,
     control, treatment, n = case
     test = two_proportions(*case)
     table = [[treatment, n - treatment], [control, n - control]]
-    assert test.p_value == pytest.approx(stats.fisher_exact(table).pvalue)
+    assert test.p_value == pytest.approx(scipy.stats.fisher_exact(table).pvalue)
     assert (test.low > 0 or test.high < 0) == (test.p_value < 0.05)
 
 
@@ -125,5 +125,5 @@ def test_the_limit_of_the_exact_test() -> None:
 
 def test_exact_interval_of_one_share_is_that_of_clopper_and_pearson() -> None:
     for correct in (0, 3, 10):
-        reference = stats.binomtest(correct, 10).proportion_ci(method="exact")
+        reference = scipy.stats.binomtest(correct, 10).proportion_ci(method="exact")
         assert clopper_pearson(correct, 10) == pytest.approx((reference.low, reference.high))

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from rlx.compare.registered_answer import Answer, Kind, answer, as_family
 from rlx.compare.registered_design import Claim, Correction, Design
@@ -56,7 +56,7 @@ def test_kinds(design: Design, points: float, kind: Kind) -> None:
 
 def test_the_numbers_of_superiority_are_those_of_welch() -> None:
     found = only(BETTER, shifted(1.0))
-    reference = stats.ttest_ind(shifted(1.0), CONTROL, equal_var=False)
+    reference = scipy.stats.ttest_ind(shifted(1.0), CONTROL, equal_var=False)
     bounds = reference.confidence_interval()
     assert found.p_value == found.p_contrary == pytest.approx(reference.pvalue)
     assert (found.low, found.high) == pytest.approx((100 * bounds.low, 100 * bounds.high))
@@ -65,8 +65,10 @@ def test_the_numbers_of_superiority_are_those_of_welch() -> None:
 
 
 def test_the_numbers_of_a_margin_are_those_of_one_sided_tests() -> None:
-    less = stats.ttest_ind(shifted(1.0), [value - 0.02 for value in CONTROL], equal_var=False, alternative="greater")
-    more = stats.ttest_ind(shifted(1.0), [value + 0.02 for value in CONTROL], equal_var=False, alternative="less")
+    less = scipy.stats.ttest_ind(
+        shifted(1.0), [value - 0.02 for value in CONTROL], equal_var=False, alternative="greater"
+    )
+    more = scipy.stats.ttest_ind(shifted(1.0), [value + 0.02 for value in CONTROL], equal_var=False, alternative="less")
     assert only(NOT_WORSE, shifted(1.0)).p_value == pytest.approx(less.pvalue)
     assert only(ALIKE, shifted(1.0)).p_value == pytest.approx(max(less.pvalue, more.pvalue))
     assert only(ALIKE, shifted(1.0)).level == pytest.approx(0.90)
@@ -106,7 +108,7 @@ def test_interval_and_answer_agree(
 def test_dunnett_is_scipys() -> None:
     control = [7.40, 8.50, 7.20, 8.24, 9.84, 8.32]
     drugs = [9.76, 8.80, 7.68, 9.36], [12.80, 9.68, 12.16, 9.20, 10.55]
-    reference = stats.dunnett(*drugs, control=control, rng=1)
+    reference = scipy.stats.dunnett(*drugs, control=control, rng=1)
     bounds = reference.confidence_interval(0.95)
     found = answer(Design(scale=1.0), control, *drugs)
     assert [each.p_value for each in found] == pytest.approx(list(reference.pvalue), abs=2e-4)
@@ -131,7 +133,7 @@ def test_blocks_take_out_what_they_share() -> None:
     assert only(BETTER, list(treatment), list(control)).kind is Kind.CANNOT_TELL
     found = only(Design(blocked=True), list(treatment), list(control))
     assert found.kind is Kind.YES
-    assert found.p_value == pytest.approx(stats.ttest_rel(treatment, control).pvalue)
+    assert found.p_value == pytest.approx(scipy.stats.ttest_rel(treatment, control).pvalue)
     with pytest.raises(ValueError, match="blocks"):
         answer(Design(blocked=True), CONTROL, CONTROL[:4])
 

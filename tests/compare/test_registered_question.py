@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy import stats
+import scipy
 
 from rlx.plan import to_jsonable
 from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
@@ -49,7 +49,7 @@ def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf)
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     found = answer(*NAMES)
     (each,) = [one["answer"] for one in found["registered"]["answers"]]
-    by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False)
+    by_hand = scipy.stats.ttest_ind(FAST, SLOW, equal_var=False)
     assert each["kind"] == "yes"
     assert each["estimate"] == pytest.approx(10.333, abs=1e-3)
     assert each["p_value"] == pytest.approx(by_hand.pvalue)
@@ -201,7 +201,7 @@ def test_several_benchmarks_are_one_family(runs_of: RunsOf) -> None:
     found = answer(*NAMES)
     first, second = found["registered"]["answers"]
     assert [each["metric"] for each in (first, second)] == [METRIC, other]
-    by_hand = stats.ttest_ind(FAST, SLOW, equal_var=False).pvalue
+    by_hand = scipy.stats.ttest_ind(FAST, SLOW, equal_var=False).pvalue
     assert first["answer"]["p_value"] == pytest.approx(2 * by_hand), "Holm: the smaller of two counts twice"
     assert [each["answer"]["kind"] for each in (first, second)] == ["yes", "cannot_tell"]
     assert found["claim"] == (

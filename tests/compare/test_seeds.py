@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.seed_test import WelchSeeds, mean_test, runs_needed, welch_seeds
@@ -28,7 +28,7 @@ def result_of(control: list[float], treatment: list[float]) -> WelchSeeds:
 @given(values, values)
 def test_the_p_value_is_scipys_of_the_test_that_is_named(control: list[float], treatment: list[float]) -> None:
     test = result_of(control, treatment)
-    reference = stats.ttest_ind(treatment, control, equal_var=test.method.startswith("Student's"))
+    reference = scipy.stats.ttest_ind(treatment, control, equal_var=test.method.startswith("Student's"))
     interval = reference.confidence_interval(1 - ALPHA)
     assert (test.t, test.df, test.p_value) == pytest.approx((reference.statistic, reference.df, reference.pvalue))
     assert (test.low, test.high) == pytest.approx((interval.low, interval.high))
@@ -61,7 +61,7 @@ def test_unequal_arms_are_never_bolder_than_either_test(control: list[float], tr
     if len(control) != len(treatment):
         test = result_of(control, treatment)
         for equal_var in (True, False):
-            reference = stats.ttest_ind(treatment, control, equal_var=equal_var)
+            reference = scipy.stats.ttest_ind(treatment, control, equal_var=equal_var)
             interval = reference.confidence_interval(1 - ALPHA)
             assert test.high - test.low >= (interval.high - interval.low) * (1 - 1e-9)
             assert test.p_value >= ALPHA or reference.pvalue < ALPHA
@@ -98,9 +98,9 @@ def test_runs_without_spread_get_no_test() -> None:
 
 def test_detectable_difference_has_eighty_percent_power() -> None:
     error, df = 0.01, 4
-    critical = stats.t.ppf(1 - ALPHA / 2, df)
+    critical = scipy.stats.t.ppf(1 - ALPHA / 2, df)
     noncentrality = detectable_difference(error, df) / error
-    assert 1 - stats.nct.cdf(critical, df, noncentrality) == pytest.approx(0.80, abs=1e-4)
+    assert 1 - scipy.stats.nct.cdf(critical, df, noncentrality) == pytest.approx(0.80, abs=1e-4)
 
 
 @pytest.mark.parametrize("difference", [0.005, -0.01, 0.02, 0.2])

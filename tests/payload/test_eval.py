@@ -18,13 +18,12 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-import tiny_addition
+import transformers
 from rlx_eval_checkpoint import convert
 from rlx_eval_generate import answers
 from rlx_eval_order import Order
 from rlx_eval_rows import read_rows
 from rlx_verl_cpu_sampling import Request, sample
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rlx.evidence import read_evidence, read_items
 from rlx.resources import payload_folder
@@ -73,9 +72,11 @@ class Run:
         return {path.name for path in self.attempt.iterdir()}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that is often right and often wrong, and 100 rows."""
+    import tiny_addition
+
     folder = tmp_path_factory.mktemp("tiny")
     tiny_addition.make(folder)
     return folder
@@ -167,8 +168,8 @@ def outputs(tiny: Path, folder: Path, samples: int = 1, **changes: Any) -> list[
 
 def test_answers_are_those_of_the_rollout_that_validates(tiny: Path) -> None:
     """Greedy, by the sampler that verl's own validation has on a CPU: padding may turn a near tie, no more."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny / "model")
-    model = AutoModelForCausalLM.from_pretrained(tiny / "model").float().eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny / "model")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tiny / "model").float().eval()
     chats = pyarrow.parquet.read_table(tiny / "val.parquet").column("prompt").to_pylist()
     prompts = [tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) for chat in chats]
     requests = [Request(tuple(prompt), seed=0, max_tokens=8, temperature=0.0) for prompt in prompts]
@@ -200,7 +201,7 @@ def test_adapters_beside_the_weights_are_folded_in(run: Run, tiny: Path, tmp_pat
     import peft
 
     adapted = peft.get_peft_model(
-        AutoModelForCausalLM.from_pretrained(tiny / "model"),
+        transformers.AutoModelForCausalLM.from_pretrained(tiny / "model"),
         peft.LoraConfig(r=4, lora_alpha=64, target_modules=["q_proj", "v_proj"], init_lora_weights=False),
     )
     checkpoint, folder, merged = run.folder / "checkpoints/iter_0000004", tmp_path / "converted", tmp_path / "merged"

@@ -15,7 +15,6 @@ pytest.importorskip("transformers")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 import make_folder  # noqa: E402
-import tiny_addition  # noqa: E402
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES  # noqa: E402
 from rlx.cli.data.tiny_cpu import tiny_cpu  # noqa: E402
@@ -63,6 +62,7 @@ class TestContent:
         assert config["hidden_size"] // config["num_attention_heads"] in HEAD_SIZES
 
     def test_prompts_and_answers_fit_the_recipe_s_lengths(self, made: Path) -> None:
+        import tiny_addition
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(made / "model")
@@ -72,6 +72,7 @@ class TestContent:
         assert tokenizer.decode(prompt) == "<|im_start|>user\n9+9=?<|im_end|>\n<|im_start|>assistant\n"
 
     def test_the_warmed_up_model_is_sometimes_right(self, made: Path) -> None:
+        import tiny_addition
         from rlx_verl_cpu_sampling import Request, sample
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -89,6 +90,8 @@ class TestContent:
         assert 0.2 <= sum(right) / len(right) <= 0.85
 
     def test_the_same_files_each_time(self, tmp_path: Path) -> None:
+        import tiny_addition
+
         for name in ("first", "second"):
             tiny_addition.make(tmp_path / name, warm_up_steps=2)
         assert contents(tmp_path / "first") == contents(tmp_path / "second")

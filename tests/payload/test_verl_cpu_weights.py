@@ -12,9 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import tiny_model  # noqa: E402
+import transformers  # noqa: E402
 from rlx_verl_cpu_weights import load_checked, with_fused_experts  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 from rlx.preflight.models.architectures import Architecture, known_architectures  # noqa: E402
 from rlx.preflight.rehearsal.tiny_shapes import stand_in  # noqa: E402
@@ -34,11 +33,13 @@ LLAMA = Architecture("llama-3-8b", 4096, 32, 32, 8, 128, 14336, 128256, False, "
 
 def made(shape: Architecture, folder: Path) -> tuple[Any, dict[str, Any]]:
     """The model as its folder holds it, and what the maker said."""
+    import tiny_model
+
     order = in_small(shape)
     said = io.StringIO()
     with redirect_stdout(said):
         tiny_model.make(folder, {"model_type": order.model_type, "chat": order.chat, "config": dict(order.config)})
-    return AutoModelForCausalLM.from_pretrained(folder), json.loads(said.getvalue())
+    return transformers.AutoModelForCausalLM.from_pretrained(folder), json.loads(said.getvalue())
 
 
 @pytest.mark.parametrize("shape", [*SHAPES.values(), LLAMA], ids=lambda shape: shape.name)
@@ -54,7 +55,7 @@ def test_the_small_model_is_one_of_the_real_class(shape: Architecture, tmp_path:
     if shape.experts:
         assert config.num_experts_per_tok < experts
         assert bool(getattr(config, "first_k_dense_replace", 0)) == bool(shape.dense_layers)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     ids = tokenizer.apply_chat_template(
         [{"role": "user", "content": "3 + 4 = é?"}], add_generation_prompt=True, return_dict=False
     )
@@ -74,7 +75,7 @@ def test_what_verl_takes_apart_is_put_together(name: str, tmp_path: Path) -> Non
     model, _ = made(shape, tmp_path)
     sent = dict(utils.unfuse_moe_params(model.state_dict().items(), model.config.model_type))
     assert any(".experts.3.up_proj.weight" in key for key in sent)
-    other = AutoModelForCausalLM.from_config(model.config)
+    other = transformers.AutoModelForCausalLM.from_config(model.config)
     load_checked(other, sent)
     mine, theirs = model.state_dict(), other.state_dict()
     assert mine.keys() == theirs.keys()

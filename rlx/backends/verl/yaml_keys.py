@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def read_key_file(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
     try:
-        document = read_hydra(read_text(path, MOST_BYTES))
+        document = _document(read_text(path, MOST_BYTES))
     except OSError as problem:
         raise UsageError(f"{path}: {problem.strerror}", HINT) from None
     except YamlError as error:
@@ -31,6 +32,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageError(f"{path} holds no mapping of configuration keys")
     return document
+
+
+# Every arm of a recipe is held against the same files, several times.
+_document = lru_cache(maxsize=200)(read_hydra)
 
 
 def flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:

@@ -64,11 +64,21 @@ class Run:
     def wait_for(self, text: str) -> str:
         """The log, once the text is in it; fails at once if the run ends without it."""
         deadline = time.monotonic() + PATIENCE_S
-        while text not in self.log:
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, self.log
+        while True:
+            # What it said before its end is in the log that is read after it.
+            code = self.process.poll()
+            log = self.log
+            if text in log:
+                return log
+            assert code is None, f"{self.folder.name} ended with {code}, without {text!r} in its log\n{last_lines(log)}"
+            in_time = time.monotonic() < deadline
+            assert in_time, f"{text!r} did not come within {PATIENCE_S} s; {self.state()}\n{last_lines(log)}"
             time.sleep(0.2)
-        return self.log
+
+    def state(self) -> str:
+        """What tells a training that stands still from a log that does: its age, and what of the run is there."""
+        age = time.time() - (self.attempt / "log").stat().st_mtime
+        return f"the log was last written {age:.0f} s ago, and of the run are there:\n" + "\n".join(self.left())
 
     def end(self) -> int:
         return self.process.wait(PATIENCE_S)
@@ -114,6 +124,10 @@ class Run:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         subprocess.run(["rm", "-rf", self.ray], check=True)
+
+
+def last_lines(text: str, count: int = 40) -> str:
+    return "\n".join(text.splitlines()[-count:])
 
 
 def free_port() -> int:
