@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("verl")
 
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 8), (1, 2, 3, 4), (5, 6, 7), (9, 8)]
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
@@ -25,6 +24,7 @@ SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}
 def rollout() -> Iterator[ModuleType]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # verl's and ray's own, on import
+        pytest.importorskip("verl")
         import rlx_verl_cpu_rollout
 
         yield rlx_verl_cpu_rollout
