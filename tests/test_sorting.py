@@ -7,7 +7,7 @@ import pytest
 from tests.sorting import COLLECTED
 
 # Raise it with the tests that you add. Where it has to fall, the commit says which tests went and why.
-AT_LEAST = 7150
+AT_LEAST = 7200
 
 
 def test_no_test_got_lost(pytestconfig: pytest.Config) -> None:

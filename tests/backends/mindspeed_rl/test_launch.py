@@ -114,6 +114,17 @@ def test_two_runs_at_once_do_not_meet(start: Start) -> None:
     assert other.leaves_nothing(), other.left()
 
 
+def test_a_training_that_is_killed_ends_the_run(start: Start) -> None:
+    """Ray begins a task again whose process died, as the kernel's memory killer ends it: beside the workers of the
+    first one, whose NPUs it would wait for without end."""
+    run = start({"train": {"steps": 100_000}})
+    run.wait_for("iteration: 2 / ")
+    run.kill("ray::train")
+    assert run.end() == 1
+    assert run.log.count("sync start grpo training") == 1
+    assert run.leaves_nothing(), run.left()
+
+
 def test_a_ray_that_dies_ends_the_run(start: Start) -> None:
     run = start({"train": {"steps": 100_000}})
     run.wait_for("iteration: 2 / ")
