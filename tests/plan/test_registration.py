@@ -17,6 +17,7 @@ OTHER: dict[str, Any] = {
     "name": "products",
     "question": "Does it harm?",
     "metric": "val-core/toy/acc/mean@8",
+    "also": ("val-core/other/acc/mean@1",),
     "at": "auc",
     "validations": 5,
     "test": "equivalence",

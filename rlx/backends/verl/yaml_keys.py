@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def read_key_file(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
     try:
-        document = _document(read_text(path, MOST_BYTES))
+        document = read_hydra(read_text(path, MOST_BYTES))
     except OSError as problem:
         raise UsageError(f"{path}: {problem.strerror}", HINT) from None
     except YamlError as error:
@@ -32,10 +31,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageError(f"{path} holds no mapping of configuration keys")
     return document
-
-
-# Every arm of a recipe is held against the same files, several times.
-_document = lru_cache(maxsize=200)(read_hydra)
 
 
 def flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:
