@@ -23,7 +23,7 @@ def seed_findings(pair: Pair) -> tuple[Finding, ...]:
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
     """Warn where the test is known to err more often than it says: docs/statistics.md has the figures."""
     control, treatment = (len(arm.runs) for arm in pair.arms)
-    if not pair.has_seeds:
+    if pair.withheld or not pair.has_seeds:
         return
     errs = "the test finds a difference that is not there in up to {} % of cases, not in 5 %".format
     if control != treatment:

@@ -77,6 +77,7 @@ def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: s
             assert "95 % interval" not in form and "p = " not in form and "p-value of" not in form
             assert f"seed 3 of fast {'is running' if missing == 'running' else 'has not been launched'}" in form
     values = rlx("compare", *NAMES, "--seed", "1", "2", code=11).stdout
+    assert "RLX911" not in values, "where nothing is tested, no test errs"
     assert "0.7150 ± 0.0212" in values, "values are shown"
 
 
