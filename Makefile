@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-engines check fuzz lint format setup engines tmux rig clean
+.PHONY: demo test test-demo test-engines check fuzz lint format setup engines site release tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -112,6 +112,19 @@ ENGINES_PIP := .venv-engines/bin/python -m pip --disable-pip-version-check --qui
 	@.venv-engines/bin/python -c 'import trl, vllm'
 	@touch $@
 
+# The documentation in English and Chinese, in build/site; only the first time asks an index, for Zensical.
+site: .venv-site/.ready
+	.venv-site/bin/python -m website.build
+	@echo "open build/site/index.html"
+.venv-site/.ready: pyproject.toml
+	@test -x .venv-site/bin/python || (umask 022; $(PYTHON) -m venv .venv-site)
+	@.venv-site/bin/python -m pip --disable-pip-version-check --quiet install --no-compile -e '.[docs]'
+	@touch $@
+
+# Wheel and sdist of the version in rlx/__init__.py, in dist/; it says what is missing, and tags once all is there.
+release: .venv/.ready
+	$(BIN)/python -m website.release
+
 # rlx works without tmux, but then nobody can attach to a run.
 tmux:
 	@command -v tmux >/dev/null && exit 0; \
@@ -135,4 +148,4 @@ rig: tmux
 	fi
 
 clean:
-	rm -rf .venv .venv-engines .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-engines .venv-site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
