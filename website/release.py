@@ -18,7 +18,12 @@ from website.pages import REPOSITORY
 
 DIST = REPOSITORY / "dist"
 CHANGELOG = REPOSITORY / "CHANGELOG.md"
-NEEDED = ("rlx/py.typed", "rlx/_data/recipes/starter.yaml", "rlx/_data/docs/verdicts.md", "rlx/payload/supervise/50-holder.sh")
+NEEDED = (
+    "rlx/py.typed",
+    "rlx/_data/recipes/starter.yaml",
+    "rlx/_data/docs/verdicts.md",
+    "rlx/payload/supervise/50-holder.sh",
+)
 
 
 def main() -> None:
