@@ -22,6 +22,7 @@ _LEASE = "rlx leases the devices of a run, and names them to it"
 _OF_RLX = "rlx writes this variable itself"
 # What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
 _STAND_INS: Mapping[str, object] = {
+    "backend.workdir": "~/fill-in/MindSpeed-RL",
     "model.path": "~/fill-in/model",
     "data.train": "~/fill-in/train.parquet",
     "data.val": "~/fill-in/val.parquet",
@@ -84,14 +85,16 @@ def recipe_from_keys(
     config_name: str = "",
     device: str = "",
     version: str = "",
+    workdir: str = "",
     unknown: Collection[str] = (),
 ) -> ImportedRecipe:
     """Make a recipe of a launch of `program`, a module or a file, that sets `keys` and exports `environment`.
 
     Keys may have Hydra's prefixes; of one that is set twice the last counts. Those in `unknown` have a value that only
     the launch itself will know, and stand here as they are written. `device` is the kind of devices where the launch
-    does not say it, `version` that of the back-end; by default the newest that knows most of the keys.
-    Raises UsageError for a program that no recipe starts.
+    does not say it, `version` that of the back-end; by default the newest that knows most of the keys. `workdir` is the
+    folder on the host that it starts in. Raises UsageError for a program that no recipe
+    starts.
     """
     from rlx.backends.shared.users_keys import UsersLaunch
 
@@ -101,7 +104,7 @@ def recipe_from_keys(
     kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
     known = {key: value for key, value in kept.items() if key not in unknown}
     variables = dict(environment or {})
-    launch = UsersLaunch(program, known, config_name, device, version)
+    launch = UsersLaunch(program, known, config_name, device, version, workdir)
     secrets, public, fates = _environment(variables)
     document = _valid({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
     document = _with_overrides(document, part, kept, unknown)

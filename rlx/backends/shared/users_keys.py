@@ -23,7 +23,7 @@ class UsersLaunch:
     """What a launch starts and sets. `program` is a module, or a file; `keys` may have Hydra's prefixes.
 
     `config_name` is the configuration that it starts from, "" for the program's own. `device` is the kind of devices
-    where the launch shows it, `version` the back-end's where a person says it.
+    where the launch shows it, `version` the back-end's where a person says it, `workdir` the folder that it starts in.
     """
 
     program: str
@@ -31,6 +31,7 @@ class UsersLaunch:
     config_name: str = ""
     device: str = ""
     version: str = ""
+    workdir: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,13 @@ def host_path(value: object) -> object:
         return ABSENT
     path = "~/" + value.removeprefix(HOME) if value.startswith(HOME) else value
     return path if path.startswith(("/", "~/")) and "${" not in path and "\n" not in path else ABSENT
+
+
+def full_path(value: object, workdir: str) -> object:
+    """A path on the host; one that starts from the folder of the launch is named in full."""
+    if workdir and isinstance(value, str) and value and not value.startswith(("/", "~")) and "${" not in value:
+        return host_path(f"{workdir.rstrip('/')}/{value.removeprefix('./')}")
+    return host_path(value)
 
 
 def whole(value: object) -> object:

@@ -14,6 +14,7 @@ from rlx.backends.shared.users_keys import (
     Rendered,
     UsersLaunch,
     among,
+    full_path,
     host_path,
     number,
     often,
@@ -135,7 +136,8 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     found = {field.path: field.read(settings.get(field.key)) for field in _FIELDS}
     found |= {"backend.kind": "verl", "backend.version": version, "backend.engine": engine}
     found |= {"layout.device": _device(launch, settings), "reward": "by-data-source"}
-    found |= dict(_data(settings)) | dict(_layout(settings, engine)) | dict(_start(launch, engine))
+    found |= {"backend.workdir": launch.workdir or ABSENT}
+    found |= dict(_data(launch, settings)) | dict(_layout(settings, engine)) | dict(_start(launch, engine))
     found |= dict(_kl(settings)) | dict(_lora(settings, engine)) | dict(_micro_batches(settings))
     found |= dict(_correction(settings)) | dict(_noise(settings))
     return {path: value for path, value in found.items() if value is not ABSENT}
@@ -202,11 +204,11 @@ def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
         yield "backend.config_name", launch.config_name.removesuffix(".yaml")
 
 
-def _data(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
+def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """Of several files the first: all of them stay in `overrides`."""
     for key, path in (("data.train_files", "data.train"), ("data.val_files", "data.val")):
         value = settings.get(key)
-        yield path, host_path(value[0] if isinstance(value, list) and value else value)
+        yield path, full_path(value[0] if isinstance(value, list) and value else value, launch.workdir)
 
 
 def _layout(settings: EffectiveSettings, engine: str) -> Iterator[tuple[str, object]]:
