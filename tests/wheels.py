@@ -1,4 +1,4 @@
-"""verl as released: the installed one, and wheels that are downloaded once and kept for later test runs."""
+"""verl and megatron-core as released: the installed one, and wheels that are downloaded once and kept."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ def verl_folder(version: str) -> Path:
         spec = importlib.util.find_spec("verl")
         assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
         return Path(spec.origin).parent
+    return wheel_folder("verl", version) / "verl"
+
+
+def wheel_folder(package: str, version: str) -> Path:
+    """The folder with a wheel's files, none of them installed. Skips the test where the wheel cannot be had."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlx-tests"
-    folder = cache / f"verl-wheel-{version}"
+    folder = cache / f"{package}-wheel-{version}"
     if not folder.is_dir():
-        _download(version, folder)
-    return folder / "verl"
+        _download(package, version, folder)
+    return folder
 
 
-def _download(version: str, folder: Path) -> None:
+def _download(package: str, version: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Two test processes may do this at once: each unpacks for itself, and one of them wins the rename.
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -43,11 +48,11 @@ def _download(version: str, folder: Path) -> None:
             "--dest",
             scratch,
         ]
-        done = subprocess.run([*pip, f"verl=={version}"], capture_output=True, text=True, check=False)
+        done = subprocess.run([*pip, f"{package}=={version}"], capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"pip cannot download verl {version}: {done.stderr.strip().splitlines()[-1:]}")
+            pytest.skip(f"pip cannot download {package} {version}: {done.stderr.strip().splitlines()[-1:]}")
         unpacked = Path(scratch, "unpacked")
-        with zipfile.ZipFile(next(Path(scratch).glob("verl-*.whl"))) as wheel:
+        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
             wheel.extractall(unpacked)
         if not folder.is_dir():
             unpacked.rename(folder)

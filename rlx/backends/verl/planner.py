@@ -14,7 +14,7 @@ from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
 from rlx.backends.verl.merger import merge_arguments
-from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise, rollout
+from rlx.backends.verl.overrides import Rendering, ascend, chosen, cpu, noise, rollout
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
@@ -62,7 +62,7 @@ def _brings_noise(recipe: Recipe) -> bool:
 def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hooked: bool) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
-    env = {**site.env, **cpu.environment(rendering), **recipe.env}
+    env = {**ascend.environment(rendering), **site.env, **cpu.environment(rendering), **recipe.env}
     env |= rollout.environment(recipe, env)
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",

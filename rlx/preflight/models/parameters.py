@@ -78,3 +78,12 @@ def _norms(shape: Architecture) -> int:
     heads = 2 * shape.head_dim if shape.qk_norm else 0
     latents = (shape.latent.q_rank or 0) + shape.latent.kv_rank if shape.latent else 0
     return 2 * shape.hidden + heads + latents
+
+
+def largest_tensor(shape: Architecture) -> tuple[str, int]:
+    """Name the largest tensor as verl hands it to the rollout, with its elements.
+
+    Experts go one by one: Megatron's bridges export them so, and verl takes apart what transformers has put together.
+    """
+    tensors = {"the embedding": shape.vocab * shape.hidden, "an MLP's projection": shape.hidden * shape.mlp_hidden}
+    return max(tensors.items(), key=lambda tensor: tensor[1])

@@ -13,6 +13,8 @@ MODULES = (
     "model",
     "model_in_rollout",
     "environment",
+    "ascend",
+    "megatron",
     "noise",
     "noise_keys",
     "correction",

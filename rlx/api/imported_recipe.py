@@ -1,0 +1,319 @@
+"""Turn what a launch sets, keys and environment, into a recipe, and hold each key against what that recipe renders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.backends.shared.users_keys import KeysPart, Rendered, UsersLaunch
+    from rlx.recipe import ResolvedRecipe
+
+OVERRIDES = "overrides"
+_MOST_ROUNDS = 20
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_LEASE = "rlx leases the devices of a run, and names them to it"
+_OF_RLX = "rlx writes this variable itself"
+# What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
+_STAND_INS: Mapping[str, object] = {
+    "backend.workdir": "~/fill-in/MindSpeed-RL",
+    "model.path": "~/fill-in/model",
+    "data.train": "~/fill-in/train.parquet",
+    "data.val": "~/fill-in/val.parquet",
+    "data.max_prompt_tokens": 512,
+    "data.max_response_tokens": 512,
+    "train.batch_size": 1,
+    "train.mini_batch_size": 1,
+    "train.micro_batch_size": 1,
+    "train.lr": 1e-6,
+    "rollout.n": 1,
+    "rollout.log_prob_micro_batch_size": 1,
+    "reward": "by-data-source",
+    "layout.device": "npu",
+}
+_PATHS = ("model.path", "data.train", "data.val")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFate:
+    """What became of one key of the launch. `place` is the recipe key that renders it, or "overrides".
+
+    `reason` says why `rendered` is not what the launch has; "" where it is the same. `is_rendered`: the recipe's launch
+    sets this key at all.
+    """
+
+    key: str
+    written: object
+    rendered: object
+    place: str
+    reason: str = ""
+    is_rendered: bool = True
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRecipe:
+    """A recipe made of a launch: its `document` and `text`, the fate of each key and variable, what is to be said."""
+
+    document: Mapping[str, Any]
+    keys: tuple[KeyFate, ...]
+    environment: tuple[KeyFate, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def text(self) -> str:
+        from rlx.recipe.render import plain_yaml
+
+        return plain_yaml(self.document)
+
+
+def recipe_from_keys(
+    program: str,
+    keys: Mapping[str, object] | Iterable[tuple[str, object]],
+    environment: Mapping[str, str] | None = None,
+    *,
+    name: str = "imported",
+    config_name: str = "",
+    device: str = "",
+    version: str = "",
+    workdir: str = "",
+    unknown: Collection[str] = (),
+) -> ImportedRecipe:
+    """Make a recipe of a launch of `program`, a module or a file, that sets `keys` and exports `environment`.
+
+    Keys may have Hydra's prefixes; of one that is set twice the last counts. Those in `unknown` have a value that only
+    the launch itself will know, and stand here as they are written. `device` is the kind of devices where the launch
+    does not say it, `version` that of the back-end; by default the newest that knows most of the keys. `workdir` is the
+    folder on the host that it starts in. Raises UsageError for a program that no recipe
+    starts.
+    """
+    from rlx.backends.shared.users_keys import UsersLaunch
+
+    part = keys_part(program)
+    pairs = tuple(keys.items() if isinstance(keys, Mapping) else keys)
+    last = {part.bare(key): key for key, _ in pairs}
+    kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
+    known = {key: value for key, value in kept.items() if key not in unknown}
+    variables = dict(environment or {})
+    launch = UsersLaunch(program, known, config_name, device, version, workdir)
+    secrets, public, fates = _environment(variables)
+    document = _valid({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
+    document = _with_overrides(document, part, kept, unknown)
+    found = tuple(_fates(document, part, pairs, launch, unknown))
+    return ImportedRecipe(document, found, fates, tuple(_findings((*found, *fates), unknown)))
+
+
+def keys_part(program: str) -> KeysPart:
+    """The part of the back-end whose program this is. Raises UsageError where no recipe starts it."""
+    from rlx.backends.registry import parts
+
+    for _, module in parts("users_keys"):
+        part = cast("KeysPart", module)
+        if part.takes(program):
+            if refused := part.refusal(program):
+                raise UsageError(*refused)
+            return part
+    raise UsageError(
+        f"{program}: is no program that rlx knows",
+        "name a launch of verl.trainer.main_ppo or of MindSpeed-RL's cli/train_*.py; others: rlx launch --script",
+    )
+
+
+def _named(name: str) -> str:
+    from rlx.recipe.fields import NAME_LIMIT
+
+    return _NAME.sub("-", name).strip("-._")[:NAME_LIMIT] or "imported"
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        *sections, last = path.split(".")
+        inner = tree
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[last] = value
+    return tree
+
+
+def _environment(variables: Mapping[str, str]) -> tuple[list[str], dict[str, str], tuple[KeyFate, ...]]:
+    """Part the variables into secrets, of which only names are kept, and those that a recipe may show."""
+    from rlx.recipe.fields import is_secret_like
+
+    secrets: list[str] = []
+    public: dict[str, str] = {}
+    fates: list[KeyFate] = []
+    for name, value in variables.items():
+        if name in _LEASED or name.startswith("RLX_"):
+            fates.append(KeyFate(name, value, None, "", _LEASE if name in _LEASED else _OF_RLX, False))
+        elif is_secret_like(name):
+            secrets.append(name)
+            fates.append(KeyFate(name, None, None, "secrets"))
+        else:
+            public[name] = value
+            fates.append(KeyFate(name, value, value, "env"))
+    return secrets, public, tuple(fates)
+
+
+def _valid(document: dict[str, Any]) -> dict[str, Any]:
+    """Take out what the schema refuses, and fill in what it wants, so that the rest becomes a recipe.
+
+    Nothing is lost by that: what is not rendered as the launch has it goes to `overrides`.
+    """
+    from pydantic import ValidationError
+
+    from rlx.recipe.schema import Recipe
+
+    document = {"version": 1, **{key: value for key, value in document.items() if value not in ({}, [])}}
+    for _ in range(_MOST_ROUNDS):
+        try:
+            recipe = Recipe.model_validate(document)
+        except ValidationError as problem:
+            for error in problem.errors(include_url=False, include_context=True):
+                _mend(document, error)
+        else:
+            return recipe.model_dump(mode="json", exclude_defaults=True)
+    raise UsageError("the launch sets what no recipe can say", "start from a bundled recipe: rlx init")
+
+
+def _mend(document: dict[str, Any], error: Any) -> None:
+    """Fill in what is missing; what cannot be, and what is wrong, goes with the section that cannot be without it."""
+    path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
+    if key := error.get("ctx", {}).get("key"):
+        path = str(key).split(".")
+    dotted = ".".join(path)
+    if error["type"] == "missing" and dotted in _STAND_INS:
+        _put(document, path, _STAND_INS[dotted])
+    elif error["type"] == "missing":
+        _drop(document, path[:-1])
+    else:
+        _drop(document, path)
+
+
+def _put(document: dict[str, Any], path: list[str], value: object) -> None:
+    for part in path[:-1]:
+        document = document.setdefault(part, {})
+    document[path[-1]] = value
+
+
+def _drop(document: dict[str, Any], path: list[str]) -> None:
+    for part in path[:-1]:
+        inner = document.get(part)
+        if not isinstance(inner, dict):
+            break
+        document = inner
+        path = path[1:]
+    document.pop(path[0], None)
+
+
+def _resolved(document: Mapping[str, Any]) -> ResolvedRecipe:
+    from pathlib import Path
+
+    from rlx.recipe.load import ONLY_ARM, load_recipe
+    from rlx.recipe.render import plain_yaml
+    from rlx.recipe.source import Source
+
+    return load_recipe(Source("the new recipe", Path.cwd(), plain_yaml(document))).resolve(ONLY_ARM)
+
+
+def _with_overrides(
+    document: dict[str, Any], part: KeysPart, keys: Mapping[str, object], unknown: Collection[str]
+) -> dict[str, Any]:
+    """Hand on as it is each key that the recipe renders otherwise, or not at all."""
+    from rlx.backends.shared.users_keys import same
+
+    rendered = part.rendered(_resolved(document))
+    overrides = {}
+    for key, value in keys.items():
+        found = rendered.get(part.bare(key))
+        if part.bare(key) in part.OWN or (found is not None and (key in unknown or same(value, found.value))):
+            continue
+        if not _stands_in(document, found):
+            override, given = part.override(key, value, document["backend"])
+            overrides[override] = given
+    return {**document, OVERRIDES: overrides} if overrides else document
+
+
+def _stands_in(document: Mapping[str, Any], found: Rendered | None) -> bool:
+    """Tell whether the recipe has a stand-in there for a path that is none on a host."""
+    if found is None or found.source not in _PATHS:
+        return False
+    section, _, key = found.source.partition(".")
+    return bool(document[section][key] == _STAND_INS[found.source])
+
+
+def _fates(
+    document: Mapping[str, Any],
+    part: KeysPart,
+    pairs: tuple[tuple[str, object], ...],
+    launch: UsersLaunch,
+    unknown: Collection[str],
+) -> Iterable[KeyFate]:
+    from rlx.backends.shared.users_keys import CONFIG_NAME, same
+
+    rendered = part.rendered(_resolved(document))
+    last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}
+    if launch.config_name and CONFIG_NAME in rendered:
+        pairs = ((CONFIG_NAME, launch.config_name.removesuffix(".yaml")), *pairs)
+        last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}
+    for i, (key, value) in enumerate(pairs):
+        bare = part.bare(key)
+        found = rendered.get(bare)
+        reason = ""
+        if last[bare] != i:
+            reason = "set again further on, and the last one counts"
+        elif key in unknown:
+            reason = "known only when the launch runs"
+        elif found is None:
+            reason = part.OWN.get(bare, "nothing in the recipe's launch sets it")
+        elif not same(value, found.value):
+            reason = part.OWN.get(bare) or _why(document, found)
+        yield KeyFate(key, value, found and found.value, _place(found), reason, found is not None)
+
+
+def _place(found: Rendered | None) -> str:
+    source = found.source if found else ""
+    return OVERRIDES if source.startswith(f"{OVERRIDES}.") else source
+
+
+def _why(document: Mapping[str, Any], found: Rendered) -> str:
+    if _stands_in(document, found):
+        return f"no path on a host, which {found.source} must be: write there where it lies"
+    return f"{found.source} renders it otherwise"
+
+
+def _findings(fates: Iterable[KeyFate], unknown: Collection[str]) -> Iterable[Finding]:
+    for fate in fates:
+        if fate.place == "secrets":
+            message = f"{fate.key} looks like a secret: the recipe has its name, and its value nowhere"
+            yield Finding("RLX006", Severity.NOTE, message, f"export {fate.key} where you launch")
+        elif fate.key in unknown:
+            message = f"{fate.key}: {shown(fate.written)} is known only when the script runs; the recipe has "
+            fix = f"write the value into {fate.place}" if fate.place else "write it into overrides"
+            yield Finding("RLX004", Severity.WARNING, message + shown(fate.rendered), fix)
+        elif not fate.is_equal:
+            severity, fix = Severity.NOTE, ""
+            if fate.place in _PATHS:
+                severity, fix = Severity.WARNING, f"write {fate.place} in the recipe"
+            both = f"{shown(fate.written)} in the launch, {_shown_rendered(fate)} in the recipe's"
+            yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
+
+
+def _shown_rendered(fate: KeyFate) -> str:
+    return shown(fate.rendered) if fate.is_rendered else "not"
+
+
+def shown(value: object) -> str:
+    """A value as a recipe would show it."""
+    import json
+
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
