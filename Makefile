@@ -35,11 +35,11 @@ test: .venv/.ready rig
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
 test-demo: .venv/.ready
-	$(PYTEST) -m demo
+	$(PYTEST) tests/training -m demo
 
 # All other trainings, two at once. Those with the real vLLM and with TRL have an environment of their own.
 test-engines: .venv/.ready engines rig
-	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
+	$(PYTEST) tests/training $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: lint
