@@ -99,11 +99,16 @@ def home(text: str) -> str:
     return HOME + text[2:] if text.startswith("~/") else text
 
 
+def from_home(value: object) -> object:
+    """The path with the home folder as a recipe writes it; any other value as it is."""
+    return "~/" + value.removeprefix(HOME) if isinstance(value, str) and value.startswith(HOME) else value
+
+
 def host_path(value: object) -> object:
     """A path on the host as a recipe has it: absolute, or below the home folder."""
-    if not isinstance(value, str):
+    path = from_home(value)
+    if not isinstance(path, str):
         return ABSENT
-    path = "~/" + value.removeprefix(HOME) if value.startswith(HOME) else value
     return path if path.startswith(("/", "~/")) and "${" not in path and "\n" not in path else ABSENT
 
 

@@ -14,6 +14,7 @@ from rlx.backends.shared.users_keys import (
     Rendered,
     UsersLaunch,
     among,
+    from_home,
     full_path,
     host_path,
     number,
@@ -188,7 +189,7 @@ def _settings(launch: UsersLaunch, version: str, engine: str) -> EffectiveSettin
     written: dict[str, object] = {}
     for key, value in launch.keys.items():
         if not key.startswith("~"):
-            written[bare(key)] = value
+            written[bare(key)] = from_home(value)  # an interpolation inside of a value would be known at start only
     removed = frozenset(bare(key) for key in launch.keys if key.startswith("~"))
     return EffectiveSettings(version, find_table(version, _trainer(engine)).defaults, written, {}, removed)
 
