@@ -22,6 +22,8 @@ from rlx.backends.shared.users_keys import (
     among,
     full_path,
     number,
+    said,
+    same,
     truth,
     whole,
 )
@@ -96,13 +98,20 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     """The recipe's values, of which each is MindSpeed-RL's own default where the launch says nothing."""
     version = launch.version or _version(launch)
     settings = _settings(launch, version)
-    found = {field.path: field.read(settings.get(field.key)) for field in _FIELDS}
+    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "mindspeed-rl", "backend.version": version, "backend.engine": "megatron"}
     found |= {"backend.workdir": launch.workdir or ABSENT, "algorithm.kind": _kind(launch, settings)}
     found |= {"layout.device": "npu", "eval.before_train": False}
     found |= dict(_model(launch, settings)) | dict(_data(launch, settings)) | dict(_layout(settings))
     found |= dict(_kl(settings)) | dict(_reward(settings))
     return {path: value for path, value in found.items() if value is not ABSENT}
+
+
+def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
+    launch = UsersLaunch("", keys)
+    version = _version(launch)
+    defaults = EffectiveSettings(version, {**keys, **find_table(version).defaults}, {}, {})
+    return {key: value for key, value in keys.items() if not same(value, defaults.get(bare(key)))}
 
 
 def override(key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
@@ -140,7 +149,7 @@ def _kind(launch: UsersLaunch, settings: EffectiveSettings) -> str:
 
 
 def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    yield "model.path", full_path(settings.get(f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
+    yield "model.path", full_path(said(settings, f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
     name = settings.get(MODEL)
     if arch := architecture(str(name)):
         yield "model.arch", arch
@@ -154,7 +163,7 @@ def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[s
 
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """MindSpeed-RL validates nothing: what a recipe says of validation data is read by nobody."""
-    path = full_path(settings.get(f"{SHARED}.data_path"), launch.workdir)
+    path = full_path(said(settings, f"{SHARED}.data_path"), launch.workdir)
     yield "data.train", path
     yield "data.val", path
 
