@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlx.api.users_launch import FoundLaunch, find_launch
+from rlx.api.users_launch import SEARCH_PATH, FoundLaunch, find_launch
 from rlx.errors import UsageError
 
 _MOST_BYTES = 4 << 20
@@ -86,7 +86,8 @@ def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
             f"--from: the script starts from {name}, which is not beside it", f"name {name} itself, or put it there"
         )
     pairs = tuple(_leaves(_tree(_read(str(place)), str(place))))
-    return replace(found, pairs=(*pairs, *found.pairs), config_name="")
+    own = tuple(pair for pair in found.pairs if pair[0] != SEARCH_PATH)
+    return replace(found, pairs=(*pairs, *own), config_name="")
 
 
 def _tree(text: str, name: str) -> Mapping[str, Any]:

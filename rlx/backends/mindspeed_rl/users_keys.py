@@ -75,7 +75,8 @@ _FIELDS = (
     RecipeField(f"{SAMPLING}.temperature", "rollout.temperature", number),
 )
 # NPUs of one node: no larger one is known, and a YAML counts them all.
-_NODE_SIZES = (16, 8)
+_LARGEST_NODE = 16
+_NODE_SIZES = (_LARGEST_NODE, 8)
 
 
 def takes(program: str) -> bool:
@@ -154,10 +155,11 @@ def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[s
     if arch := architecture(str(name)):
         yield "model.arch", arch
     rank, targets = settings.get(f"{SHARED}.lora_r"), settings.get(f"{SHARED}.lora_target_modules")
-    if whole(rank) is not ABSENT:
+    # The rank has a default; what makes adapters is the list of modules that get some.
+    if isinstance(targets, list) and targets and whole(rank) is not ABSENT:
         yield "model.lora.rank", rank
         yield "model.lora.alpha", number(settings.get(f"{SHARED}.lora_alpha"))
-        if isinstance(targets, list) and tuple(targets) != ALL_LINEAR:
+        if tuple(targets) != ALL_LINEAR:
             yield "model.lora.targets", targets
 
 
@@ -173,7 +175,7 @@ def _layout(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     npus = settings.get(f"{_RL}.actor_resource.num_npus")
     if not isinstance(npus, int) or npus < 1:
         return
-    each = next((size for size in _NODE_SIZES if npus > size and npus % size == 0), npus)
+    each = next((size for size in _NODE_SIZES if npus % size == 0), npus) if npus > _LARGEST_NODE else npus
     yield "layout.devices_per_node", each
     yield "layout.nodes", npus // each
 
