@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.recipe import ResolvedRecipe
 
 ABSENT = object()
@@ -66,6 +67,9 @@ class KeysPart(Protocol):
     def values(self, launch: UsersLaunch) -> Mapping[str, object]:
         """The recipe's values by dotted path: each that the launch, or the back-end's own default, sets."""
 
+    def beyond_defaults(self, keys: Mapping[str, object]) -> Mapping[str, object]:
+        """Those of all keys of a configuration that have another value than the back-end's own."""
+
     def bare(self, key: str) -> str:
         """The key as the back-end reads it, without prefix."""
 
@@ -92,6 +96,12 @@ def same(one: object, other: object) -> bool:
 
 
 HOME = "${oc.env:HOME}/"
+
+
+def said(settings: EffectiveSettings, key: str) -> object:
+    """The value of a key; of a path below the home folder the path, although that is known at start only."""
+    value = settings.written.get(key)
+    return value if isinstance(value, str) and value.startswith(HOME) else settings.get(key)
 
 
 def home(text: str) -> str:

@@ -19,6 +19,8 @@ from rlx.backends.shared.users_keys import (
     host_path,
     number,
     often,
+    said,
+    same,
     text,
     truth,
     whole,
@@ -134,7 +136,7 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     engine = _engine(launch)
     version = launch.version or _version(launch, engine)
     settings = _settings(launch, version, engine)
-    found = {field.path: field.read(settings.get(field.key)) for field in _FIELDS}
+    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "verl", "backend.version": version, "backend.engine": engine}
     found |= {"layout.device": _device(launch, settings), "reward": "by-data-source"}
     found |= {"backend.workdir": launch.workdir or ABSENT}
@@ -142,6 +144,15 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     found |= dict(_kl(settings)) | dict(_lora(settings, engine)) | dict(_micro_batches(settings))
     found |= dict(_correction(settings)) | dict(_noise(settings))
     return {path: value for path, value in found.items() if value is not ABSENT}
+
+
+def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
+    launch = UsersLaunch("", keys)
+    engine = _engine(launch)
+    version = _version(launch, engine)
+    table = find_table(version, _trainer(engine))
+    defaults = EffectiveSettings(version, {**keys, **table.defaults}, {}, {})
+    return {key: value for key, value in keys.items() if key not in table or not same(value, defaults.get(key))}
 
 
 def override(key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
@@ -208,7 +219,7 @@ def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """Of several files the first: all of them stay in `overrides`."""
     for key, path in (("data.train_files", "data.train"), ("data.val_files", "data.val")):
-        value = settings.get(key)
+        value = said(settings, key)
         yield path, full_path(value[0] if isinstance(value, list) and value else value, launch.workdir)
 
 
