@@ -83,6 +83,7 @@ BUILDER = --require-hashes -r <(grep '^setuptools==' $(LOCK))
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "setting up .venv with $(PYTHON); this takes a few minutes the first time"
 	@test -x $(BIN)/python || (umask 022; $(PYTHON) -m venv .venv)
+	@$(PIP) uninstall --yes rlx 2>/dev/null # as it was called up to 0.2.0: of two that bring a package rlx, each is accused
 	@umask 022; if [ "$(THIS)" = "$(LOCKED_FOR)" ]; then \
 		echo "  verl, Ray and the development tools, by $(LOCK)" && \
 		$(PIP) $(LOCKED) $(BUILDER) && $(PIP) $(LOCKED) --require-hashes -r $(LOCK) && \

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rlx.api.diagnosing import diagnose
     from rlx.api.experiments import experiments
     from rlx.api.explaining import explain
+    from rlx.api.exporting import export
     from rlx.api.launching import launch
     from rlx.api.layouts import layouts
     from rlx.api.metrics import metrics
@@ -65,6 +66,7 @@ __all__ = [
     "diagnose",
     "experiments",
     "explain",
+    "export",
     "find_runs",
     "import_logs",
     "judge",
@@ -102,6 +104,7 @@ _HOMES = {
     "diagnose": "rlx.api.diagnosing",
     "experiments": "rlx.api.experiments",
     "explain": "rlx.api.explaining",
+    "export": "rlx.api.exporting",
     "find_runs": "rlx.api.selection",
     "import_logs": "rlx.api.taking_in",
     "judge": "rlx.api.reading",

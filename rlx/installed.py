@@ -1,6 +1,6 @@
 """Say how this rlx was installed: how more of it is, by the same way, and which of its files are no longer its own.
 
-No index is asked for the name `rlx`: on a public one it may be anybody's.
+No index is asked for rlx by name: on a public one it may be anybody's.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from rlx.other_owners import DISTRIBUTION
 
 _EXTRA = re.compile(r"""\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*$""")
 
@@ -26,7 +28,7 @@ def install_command(extra: str) -> str:
 def _checkout() -> str:
     """The folder from which rlx was installed; "" for a wheel. Source: PEP 610, direct_url.json."""
     try:
-        origin = json.loads(metadata.distribution("rlx").read_text("direct_url.json") or "{}")
+        origin = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else ""
     except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
         return ""
@@ -34,7 +36,7 @@ def _checkout() -> str:
 
 def _requirements(extra: str) -> list[str]:
     try:
-        lines = metadata.requires("rlx") or []
+        lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         lines = []
     matches = ((line, _EXTRA.search(line)) for line in lines)
@@ -48,7 +50,7 @@ def replaced_files() -> list[str]:
     Source: RECORD of the installed distribution (PEP 376), whose digests are those of the files that pip wrote.
     """
     try:
-        files = metadata.files("rlx") or []
+        files = metadata.files(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return []
     ours = (file for file in files if file.hash and (file.parts[0] == "rlx" or file.name == "rlx"))

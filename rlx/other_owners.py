@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+# Named otherwise than package and command: on public indices `rlx` is somebody else's.
+DISTRIBUTION = "rlx-evidence"
 _SITES = ("site-packages", "dist-packages")
 _OURS = (b"\nrlx/", b"\n../../../bin/rlx,", b"\n../../bin/rlx,")
 
@@ -26,7 +28,7 @@ def warning_of(owners: list[str]) -> str:
     names = " ".join(name.partition(" ")[0] for name in owners)
     return (
         f"rlx: warning: {', '.join(owners)} also brings a package or command rlx: files of one overwrite the other's\n"
-        f"  fix: pip uninstall {names} rlx, then install rlx again from its checkout or wheel (RLX413)\n"
+        f"  fix: pip uninstall {names} {DISTRIBUTION}, then install rlx again from its checkout or wheel (RLX413)\n"
     )
 
 
@@ -35,7 +37,8 @@ def _distributions(folder: str) -> list[str]:
         names = os.listdir(folder)  # noqa: PTH208 - pathlib takes longer
     except OSError:
         return []
-    return [name for name in names if name.endswith(".dist-info") and not name.lower().startswith("rlx-")]
+    ours = DISTRIBUTION.replace("-", "_") + "-"
+    return [name for name in names if name.endswith(".dist-info") and not name.lower().startswith(ours)]
 
 
 def _owns(folder: str, name: str) -> bool:

@@ -55,7 +55,7 @@ def test_the_installed_rlx_works_without_torch(installed: Path, tmp_path: Path) 
 def test_the_installed_rlx_has_its_types_and_says_what_it_is(installed: Path, tmp_path: Path) -> None:
     program = """
 import importlib.metadata, importlib.resources, rlx
-about = importlib.metadata.metadata("rlx")
+about = importlib.metadata.metadata("rlx-evidence")
 assert about["Version"] == rlx.__version__, about["Version"]
 assert "Typing :: Typed" in about.get_all("Classifier")
 assert (importlib.resources.files(rlx) / "py.typed").is_file()
@@ -69,9 +69,9 @@ OTHER = {
     "rlx/__init__.py": "__version__ = '9.9'\n",
     "rlx/__main__.py": "print('the other rlx')\n",
     "rlx/train.py": "def main():\n    print('the other rlx')\n",
-    "rlx_other-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: rlx-other\nVersion: 9.9\n",
-    "rlx_other-9.9.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "rlx_other-9.9.dist-info/entry_points.txt": "[console_scripts]\nrlx = rlx.train:main\n",
+    "rlx-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: rlx\nVersion: 9.9\n",
+    "rlx-9.9.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "rlx-9.9.dist-info/entry_points.txt": "[console_scripts]\nrlx = rlx.train:main\n",
 }
 
 
@@ -86,14 +86,14 @@ def place(installed: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def other_wheel(folder: Path, leave_out: tuple[str, ...] = ()) -> Path:
-    wheel = folder / "rlx_other-9.9-py3-none-any.whl"
+    wheel = folder / "rlx-9.9-py3-none-any.whl"
     record = ""
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in OTHER.keys() - set(leave_out):
             archive.writestr(name, OTHER[name])
             digest = base64.urlsafe_b64encode(hashlib.sha256(OTHER[name].encode()).digest()).decode().rstrip("=")
             record += f"{name},sha256={digest},{len(OTHER[name])}\n"
-        archive.writestr("rlx_other-9.9.dist-info/RECORD", record + "rlx_other-9.9.dist-info/RECORD,,\n")
+        archive.writestr("rlx-9.9.dist-info/RECORD", record + "rlx-9.9.dist-info/RECORD,,\n")
     return wheel
 
 
@@ -115,17 +115,17 @@ def test_another_distribution_that_was_installed_before_is_named(place: Path, tm
     (place.parent / "rlx").write_bytes(command)
     done = run(place.parent / "rlx", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout.split()[0]) == (0, "rlx")
-    assert "rlx_other 9.9 also brings a package or command rlx" in done.stderr
+    assert "rlx 9.9 also brings a package or command rlx" in done.stderr
     found = json.loads(run(place.parent / "rlx", "doctor", "--json", cwd=tmp_path).stdout)["findings"]
     (finding,) = [finding for finding in found if finding["id"] == "RLX413"]
-    assert "rlx_other 9.9" in finding["message"] and "are not those" not in finding["message"]
+    assert "rlx 9.9" in finding["message"] and "are not those" not in finding["message"]
 
 
 def test_another_distribution_that_took_the_place_is_named_by_what_is_left(place: Path, tmp_path: Path) -> None:
     pip_install(place, other_wheel(tmp_path, leave_out=("rlx/__main__.py",)))
     assert run(place.parent / "rlx", cwd=tmp_path).stdout == "the other rlx\n"
     done = run(place, "-m", "rlx", "--version", cwd=tmp_path)
-    assert "rlx_other 9.9 also brings a package or command rlx" in done.stderr
+    assert "rlx 9.9 also brings a package or command rlx" in done.stderr
     found = json.loads(run(place, "-m", "rlx", "doctor", "--json", cwd=tmp_path).stdout)["findings"]
     (finding,) = [finding for finding in found if finding["id"] == "RLX413"]
     assert "2 files of rlx are not those that were installed" in finding["message"]
@@ -134,7 +134,7 @@ def test_another_distribution_that_took_the_place_is_named_by_what_is_left(place
 
 def test_files_that_are_missing_since_the_other_was_removed(place: Path, tmp_path: Path) -> None:
     pip_install(place, other_wheel(tmp_path, leave_out=("rlx/__main__.py",)))
-    subprocess.run([place, "-m", "pip", "--quiet", "uninstall", "-y", "rlx-other"], check=True, cwd=tmp_path)
+    subprocess.run([place, "-m", "pip", "--quiet", "uninstall", "-y", "rlx"], check=True, cwd=tmp_path)
     assert not (place.parent / "rlx").exists()
     done = run(place, "-m", "rlx", "status", cwd=tmp_path)
     assert done.returncode == 1

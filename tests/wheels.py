@@ -1,4 +1,7 @@
-"""verl and megatron-core as released: the installed one, and wheels that are downloaded once and kept."""
+"""verl and megatron-core as released: the installed one, and wheels that are downloaded once and kept.
+
+What is in development has no wheel: its tests read the checkout that RLX_VERL_MAIN names, and are skipped without one.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 INSTALLED = "0.9.1"
+DEVELOPMENT = "0.10.0.dev"
 
 
 def verl_folder(version: str) -> Path:
@@ -21,7 +25,16 @@ def verl_folder(version: str) -> Path:
         spec = importlib.util.find_spec("verl")
         assert spec is not None and spec.origin is not None, f"verl {INSTALLED} is part of the test environment"
         return Path(spec.origin).parent
+    if version == DEVELOPMENT:
+        return _checkout()
     return wheel_folder("verl", version) / "verl"
+
+
+def _checkout() -> Path:
+    """Find the package in a checkout of verl's main at 1dda039b, of which the key table is."""
+    if not (checkout := os.environ.get("RLX_VERL_MAIN")):
+        pytest.skip("RLX_VERL_MAIN names no checkout of verl's main")
+    return Path(checkout, "verl")
 
 
 def wheel_folder(package: str, version: str) -> Path:

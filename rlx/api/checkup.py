@@ -47,7 +47,7 @@ def examine_host(host: str, container: str | None = None, recipe: str | None = N
 def _about_rlx() -> Iterator[Finding]:
     """What of this very rlx may be somebody else's: without that, no other finding is worth much."""
     from rlx.installed import replaced_files
-    from rlx.other_owners import other_owners
+    from rlx.other_owners import DISTRIBUTION, other_owners
     from rlx.plan import Finding, Severity
 
     owners, replaced = other_owners(), replaced_files()
@@ -57,7 +57,8 @@ def _about_rlx() -> Iterator[Finding]:
     words = [f"{', '.join(owners)} also brings a package or command rlx"] if owners else []
     shown = ", ".join(replaced[:_MOST_NAMED]) + (", …" if len(replaced) > _MOST_NAMED else "")
     words += [f"{len(replaced)} files of rlx are not those that were installed: {shown}"] if replaced else []
-    fix = f"pip uninstall {names} rlx".replace("  ", " ") + ", then install rlx again from its checkout or wheel"
+    all_names = f"{names} {DISTRIBUTION}".strip()
+    fix = f"pip uninstall {all_names}, then install rlx again from its checkout or wheel"
     yield Finding("RLX413", Severity.WARNING, "; ".join(words), fix, "this machine")
 
 

@@ -73,6 +73,28 @@ def _kinds_schema(schema: dict[str, Any]) -> None:
 Kind = Annotated[str, PlainValidator(_known_kind), Field(json_schema_extra=_kinds_schema)]
 
 
+DECLARED = "declared"
+"""The trainer of which rlx knows nothing but what the recipe says."""
+
+
+class Totals(Section):
+    """What a run of another program will show, said by whoever knows it: rlx cannot count it."""
+
+    steps: Positive = Field(description="Training steps, counted from 1")
+    validations: Annotated[tuple[int, ...], Strict(False)] = Field(
+        description="Steps that are validated, in order; 0: before training"
+    )
+
+    @model_validator(mode="after")
+    def _in_order_and_within(self) -> Totals:
+        steps = self.validations
+        if list(steps) != sorted(set(steps)) or (steps and not 0 <= steps[0] <= steps[-1] <= self.steps):
+            raise refuse(
+                f"must be steps from 0 to {self.steps}, each once and in order", key="backend.totals.validations"
+            )
+        return self
+
+
 class Backend(Section):
     """The training framework on the host."""
 
@@ -82,13 +104,27 @@ class Backend(Section):
     workdir: HostPath | None = Field(
         None, description="Folder on the host in which training starts; null: the run directory"
     )
-    entrypoint: Text | None = Field(None, description="Python module that trains; null: the back-end's own")
+    trainer: Text | None = Field(
+        None,
+        description="How training goes: sync or dapo with verl, or declared for any other program, with its totals; "
+        "null: the back-end's own",
+    )
+    totals: Totals | None = Field(None, description="What the run will show, with trainer: declared; null: rlx counts")
+    entrypoint: Text | None = Field(None, description="Python module that trains; null: that of the trainer")
     config_name: Text | None = Field(None, description="Hydra configuration to start from; null: the back-end's own")
     python: Text = Field("python3", description="Interpreter on the host")
     key_source: Text | None = Field(
         None,
         description="Local file with the key list of a fork, relative to the file that names it; null: rlx's own list",
     )
+
+    @model_validator(mode="after")
+    def _totals_of_a_declared_trainer(self) -> Backend:
+        if self.trainer == DECLARED and self.totals is None:
+            raise refuse("trainer: declared needs them: {steps: 400, validations: [0, 200, 400]}", key="backend.totals")
+        if self.trainer != DECLARED and self.totals is not None:
+            raise refuse("of any other trainer rlx counts them: remove it, or write declared", key="backend.totals")
+        return self
 
 
 class Lora(Section):

@@ -25,10 +25,11 @@ from rlx_aqn_settings import Settings
 from rlx_verl_hook_points import SYNC, check_points
 
 from rlx.resources import payload_folder
-from tests.wheels import verl_folder
+from tests.wheels import DEVELOPMENT, verl_folder
 
-VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
-LATER = VERSIONS[1:]
+RELEASED = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
+VERSIONS = (*RELEASED, DEVELOPMENT)
+LATER = RELEASED[1:]
 SETTINGS = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 3, "total_steps": 6, "seed": 1}
 WATCH = {**SETTINGS, "sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.preflight.memory.inputs import Settings, SettingsReader
-from rlx.preflight.memory.job import Job, Offload
+from rlx.preflight.memory.job import Job, Offload, Recompute
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -20,7 +20,9 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
     parts = (read.flag(f"generate_config.offload_train_{part}", False) for part in ("param", "grad", "optimizer"))
     return replace(
         written,
-        recompute=any(read.text(f"{section}.recompute_granularity") == "full" for section in _SECTIONS),
+        recompute=Recompute(full=any(read.text(f"{part}.recompute_granularity") == "full" for part in _SECTIONS)),
+        # Megatron's own arguments reduce gradients in 32 bits unless told otherwise by this one.
+        gradient_bytes=2 if any(read.flag(f"{part}.grad_reduce_in_bf16", False) for part in _SECTIONS) else 4,
         offload=Offload(*parts),
         reference_offload=True,
     )

@@ -12,12 +12,14 @@ from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.verl.checks import rendering_of
-from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
+from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.merger import merge_arguments
 from rlx.backends.verl.overrides import Rendering, ascend, chosen, cpu, noise, rollout
 from rlx.backends.verl.overrides.layout import config_name
+from rlx.backends.verl.run_length import Length, run_length
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
+from rlx.backends.verl.trainers import program_of
 from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
@@ -25,8 +27,6 @@ from rlx.resources import payload_folder
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
-
-ENTRYPOINT = "verl.trainer.main_ppo"
 
 
 def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
@@ -68,7 +68,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hoo
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
         python=recipe.backend.python,
-        program=started_program(recipe.backend.entrypoint or ENTRYPOINT),
+        program=started_program(program_of(recipe.backend, rendering.version)),
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         model=recipe.model.path,

@@ -29,6 +29,7 @@ EXAMPLES = {
     "compare": ("rlx compare baseline aqn", "rlx compare baseline aqn --html report.html"),
     "experiments": ("rlx experiments", "rlx experiments gsm8k-aqn --json"),
     "report": ("rlx report", "rlx report baseline aqn --bundle evidence.tar.gz"),
+    "export": ("rlx export --to tensorboard", "rlx export baseline aqn --to wandb --project gsm8k"),
     "judge": ("rlx judge evidence.tar.gz", "rlx judge evidence.tar.gz --json"),
     "explain": ("rlx explain RLX601", "rlx explain invalid"),
     "demo": ("rlx demo", "rlx demo --to /tmp/rlx-demo"),

@@ -49,15 +49,22 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
 
 
 def phases_answer(result: Estimate) -> dict[str, Any]:
-    """Phase -> GiB a device: the sum, how far it may be off, and its parts."""
+    """Phase -> GiB a device: states, the range, the longest samples, and each part with both of its ends."""
     return {
         phase.name: {
-            "total": round(phase.total, 2),
-            "margin": round(phase.margin, 2),
-            "parts": {name: round(size, 2) for name, size in phase.parts.items()},
+            "states": round(phase.states, 2),
+            "lower": round(phase.lower, 2),
+            "upper": round(phase.upper, 2),
+            "longest": round(phase.longest, 2),
+            "parts": {name: [round(size.typical, 2), round(size.longest, 2)] for name, size in phase.parts.items()},
         }
         for phase in result.phases
     }
+
+
+def range_text(phase: Phase) -> str:
+    """Both ends: `20.1–32.2`."""
+    return f"{phase.lower:.1f}–{phase.upper:.1f}"
 
 
 def _facts(draft: Draft) -> Facts | None:
@@ -96,9 +103,13 @@ def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
 
 
 def _phase(phase: Phase, width: int) -> str:
-    parts = sorted(phase.parts.items(), key=lambda part: -part[1])
-    shown = ", ".join(f"{name} {size:.1f}" for name, size in parts if size >= 0.05)
-    return f"{phase.name:{width}} {phase.total:5.1f} ± {phase.margin:4.1f}  {shown}"
+    """The range and its parts, the largest first; what the longest samples take where that is beyond the range."""
+    from rlx.preflight.memory import span_text
+
+    parts = sorted(phase.parts.items(), key=lambda part: -part[1].longest)
+    shown = ", ".join(f"{name} {span_text(size)}" for name, size in parts if size.longest >= 0.05)
+    beyond = f"; {phase.longest:.1f} with every sample at its longest" if phase.longest > phase.upper else ""
+    return f"{phase.name:{width}} {range_text(phase):>11}  {shown}{beyond}"
 
 
 def _cache(result: Estimate) -> str:

@@ -2,6 +2,7 @@
 
 MODULES = (
     "batch",
+    "trainer",
     "limits",
     "cpu",
     "length",
