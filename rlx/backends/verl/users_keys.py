@@ -34,9 +34,11 @@ from rlx.backends.verl.correction import (
     WEIGHTS,
     WEIGHTS_THRESHOLD,
 )
+from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
+from rlx.backends.verl.trainers import DAPO, trainer_of_program
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(
     r"(?:.*[./])?verl[./](?:trainer|experimental)[./].*|recipe[./].*|.*[./]?main_(?:ppo|dapo)(?:\.py)?"
 )
-_MAIN = re.compile(r"(?:.*[./])?verl[./]trainer[./]main_ppo(?:\.py)?")
 _PREFIX = re.compile(r"\+{1,2}|~")
 _ACTOR, _ROLLOUT, _MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 _NOISE = "trainer.noise_injection"
@@ -119,11 +120,11 @@ def takes(program: str) -> bool:
 
 
 def refusal(program: str) -> tuple[str, str] | None:
-    if _MAIN.fullmatch(program):
+    if trainer_of_program(program):
         return None
     return (
         f"{program}: starts a trainer whose steps rlx cannot count beforehand",
-        "launch it as it is: rlx launch --script; a recipe starts verl.trainer.main_ppo",
+        "launch it as it is: rlx launch --script; a recipe starts verl.trainer.main_ppo or recipe.dapo.main_dapo",
     )
 
 
@@ -212,6 +213,10 @@ def _device(launch: UsersLaunch, settings: EffectiveSettings) -> str:
 
 def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
     own = "ppo_megatron_trainer" if engine == "megatron" else "ppo_trainer"
+    if trainer_of_program(launch.program) == DAPO:
+        own = MEGATRON_CONFIG if engine == "megatron" else CONFIG
+        yield "backend.trainer", DAPO
+        yield "backend.entrypoint", launch.program
     if launch.config_name and launch.config_name.removesuffix(".yaml") != own:
         yield "backend.config_name", launch.config_name.removesuffix(".yaml")
 
