@@ -199,9 +199,8 @@ def main(arguments: Sequence[str]) -> int:
         PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
     else:
         print("\n\n".join(made.values()))
-    refused = Counter(each.facts["program"] for each in found if each.imported is None)
-    for program, number in refused.items():
-        print(f"refused by name: {number} launches of {program}")
+    for words, number in Counter(each.refusal for each in found if each.imported is None).items():
+        print(f"refused by name: {number} launches: {words}")
     broken = [each for each in found if each.imported and not each.is_within_bounds]
     for each in broken:
         print(f"broken: {each.script}: {len(each.lost)} lost, {len(each.differing)} of {len(each.fates)} differ")
@@ -209,13 +208,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compose_all(found: Sequence[Launch]) -> bool:
-    """Print what Hydra refuses. What a launch sets without + and its version lacks is refused with the script, too."""
+    """Print what Hydra refuses, but for keys that the launch itself sets and its version lacks."""
     asked = [each for each in found if _starts_from_a_release(each)]
-    said = {each.script: words for each in asked if (words := composed(each))}
-    print(f"Hydra composes {len(asked) - len(said)} of {len(asked)}")
-    for script, words in said.items():
-        print(f"{script}: {words}")
-    return all("is not in struct" in words or "Could not override" in words for words in said.values())
+    said = [(each, words) for each in asked if (words := composed(each))]
+    own = [(each, words) for each, words in said if not any(key.lstrip("+~") in words for key, _ in each.keys)]
+    print(
+        f"Hydra composes {len(asked) - len(said)} of {len(asked)}; {len(said) - len(own)} set what their version lacks"
+    )
+    for each, words in own:
+        print(f"{each.script}: {words}")
+    return not own
 
 
 def _starts_from_a_release(launch: Launch) -> bool:

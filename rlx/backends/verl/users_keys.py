@@ -39,6 +39,7 @@ from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
 from rlx.backends.verl.trainers import DAPO, trainer_of_program
+from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -111,6 +112,8 @@ _NOISE_FIELDS = {
     "exclude_patterns": "exclude",
     "layer_types": "layer_types",
 }
+# verl 0.9: each with a configuration of its own.
+_OTHER_ENGINES = ("veomni", "torchtitan", "mindspeed", "automodel")
 # What a launch without it leaves to verl, which then counts in tokens; a recipe wants a number.
 _LEAST_MICRO_BATCH = 1
 
@@ -177,8 +180,14 @@ def _trainer(engine: str) -> str:
 
 
 def _engine(launch: UsersLaunch) -> str:
+    """The engine of a recipe. Raises UsageError for one whose configuration lacks the keys that rlx renders."""
     keys = {bare(key): value for key, value in launch.keys.items()}
     said = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
+    if said in _OTHER_ENGINES:
+        raise UsageError(
+            f"model_engine {said}: rlx has no recipes for it, only for fsdp, fsdp2 and megatron",
+            "launch it as it is: rlx launch --script",
+        )
     if said == "megatron" or "megatron" in launch.config_name:
         return "megatron"
     if said in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
