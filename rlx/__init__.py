@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rlx.api.power import power
     from rlx.api.pulling import pull
     from rlx.api.reading import judge, read_log
+    from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
     from rlx.api.reporting import report
     from rlx.api.run_logs import logs
@@ -83,6 +84,7 @@ __all__ = [
     "power",
     "pull",
     "read_log",
+    "recipe_from",
     "rehearse",
     "report",
     "status",
@@ -120,6 +122,7 @@ _HOMES = {
     "power": "rlx.api.power",
     "pull": "rlx.api.pulling",
     "read_log": "rlx.api.reading",
+    "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
     "report": "rlx.api.reporting",
     "status": "rlx.api.status",

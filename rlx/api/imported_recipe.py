@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 OVERRIDES = "overrides"
+UNKNOWN = "known only when the launch runs"
 _MOST_ROUNDS = 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -87,14 +88,15 @@ def recipe_from_keys(
     version: str = "",
     workdir: str = "",
     unknown: Collection[str] = (),
+    secrets: Collection[str] = (),
 ) -> ImportedRecipe:
     """Make a recipe of a launch of `program`, a module or a file, that sets `keys` and exports `environment`.
 
     Keys may have Hydra's prefixes; of one that is set twice the last counts. Those in `unknown` have a value that only
     the launch itself will know, and stand here as they are written. `device` is the kind of devices where the launch
     does not say it, `version` that of the back-end; by default the newest that knows most of the keys. `workdir` is the
-    folder on the host that it starts in. Raises UsageError for a program that no recipe
-    starts.
+    folder on the host that it starts in, `secrets` are names of further secret variables. Raises UsageError for a
+    program that no recipe starts.
     """
     from rlx.backends.shared.users_keys import UsersLaunch
 
@@ -105,11 +107,12 @@ def recipe_from_keys(
     known = {key: value for key, value in kept.items() if key not in unknown}
     variables = dict(environment or {})
     launch = UsersLaunch(program, known, config_name, device, version, workdir)
-    secrets, public, fates = _environment(variables)
+    public, fates = _environment(variables, secrets)
+    secrets = [fate.key for fate in fates if fate.place == "secrets"]
     document = _valid({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
     document = _with_overrides(document, part, kept, unknown)
     found = tuple(_fates(document, part, pairs, launch, unknown))
-    return ImportedRecipe(document, found, fates, tuple(_findings((*found, *fates), unknown)))
+    return ImportedRecipe(document, found, fates, tuple(_findings((*found, *fates))))
 
 
 def keys_part(program: str) -> KeysPart:
@@ -145,23 +148,23 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
     return tree
 
 
-def _environment(variables: Mapping[str, str]) -> tuple[list[str], dict[str, str], tuple[KeyFate, ...]]:
-    """Part the variables into secrets, of which only names are kept, and those that a recipe may show."""
+def _environment(variables: Mapping[str, str], secrets: Collection[str]) -> tuple[dict[str, str], tuple[KeyFate, ...]]:
+    """Part the variables into those that a recipe may show and secrets, of which only the names are kept."""
     from rlx.recipe.fields import is_secret_like
 
-    secrets: list[str] = []
     public: dict[str, str] = {}
-    fates: list[KeyFate] = []
+    fates = [KeyFate(name, None, None, "secrets") for name in dict.fromkeys(secrets)]
     for name, value in variables.items():
+        if name in secrets:
+            continue
         if name in _LEASED or name.startswith("RLX_"):
             fates.append(KeyFate(name, value, None, "", _LEASE if name in _LEASED else _OF_RLX, False))
         elif is_secret_like(name):
-            secrets.append(name)
             fates.append(KeyFate(name, None, None, "secrets"))
         else:
             public[name] = value
             fates.append(KeyFate(name, value, value, "env"))
-    return secrets, public, tuple(fates)
+    return public, tuple(fates)
 
 
 def _valid(document: dict[str, Any]) -> dict[str, Any]:
@@ -271,8 +274,8 @@ def _fates(
         reason = ""
         if last[bare] != i:
             reason = "set again further on, and the last one counts"
-        elif key in unknown:
-            reason = "known only when the launch runs"
+        elif key in unknown and bare not in part.OWN:
+            reason = UNKNOWN
         elif found is None:
             reason = part.OWN.get(bare, "nothing in the recipe's launch sets it")
         elif not same(value, found.value):
@@ -291,12 +294,12 @@ def _why(document: Mapping[str, Any], found: Rendered) -> str:
     return f"{found.source} renders it otherwise"
 
 
-def _findings(fates: Iterable[KeyFate], unknown: Collection[str]) -> Iterable[Finding]:
+def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
     for fate in fates:
         if fate.place == "secrets":
             message = f"{fate.key} looks like a secret: the recipe has its name, and its value nowhere"
             yield Finding("RLX006", Severity.NOTE, message, f"export {fate.key} where you launch")
-        elif fate.key in unknown:
+        elif fate.reason == UNKNOWN:
             message = f"{fate.key}: {shown(fate.written)} is known only when the script runs; the recipe has "
             fix = f"write the value into {fate.place}" if fate.place else "write it into overrides"
             yield Finding("RLX004", Severity.WARNING, message + shown(fate.rendered), fix)

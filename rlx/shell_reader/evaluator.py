@@ -29,6 +29,8 @@ def read_script(text: str, name: str) -> ShellScript:
 
 
 class Evaluator:
+    """Goes through the nodes of a script with one state."""
+
     def __init__(self, state: State) -> None:
         self._state = state
         self.expander = Expander(state)

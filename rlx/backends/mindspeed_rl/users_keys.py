@@ -22,6 +22,8 @@ from rlx.backends.shared.users_keys import (
     among,
     full_path,
     number,
+    said,
+    same,
     truth,
     whole,
 )
@@ -73,7 +75,8 @@ _FIELDS = (
     RecipeField(f"{SAMPLING}.temperature", "rollout.temperature", number),
 )
 # NPUs of one node: no larger one is known, and a YAML counts them all.
-_NODE_SIZES = (16, 8)
+_LARGEST_NODE = 16
+_NODE_SIZES = (_LARGEST_NODE, 8)
 
 
 def takes(program: str) -> bool:
@@ -96,13 +99,20 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     """The recipe's values, of which each is MindSpeed-RL's own default where the launch says nothing."""
     version = launch.version or _version(launch)
     settings = _settings(launch, version)
-    found = {field.path: field.read(settings.get(field.key)) for field in _FIELDS}
+    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "mindspeed-rl", "backend.version": version, "backend.engine": "megatron"}
     found |= {"backend.workdir": launch.workdir or ABSENT, "algorithm.kind": _kind(launch, settings)}
     found |= {"layout.device": "npu", "eval.before_train": False}
     found |= dict(_model(launch, settings)) | dict(_data(launch, settings)) | dict(_layout(settings))
     found |= dict(_kl(settings)) | dict(_reward(settings))
     return {path: value for path, value in found.items() if value is not ABSENT}
+
+
+def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
+    launch = UsersLaunch("", keys)
+    version = _version(launch)
+    defaults = EffectiveSettings(version, {**keys, **find_table(version).defaults}, {}, {})
+    return {key: value for key, value in keys.items() if not same(value, defaults.get(bare(key)))}
 
 
 def override(key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
@@ -140,21 +150,22 @@ def _kind(launch: UsersLaunch, settings: EffectiveSettings) -> str:
 
 
 def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    yield "model.path", full_path(settings.get(f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
+    yield "model.path", full_path(said(settings, f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
     name = settings.get(MODEL)
     if arch := architecture(str(name)):
         yield "model.arch", arch
     rank, targets = settings.get(f"{SHARED}.lora_r"), settings.get(f"{SHARED}.lora_target_modules")
-    if whole(rank) is not ABSENT:
+    # The rank has a default; what makes adapters is the list of modules that get some.
+    if isinstance(targets, list) and targets and whole(rank) is not ABSENT:
         yield "model.lora.rank", rank
         yield "model.lora.alpha", number(settings.get(f"{SHARED}.lora_alpha"))
-        if isinstance(targets, list) and tuple(targets) != ALL_LINEAR:
+        if tuple(targets) != ALL_LINEAR:
             yield "model.lora.targets", targets
 
 
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """MindSpeed-RL validates nothing: what a recipe says of validation data is read by nobody."""
-    path = full_path(settings.get(f"{SHARED}.data_path"), launch.workdir)
+    path = full_path(said(settings, f"{SHARED}.data_path"), launch.workdir)
     yield "data.train", path
     yield "data.val", path
 
@@ -164,7 +175,7 @@ def _layout(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     npus = settings.get(f"{_RL}.actor_resource.num_npus")
     if not isinstance(npus, int) or npus < 1:
         return
-    each = next((size for size in _NODE_SIZES if npus > size and npus % size == 0), npus)
+    each = next((size for size in _NODE_SIZES if npus % size == 0), npus) if npus > _LARGEST_NODE else npus
     yield "layout.devices_per_node", each
     yield "layout.nodes", npus // each
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from rlx.backends.shared.effective import EffectiveSettings
     from rlx.recipe import ResolvedRecipe
 
 ABSENT = object()
@@ -66,6 +67,9 @@ class KeysPart(Protocol):
     def values(self, launch: UsersLaunch) -> Mapping[str, object]:
         """The recipe's values by dotted path: each that the launch, or the back-end's own default, sets."""
 
+    def beyond_defaults(self, keys: Mapping[str, object]) -> Mapping[str, object]:
+        """Those of all keys of a configuration that have another value than the back-end's own."""
+
     def bare(self, key: str) -> str:
         """The key as the back-end reads it, without prefix."""
 
@@ -94,16 +98,27 @@ def same(one: object, other: object) -> bool:
 HOME = "${oc.env:HOME}/"
 
 
+def said(settings: EffectiveSettings, key: str) -> object:
+    """The value of a key; of a path below the home folder the path, although that is known at start only."""
+    value = settings.written.get(key)
+    return value if isinstance(value, str) and value.startswith(HOME) else settings.get(key)
+
+
 def home(text: str) -> str:
     """The path with the home folder as rlx writes it for OmegaConf."""
     return HOME + text[2:] if text.startswith("~/") else text
 
 
+def from_home(value: object) -> object:
+    """The path with the home folder as a recipe writes it; any other value as it is."""
+    return "~/" + value.removeprefix(HOME) if isinstance(value, str) and value.startswith(HOME) else value
+
+
 def host_path(value: object) -> object:
     """A path on the host as a recipe has it: absolute, or below the home folder."""
-    if not isinstance(value, str):
+    path = from_home(value)
+    if not isinstance(path, str):
         return ABSENT
-    path = "~/" + value.removeprefix(HOME) if value.startswith(HOME) else value
     return path if path.startswith(("/", "~/")) and "${" not in path and "\n" not in path else ABSENT
 
 

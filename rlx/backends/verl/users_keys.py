@@ -14,10 +14,13 @@ from rlx.backends.shared.users_keys import (
     Rendered,
     UsersLaunch,
     among,
+    from_home,
     full_path,
     host_path,
     number,
     often,
+    said,
+    same,
     text,
     truth,
     whole,
@@ -31,9 +34,12 @@ from rlx.backends.verl.correction import (
     WEIGHTS,
     WEIGHTS_THRESHOLD,
 )
+from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
+from rlx.backends.verl.trainers import DAPO, trainer_of_program
+from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -41,7 +47,6 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(
     r"(?:.*[./])?verl[./](?:trainer|experimental)[./].*|recipe[./].*|.*[./]?main_(?:ppo|dapo)(?:\.py)?"
 )
-_MAIN = re.compile(r"(?:.*[./])?verl[./]trainer[./]main_ppo(?:\.py)?")
 _PREFIX = re.compile(r"\+{1,2}|~")
 _ACTOR, _ROLLOUT, _MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 _NOISE = "trainer.noise_injection"
@@ -107,6 +112,8 @@ _NOISE_FIELDS = {
     "exclude_patterns": "exclude",
     "layer_types": "layer_types",
 }
+# verl 0.9: each with a configuration of its own.
+_OTHER_ENGINES = ("veomni", "torchtitan", "mindspeed", "automodel")
 # What a launch without it leaves to verl, which then counts in tokens; a recipe wants a number.
 _LEAST_MICRO_BATCH = 1
 
@@ -116,11 +123,11 @@ def takes(program: str) -> bool:
 
 
 def refusal(program: str) -> tuple[str, str] | None:
-    if _MAIN.fullmatch(program):
+    if trainer_of_program(program):
         return None
     return (
         f"{program}: starts a trainer whose steps rlx cannot count beforehand",
-        "launch it as it is: rlx launch --script; a recipe starts verl.trainer.main_ppo",
+        "launch it as it is: rlx launch --script; a recipe starts verl.trainer.main_ppo or recipe.dapo.main_dapo",
     )
 
 
@@ -133,7 +140,7 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     engine = _engine(launch)
     version = launch.version or _version(launch, engine)
     settings = _settings(launch, version, engine)
-    found = {field.path: field.read(settings.get(field.key)) for field in _FIELDS}
+    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "verl", "backend.version": version, "backend.engine": engine}
     found |= {"layout.device": _device(launch, settings), "reward": "by-data-source"}
     found |= {"backend.workdir": launch.workdir or ABSENT}
@@ -141,6 +148,15 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     found |= dict(_kl(settings)) | dict(_lora(settings, engine)) | dict(_micro_batches(settings))
     found |= dict(_correction(settings)) | dict(_noise(settings))
     return {path: value for path, value in found.items() if value is not ABSENT}
+
+
+def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
+    launch = UsersLaunch("", keys)
+    engine = _engine(launch)
+    version = _version(launch, engine)
+    table = find_table(version, _trainer(engine))
+    defaults = EffectiveSettings(version, {**keys, **table.defaults}, {}, {})
+    return {key: value for key, value in keys.items() if key not in table or not same(value, defaults.get(key))}
 
 
 def override(key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
@@ -164,8 +180,14 @@ def _trainer(engine: str) -> str:
 
 
 def _engine(launch: UsersLaunch) -> str:
+    """The engine of a recipe. Raises UsageError for one whose configuration lacks the keys that rlx renders."""
     keys = {bare(key): value for key, value in launch.keys.items()}
     said = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
+    if said in _OTHER_ENGINES:
+        raise UsageError(
+            f"model_engine {said}: rlx has no recipes for it, only for fsdp, fsdp2 and megatron",
+            "launch it as it is: rlx launch --script",
+        )
     if said == "megatron" or "megatron" in launch.config_name:
         return "megatron"
     if said in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
@@ -188,7 +210,7 @@ def _settings(launch: UsersLaunch, version: str, engine: str) -> EffectiveSettin
     written: dict[str, object] = {}
     for key, value in launch.keys.items():
         if not key.startswith("~"):
-            written[bare(key)] = value
+            written[bare(key)] = from_home(value)  # an interpolation inside of a value would be known at start only
     removed = frozenset(bare(key) for key in launch.keys if key.startswith("~"))
     return EffectiveSettings(version, find_table(version, _trainer(engine)).defaults, written, {}, removed)
 
@@ -200,6 +222,10 @@ def _device(launch: UsersLaunch, settings: EffectiveSettings) -> str:
 
 def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
     own = "ppo_megatron_trainer" if engine == "megatron" else "ppo_trainer"
+    if trainer_of_program(launch.program) == DAPO:
+        own = MEGATRON_CONFIG if engine == "megatron" else CONFIG
+        yield "backend.trainer", DAPO
+        yield "backend.entrypoint", launch.program
     if launch.config_name and launch.config_name.removesuffix(".yaml") != own:
         yield "backend.config_name", launch.config_name.removesuffix(".yaml")
 
@@ -207,7 +233,7 @@ def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """Of several files the first: all of them stay in `overrides`."""
     for key, path in (("data.train_files", "data.train"), ("data.val_files", "data.val")):
-        value = settings.get(key)
+        value = said(settings, key)
         yield path, full_path(value[0] if isinstance(value, list) and value else value, launch.workdir)
 
 
