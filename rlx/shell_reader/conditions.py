@@ -9,12 +9,12 @@ import fnmatch
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.shell_reader.syntax import Node, named, text_of
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_syntax import Node, named, text_of
+from rlx.shell_reader.shell_words import is_known
 
 if TYPE_CHECKING:
     from rlx.shell_reader.expansion import Expander
-    from rlx.shell_reader.state import State
+    from rlx.shell_reader.shell_state import State
 
 # What every environment has.
 _ALWAYS = frozenset(("HOME", "USER", "PATH", "PWD", "SHELL", "LOGNAME", "HOSTNAME", "LANG"))

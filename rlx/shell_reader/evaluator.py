@@ -6,14 +6,14 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from rlx.shell_reader.builtins import BUILTINS, Builtins
 from rlx.shell_reader.conditions import Conditions
+from rlx.shell_reader.exit_status import MAYBE, NO, RAN, YES, Status, of_truth, opposite
 from rlx.shell_reader.expansion import Expander
-from rlx.shell_reader.script import ShellCommand, ShellScript
-from rlx.shell_reader.state import Ended, Left, State, Value
-from rlx.shell_reader.status import MAYBE, NO, RAN, YES, Status, of_truth, opposite
-from rlx.shell_reader.syntax import Node, line_of, named, parse, text_of
-from rlx.shell_reader.words import is_known, without_marks
+from rlx.shell_reader.shell_builtins import BUILTINS, Builtins
+from rlx.shell_reader.shell_script import ShellCommand, ShellScript
+from rlx.shell_reader.shell_state import Ended, Left, State, Value
+from rlx.shell_reader.shell_syntax import Node, line_of, named, parse, text_of
+from rlx.shell_reader.shell_words import is_known, without_marks
 
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlx.shell_reader import parameters
+from rlx.shell_reader import parameter_operators as parameters
 from rlx.shell_reader.arithmetic import compute
-from rlx.shell_reader.state import State, Value
-from rlx.shell_reader.syntax import Node, named, text_of
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_state import State, Value
+from rlx.shell_reader.shell_syntax import Node, named, text_of
+from rlx.shell_reader.shell_words import is_known
 
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r'\\(\n|[$`"\\])')

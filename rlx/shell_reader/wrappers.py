@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.script import ShellCommand
-from rlx.shell_reader.words import Word
+from rlx.shell_reader.shell_script import ShellCommand
+from rlx.shell_reader.shell_words import Word
 
 # Program -> its options that take a word of their own. What follows them is the program that it starts.
 _PLAIN: Mapping[str, tuple[str, ...]] = {

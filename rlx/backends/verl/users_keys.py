@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.users_keys import (
@@ -51,6 +51,7 @@ _RECORD = "rlx names each run by recipe, arm and seed, and keeps what it leaves 
 _SEED = "rlx gives every part of verl the seed of the run, so that seeds can be compared"
 _EVIDENCE = "rlx reads there what the run did, and would not vouch for the result without"
 
+EXAMPLE = "python -m verl.trainer.main_ppo …"
 OWN: Mapping[str, str] = {
     "trainer.experiment_name": _RECORD,
     "trainer.default_local_dir": _RECORD,
@@ -115,6 +116,15 @@ _LEAST_MICRO_BATCH = 1
 
 def takes(program: str) -> bool:
     return _PROGRAM.fullmatch(program) is not None
+
+
+def program_of(tree: Mapping[str, Any]) -> str:
+    return "verl.trainer.main_ppo" if "actor_rollout_ref" in tree else ""
+
+
+def file_of(program: str, config_name: str) -> str:
+    del program, config_name
+    return ""
 
 
 def refusal(program: str) -> tuple[str, str] | None:
