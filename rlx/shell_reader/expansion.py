@@ -17,6 +17,7 @@ _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r'\\(\n|[$`"\\])')
 _RANGE = re.compile(r"\{(-?\d{1,6})\.\.(-?\d{1,6})\}")
 _MOST_IN_RANGE = 1000
+_HOME = re.compile(r"([A-Za-z_]\w*=)?~(?=/|$)")
 _BLANKS = re.compile(r"[ \t\n]+")
 # What each shell, or each call, has of its own.
 _OF_THE_SHELL = frozenset(("$", "!", "0", "-", "_", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "HOSTNAME", "UID"))
@@ -73,7 +74,8 @@ class Expander:
     def _of_type(self, node: Node, quoted: bool) -> Iterator[_Piece]:
         kind = node.type
         if kind in ("string", "translated_string"):
-            yield _Piece("")
+            # "" is a word, and "${list[@]}" of an empty list is none.
+            yield from () if any(named(node)) else [_Piece("")]
             yield from self._inside(node, node.children[0].end_byte, node.end_byte - 1, True)
         elif kind in ("concatenation", "command_name"):
             yield from self._inside(node, node.start_byte, node.end_byte, quoted)
@@ -109,8 +111,8 @@ class Expander:
     def _literal(self, text: str, quoted: bool) -> str:
         pattern = _QUOTED_ESCAPE if quoted else _ESCAPE
         bare = pattern.sub(lambda match: "" if match[1] == "\n" else match[1], text)
-        if not quoted and (bare == "~" or bare.startswith("~/")):
-            return self._state.outside("HOME") + bare[1:]
+        if not quoted and (match := _HOME.match(bare)):
+            return f"{match[1] or ''}{self._state.outside('HOME')}{bare[match.end() :]}"
         return bare
 
     def _variable(self, name: str, quoted: bool) -> Iterator[_Piece]:
