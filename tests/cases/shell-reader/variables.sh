@@ -1,5 +1,5 @@
 A=1 B="two words" C='$A stays' D=$A$A
-show "$A" $B "$B" $C "$C" $D ${A}x "${B}y" "$NOT_SET" a"b"'c'd e\ f
+show "$A" $B "$B" $C "$C" $D ${A}x "${B}y" "$NOT_SET" a"b"'c'\ d e\ f
 E=${A:-no} F=${NOT_SET:-"$B"} G=${NOT_SET-plain} H=${NOT_SET:=kept} I=${A:+yes} J=${NOT_SET_EITHER:+yes}
 show "$E" "$F" "$G" "$H" "$NOT_SET" "$I" "[$J]"
 K=/data/models/Qwen2.5-7B.tar.gz
