@@ -104,7 +104,7 @@ def recipe_from_keys(
     pairs = tuple(keys.items() if isinstance(keys, Mapping) else keys)
     last = {part.bare(key): key for key, _ in pairs}
     kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
-    known = {key: value for key, value in kept.items() if key not in unknown}
+    known = {key: None if key in unknown else value for key, value in kept.items()}
     variables = dict(environment or {})
     launch = UsersLaunch(program, known, config_name, device, version, workdir)
     public, fates = _environment(variables, secrets)

@@ -22,6 +22,11 @@ _BLANKS = re.compile(r"[ \t\n]+")
 # What each shell, or each call, has of its own.
 _OF_THE_SHELL = frozenset(("$", "!", "0", "-", "_", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "HOSTNAME", "UID"))
 
+_LEADING = re.compile(r"(?:\\\n|\s)*")
+_EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
+# Lists that each environment begins, and scripts go on with.
+_GROWING = frozenset(("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD"))
+
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
@@ -84,13 +89,13 @@ class Expander:
         elif kind == "ansi_c_string":
             yield _Piece(_ansi(text_of(node)[2:-1]))
         elif kind == "simple_expansion":
-            yield from self._variable(text_of(node)[1:], quoted)
+            yield from self._variable(_bare(node)[1:], quoted)
         elif kind == "expansion":
             yield from self._expansion(node, quoted)
         elif kind in ("command_substitution", "process_substitution"):
             yield _Piece(self._substituted(node), splits=not quoted)
         elif kind == "arithmetic_expansion":
-            number = self.arithmetic(text_of(node)[3:-2])
+            number = self.arithmetic(_bare(node)[3:-2])
             yield _Piece(self._state.unknown(text_of(node)) if number is None else str(number))
         else:
             yield _Piece(self._literal(text_of(node), quoted))
@@ -103,6 +108,8 @@ class Expander:
                 continue
             if child.start_byte > at:
                 yield _Piece(self._literal(_slice(text, node, at, child.start_byte), quoted))
+            if quoted and child.type in _EXPANSIONS and (blanks := _blanks(child)):
+                yield _Piece(self._literal(blanks, quoted))
             yield from self._pieces(child, quoted)
             at = child.end_byte
         if at < end:
@@ -209,7 +216,7 @@ class Expander:
         if operator in (":-", "-", ":=", "=", ":?", "?"):
             if not is_empty:
                 yield from _several(value, quoted, "@") if isinstance(value, list) else [_Piece(text or "", not quoted)]
-            elif operator[-1] == "?":
+            elif operator[-1] == "?" or (value is None and name in _GROWING):
                 yield _Piece(self._state.outside(name))
             else:
                 yield from self._default(name, operator, *rest, quoted)
@@ -269,6 +276,16 @@ def _printed(words: list[str]) -> str | None:
         first, last = (1, int(arguments[0])) if len(arguments) == 1 else (int(arguments[0]), int(arguments[1]))
         return "\n".join(map(str, range(first, min(last, first + _MOST_IN_RANGE) + 1)))
     return None
+
+
+def _blanks(node: Node) -> str:
+    """The blanks before an expansion in quotes, which the grammar counts to it."""
+    match = _LEADING.match(text_of(node))
+    return match[0] if match else ""
+
+
+def _bare(node: Node) -> str:
+    return text_of(node)[len(_blanks(node)) :]
 
 
 def _several(values: list[str], quoted: bool, index: str) -> Iterator[_Piece]:

@@ -145,4 +145,4 @@ class State:
         return found
 
     def _shown(self, value: Value) -> str:
-        return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})")
+        return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})") or '""'

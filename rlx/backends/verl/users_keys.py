@@ -57,6 +57,7 @@ OWN: Mapping[str, str] = {
     "trainer.default_local_dir": _RECORD,
     "trainer.validation_data_dir": _RECORD,
     "hydra.run.dir": _RECORD,
+    "defaults": "a recipe starts from verl's own file, and sets each key of this one; further files are not read",
     "trainer.logger": "rlx reads console and file; further loggers want a login, and fail without",
     f"{_ROLLOUT}.calculate_log_probs": _EVIDENCE,
     "data.seed": _SEED,
@@ -187,7 +188,7 @@ def _trainer(engine: str) -> str:
 def _engine(launch: UsersLaunch) -> str:
     keys = {bare(key): value for key, value in launch.keys.items()}
     said = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
-    if said == "megatron" or "megatron" in launch.config_name:
+    if said == "megatron" or "megatron" in f"{launch.config_name} {keys.get('defaults')}":
         return "megatron"
     if said in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
         return "megatron"

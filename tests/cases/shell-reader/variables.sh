@@ -14,3 +14,6 @@ P=L
 show "${!P}"
 Q+=x Q+=y
 show "$Q"
+show "$A $B ${A}  ${B} $(echo x) $((1+1)) $A" "
+  $A $B \
+  ${A} $A" "a $A" " $A" "$A "
