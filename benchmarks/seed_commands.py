@@ -112,8 +112,9 @@ def _read(seed: str) -> Iterator[str]:
     made = recipe_from(str(COMMANDS / seed / "command.sh"))
     fates = (*made.arms[CONTROL].keys, *made.arms[CONTROL].environment)
     equal = sum(fate.is_equal for fate in fates)
-    yield f"**Seed {seed}** beside `{RECIPES[seed]}`: {len(fates)} keys and variables, of which {equal} are equal in what"
-    yield "the imported recipe renders. What that recipe has otherwise than the shipped one:"
+    counted = f"{len(fates)} keys and variables, {equal} of them equal in what the"
+    yield f"**Seed {seed}** beside `{RECIPES[seed]}`: {counted}"
+    yield "imported recipe renders. What that recipe has otherwise than the shipped one:"
     yield ""
     yield "| field | the seed's command | the shipped recipe | why |"
     yield "|---|---|---|---|"

@@ -210,6 +210,9 @@ class Expander:
         self, node: Node, inner: list[Node], name: str, value: Value | None, quoted: bool
     ) -> Iterator[_Piece]:
         operator = inner[1].type
+        if operator == ":" and name in ("@", "*"):
+            yield from self._from_parameter(node, inner, quoted)
+            return
         rest = (node, inner[1].end_byte, node.end_byte - 1)
         text = value if isinstance(value, str) else " ".join(value) if isinstance(value, list) and value else None
         is_empty = text is None or (operator[0] == ":" and text == "")
@@ -225,6 +228,14 @@ class Expander:
         else:
             changed = None if text is None else self._changed(node, inner, operator, text)
             yield _Piece(self._state.unknown(text_of(node)) if changed is None else changed, splits=not quoted)
+
+    def _from_parameter(self, node: Node, inner: list[Node], quoted: bool) -> Iterator[_Piece]:
+        """`${@:2}` are the parameters from the second one on."""
+        first = self.arithmetic(self._between(node, inner, 1))
+        if first is None or first < 1:
+            yield _Piece(self._state.unknown(text_of(node)))
+        else:
+            yield from _several((self._state.positional or [])[first - 1 :], quoted, "@")
 
     def _default(self, name: str, operator: str, node: Node, begin: int, end: int, quoted: bool) -> Iterator[_Piece]:
         pieces = list(self._inside(node, begin, end, quoted))

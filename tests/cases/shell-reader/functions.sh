@@ -20,3 +20,5 @@ show "$@"
 cmd="show from a variable"
 $cmd
 eval "show 'from eval' \"$name\""
+set -- a "b c" d
+show "${@:2}" ${@:3}
