@@ -23,7 +23,7 @@ _LEASE = "rlx leases the devices of a run, and names them to it"
 _OF_RLX = "rlx writes this variable itself"
 # What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
 _STAND_INS: Mapping[str, object] = {
-    "backend.workdir": "~/fill-in/MindSpeed-RL",
+    "backend.workdir": "~/fill-in/checkout",
     "model.path": "~/fill-in/model",
     "data.train": "~/fill-in/train.parquet",
     "data.val": "~/fill-in/val.parquet",
@@ -104,7 +104,7 @@ def recipe_from_keys(
     pairs = tuple(keys.items() if isinstance(keys, Mapping) else keys)
     last = {part.bare(key): key for key, _ in pairs}
     kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
-    known = {key: value for key, value in kept.items() if key not in unknown}
+    known = {key: None if key in unknown else value for key, value in kept.items()}
     variables = dict(environment or {})
     launch = UsersLaunch(program, known, config_name, device, version, workdir)
     public, fates = _environment(variables, secrets)
@@ -127,8 +127,15 @@ def keys_part(program: str) -> KeysPart:
             return part
     raise UsageError(
         f"{program}: is no program that rlx knows",
-        "name a launch of verl.trainer.main_ppo or of MindSpeed-RL's cli/train_*.py; others: rlx launch --script",
+        f"recipes are for {examples()}; others: rlx launch --script",
     )
+
+
+def examples() -> str:
+    """How launches that rlx knows begin."""
+    from rlx.backends.registry import parts
+
+    return " or ".join(f"`{module.EXAMPLE}`" for _, module in parts("users_keys"))
 
 
 def _named(name: str) -> str:

@@ -6,25 +6,30 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from rlx.api.imported_recipe import keys_part
 from rlx.api.users_launch import SEARCH_PATH, FoundLaunch, find_launch
+from rlx.backends.registry import parts
 from rlx.errors import UsageError
 
+if TYPE_CHECKING:
+    from rlx.backends.shared.users_keys import KeysPart
+
 _MOST_BYTES = 4 << 20
-_MINDSPEED_SECTIONS = ("megatron_training", "rl_config", "actor_config")
 _CONFIGURATIONS = (".yaml", ".yml")
 _LOGS = (".log", ".out", ".txt")
 _LINE = re.compile(
     r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:ray\s+job\s+submit|(?:\S*/)?python[\d.]*|nohup|torchrun|bash\s+-c)\s"
 )
 _MOST_DEPTH = 40
-_FORMS = "a bash script, a line that starts a training, a YAML of verl or MindSpeed-RL, or a log with its configuration"
+_FORMS = "a bash script, a line that starts a training, its configuration as YAML, or a log that shows it"
+_KNOWN = re.compile(r"\.(?:sh|bash|ya?ml|log|out|txt|conf|cfg|py)", re.IGNORECASE)
 
 
 def is_launch(source: str) -> bool:
     """Tell whether the word names a launch, and no recipe that comes with rlx."""
-    return _is_line(source) or "/" in source or bool(Path(source).suffix) or source == "-"
+    return _is_line(source) or "/" in source or source == "-" or _KNOWN.fullmatch(Path(source).suffix) is not None
 
 
 def launch_of(source: str) -> FoundLaunch:
@@ -64,21 +69,23 @@ def _read(source: str) -> str:
 
 def _of_configuration(text: str, name: str) -> FoundLaunch:
     tree = _tree(text, name)
-    if any(section in tree for section in _MINDSPEED_SECTIONS):
-        stage = str(_at(tree, "megatron_training", "stage") or "").removeprefix("ray_") or "grpo"
-        return FoundLaunch(f"cli/train_{stage}.py", tuple(_leaves(tree)), device="npu")
-    if "actor_rollout_ref" in tree:
-        return FoundLaunch("verl.trainer.main_ppo", tuple(_leaves(tree)))
+    if program := _program_of(tree):
+        return FoundLaunch(program, tuple(_leaves(tree)))
     if "backend" in tree or "extends" in tree:
         raise UsageError(f"--from {name}: is a recipe already", f"rlx validate {name}")
-    raise UsageError(f"--from {name}: is no configuration of verl or MindSpeed-RL", f"name {_FORMS}")
+    raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
+
+
+def _program_of(tree: Mapping[str, Any]) -> str:
+    known = (cast("KeysPart", module).program_of(tree) for _, module in parts("users_keys"))
+    return next(filter(None, known), "")
 
 
 def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
-    """MindSpeed-RL's keys stand in its YAML: read it beside the script, or in configs/ of the checkout."""
-    if not found.program.endswith(".py") or "train_" not in found.program:
+    """Where the keys stand in a YAML of the checkout: read it beside the script, or in the checkout's configs/."""
+    name = keys_part(found.program).file_of(found.program, found.config_name)
+    if not name:
         return found
-    name = f"{found.config_name.removesuffix('.yaml')}.yaml"
     places = [folder / name, *(parent / "configs" / name for parent in (folder, *list(folder.resolve().parents)[:3]))]
     place = next((place for place in places if place.is_file()), None)
     if place is None:
@@ -100,15 +107,13 @@ def _tree(text: str, name: str) -> Mapping[str, Any]:
         first = problem.problems[0]
         raise UsageError(f"--from {name}, line {first.line}: {first.text}", "correct the file") from None
     if not isinstance(tree, dict):
-        raise UsageError(f"--from {name}: is no configuration of verl or MindSpeed-RL", f"name {_FORMS}")
+        raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
     return tree
 
 
 def _of_printed(tree: Mapping[str, Any]) -> FoundLaunch:
     """A printed configuration has every key: those with the back-end's own value say nothing of the launch."""
-    from rlx.api.imported_recipe import keys_part
-
-    program = "verl.trainer.main_ppo" if "actor_rollout_ref" in tree else "cli/train_grpo.py"
+    program = _program_of(tree)
     return FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(_leaves(tree))).items()))
 
 
@@ -121,12 +126,3 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
             yield path, [item for item in value if item != "_self_"] if isinstance(value, list) else value
         else:
             yield path, value
-
-
-def _at(tree: Mapping[str, Any], *keys: str) -> Any:
-    for key in keys:
-        inner = tree.get(key)
-        if not isinstance(inner, Mapping):
-            return inner
-        tree = inner
-    return tree

@@ -117,7 +117,7 @@ def _program_at(texts: list[str], at: int) -> int:
 
 def _chosen(starts: list[Inner], name: str) -> Inner:
     """The first start of a program that rlx has a recipe for. Raises the refusal of the first program otherwise."""
-    from rlx.api.imported_recipe import keys_part
+    from rlx.api.imported_recipe import examples, keys_part
 
     refusals = []
     for start in starts:
@@ -130,8 +130,7 @@ def _chosen(starts: list[Inner], name: str) -> Inner:
     if not refusals:
         raise UsageError(
             f"{name}: starts no training that rlx knows",
-            "name the script with the line `python -m verl.trainer.main_ppo …`, `ray job submit … -- python …` or "
-            "`python cli/train_grpo.py …`",
+            f"name the script that has the line {examples()}, also behind `ray job submit … --`",
         )
     named = [(start, problem) for start, problem in refusals if "is no program" not in problem.message]
     first, refusal = (named or refusals)[0]

@@ -20,7 +20,7 @@ def init(
             "--from",
             metavar="NAME|FILE",
             help="Bundled recipe to copy (`rlx recipes`), or what you launch today: a bash script, a line in quotes, a "
-            "configuration of verl or MindSpeed-RL, a log that shows one, - for stdin.",
+            "configuration as YAML, a log that shows one, - for stdin.",
         ),
     ] = "starter",
     arms: Annotated[
@@ -28,7 +28,7 @@ def init(
         typer.Option("--arm", metavar="NAME=FILE", help="A further launch: what differs becomes an arm of that name."),
     ] = None,
     version: Annotated[
-        str, typer.Option("--backend-version", help="Version of verl or MindSpeed-RL. Default: the newest that fits.")
+        str, typer.Option("--backend-version", help="The back-end's version. Default: the newest that fits.")
     ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: the recipe, and what became of each key.")

@@ -5,7 +5,7 @@ bounds of size, steps and depth. Nothing here knows what the commands mean.
 """
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.script import ShellCommand, ShellScript, Skipped
-from rlx.shell_reader.words import Unknown, Variable, Word
+from rlx.shell_reader.shell_script import ShellCommand, ShellScript, Skipped
+from rlx.shell_reader.shell_words import Unknown, Variable, Word
 
 __all__ = ["ShellCommand", "ShellScript", "Skipped", "Unknown", "Variable", "Word", "read_script"]

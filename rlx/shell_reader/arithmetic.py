@@ -1,4 +1,4 @@
-"""Whole-number arithmetic as bash has it."""
+"""Compute with whole numbers as bash does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_words import is_known
 
 _NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
 _SIZE = 1 << 63

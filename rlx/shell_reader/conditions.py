@@ -6,15 +6,15 @@ A variable that the script does not set is taken to be unset, as in a shell whos
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.shell_reader.syntax import Node, named, text_of
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_syntax import Node, named, text_of
+from rlx.shell_reader.shell_words import is_known
 
 if TYPE_CHECKING:
     from rlx.shell_reader.expansion import Expander
-    from rlx.shell_reader.state import State
+    from rlx.shell_reader.shell_state import State
 
 # What every environment has.
 _ALWAYS = frozenset(("HOME", "USER", "PATH", "PWD", "SHELL", "LOGNAME", "HOSTNAME", "LANG"))
@@ -35,6 +35,8 @@ class Conditions:
     def of_node(self, node: Node) -> bool | None:
         """Decide what stands in `[ … ]` or `[[ … ]]`."""
         with self._state.deeper():
+            if node.type == "test_command" and node.children[0].type == "[":
+                return self.of_words(list(self._flat(node)))
             if node.type in ("test_command", "parenthesized_expression"):
                 inner = list(named(node))
                 return self.of_node(inner[0]) if len(inner) == 1 else None
@@ -45,7 +47,11 @@ class Conditions:
             return self._not_empty(self._value(self._expander.joined(node)))
 
     def of_words(self, words: list[str]) -> bool | None:
-        """Decide what the commands `test` and `[` are told."""
+        """Decide what the commands `test` and `[` are told, which have no brackets but `-o` and `-a`."""
+        for word, decide in (("-o", _any), ("-a", _all)):
+            if word in words[1:-1]:
+                at = words.index(word, 1)
+                return decide(self.of_words(words[:at]), self.of_words(words[at + 1 :]))
         if words[:1] == ["!"]:
             return _not(self.of_words(words[1:]))
         if len(words) <= 1:
@@ -53,6 +59,16 @@ class Conditions:
         if len(words) == 2:
             return self._told(words[0], words[1])
         return self._compared(words[0], words[1], words[2]) if len(words) == 3 else None
+
+    def _flat(self, node: Node) -> Iterator[str]:
+        """The words between the brackets, which the grammar binds as in `[[`, and `[` does not."""
+        for child in node.children:
+            if child.type in ("unary_expression", "binary_expression"):
+                yield from self._flat(child)
+            elif child.is_named:
+                yield self._expander.joined(child)
+            elif child.type not in ("[", "]"):
+                yield text_of(child)
 
     def _unary(self, node: Node) -> bool | None:
         operator, *operand = node.children
@@ -70,7 +86,7 @@ class Conditions:
         if word in ("&&", "-a"):
             return _all(self.of_node(left), self.of_node(right))
         if word in ("||", "-o"):
-            return _not(_all(_not(self.of_node(left)), _not(self.of_node(right))))
+            return _any(self.of_node(left), self.of_node(right))
         return self._compared(self._expander.joined(left), word, self._expander.joined(right))
 
     def _told(self, operator: str, operand: str) -> bool | None:
@@ -112,3 +128,7 @@ def _all(one: bool | None, other: bool | None) -> bool | None:
     if one is False or other is False:
         return False
     return None if one is None or other is None else True
+
+
+def _any(one: bool | None, other: bool | None) -> bool | None:
+    return _not(_all(_not(one), _not(other)))

@@ -6,16 +6,18 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from rlx.shell_reader.builtins import BUILTINS, Builtins
 from rlx.shell_reader.conditions import Conditions
+from rlx.shell_reader.exit_status import MAYBE, NO, RAN, YES, Status, of_truth, opposite
 from rlx.shell_reader.expansion import Expander
-from rlx.shell_reader.script import ShellCommand, ShellScript
-from rlx.shell_reader.state import Ended, Left, State, Value
-from rlx.shell_reader.status import MAYBE, NO, RAN, YES, Status, of_truth, opposite
-from rlx.shell_reader.syntax import Node, line_of, named, parse, text_of
-from rlx.shell_reader.words import is_known, without_marks
+from rlx.shell_reader.shell_builtins import BUILTINS, Builtins
+from rlx.shell_reader.shell_script import ShellCommand, ShellScript
+from rlx.shell_reader.shell_state import Ended, Left, State, Value
+from rlx.shell_reader.shell_syntax import Node, line_of, named, parse, text_of
+from rlx.shell_reader.shell_words import is_known, without_marks
 
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
+
+_GLUE = {b"": "", b"\\ ": " "}
 
 
 def read_script(text: str, name: str) -> ShellScript:
@@ -293,13 +295,24 @@ class Evaluator:
         # The grammar takes assignments on lines of their own for those of the command that follows.
         apart = [child for child in own if b"\n" in _gap(node, child, name)]
         self.all(apart)
-        words = [word for child in named(node) if child not in own for word in self.expander.fields(child)]
+        words = self._words(node, [child for child in named(node) if child not in own])
         given = dict(map(self._assigned, (child for child in own if child not in apart)))
         if not words:
             for key, value in given.items():
                 self.assign(key, value)
             return RAN
         return self.started(words, given, line_of(name))
+
+    def _words(self, node: Node, children: list[Node]) -> list[str]:
+        """The words of a command. The grammar parts some that only an escaped blank or new line seems to part."""
+        words: list[str] = []
+        for i, child in enumerate(children):
+            fields = self.expander.fields(child)
+            glue = _GLUE.get(_gap(node, children[i - 1], child)) if i else None
+            if glue is not None and words and fields:
+                words[-1] += glue + fields.pop(0)
+            words += fields
+        return words
 
     def started(self, words: list[str], given: dict[str, Value], line: int) -> Status:
         """Call a function or a builtin, or note the program that the words start."""
@@ -316,7 +329,7 @@ class Evaluator:
 
 
 def _gap(node: Node, assignment: Node, name: Node) -> bytes:
-    """What lies between an assignment and the command: a new line ends it, unless a backslash goes on."""
+    """What lies between two parts of a command: a new line ends it, unless a backslash goes on."""
     begin, end = assignment.end_byte - node.start_byte, name.start_byte - node.start_byte
     return bytes(node.text[begin:end]).replace(b"\\\n", b"")
 

@@ -7,19 +7,25 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlx.shell_reader import parameters
+from rlx.shell_reader import parameter_operators as parameters
 from rlx.shell_reader.arithmetic import compute
-from rlx.shell_reader.state import State, Value
-from rlx.shell_reader.syntax import Node, named, text_of
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_state import State, Value
+from rlx.shell_reader.shell_syntax import Node, named, text_of
+from rlx.shell_reader.shell_words import is_known
 
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r'\\(\n|[$`"\\])')
 _RANGE = re.compile(r"\{(-?\d{1,6})\.\.(-?\d{1,6})\}")
 _MOST_IN_RANGE = 1000
+_HOME = re.compile(r"([A-Za-z_]\w*=)?~(?=/|$)")
 _BLANKS = re.compile(r"[ \t\n]+")
 # What each shell, or each call, has of its own.
 _OF_THE_SHELL = frozenset(("$", "!", "0", "-", "_", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "HOSTNAME", "UID"))
+
+_LEADING = re.compile(r"(?:\\\n|\s)*")
+_EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
+# Lists that each environment begins, and scripts go on with.
+_GROWING = frozenset(("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,8 @@ class Expander:
     def _of_type(self, node: Node, quoted: bool) -> Iterator[_Piece]:
         kind = node.type
         if kind in ("string", "translated_string"):
-            yield _Piece("")
+            # "" is a word, and "${list[@]}" of an empty list is none.
+            yield from () if any(named(node)) else [_Piece("")]
             yield from self._inside(node, node.children[0].end_byte, node.end_byte - 1, True)
         elif kind in ("concatenation", "command_name"):
             yield from self._inside(node, node.start_byte, node.end_byte, quoted)
@@ -82,13 +89,13 @@ class Expander:
         elif kind == "ansi_c_string":
             yield _Piece(_ansi(text_of(node)[2:-1]))
         elif kind == "simple_expansion":
-            yield from self._variable(text_of(node)[1:], quoted)
+            yield from self._variable(_bare(node)[1:], quoted)
         elif kind == "expansion":
             yield from self._expansion(node, quoted)
         elif kind in ("command_substitution", "process_substitution"):
             yield _Piece(self._substituted(node), splits=not quoted)
         elif kind == "arithmetic_expansion":
-            number = self.arithmetic(text_of(node)[3:-2])
+            number = self.arithmetic(_bare(node)[3:-2])
             yield _Piece(self._state.unknown(text_of(node)) if number is None else str(number))
         else:
             yield _Piece(self._literal(text_of(node), quoted))
@@ -101,6 +108,8 @@ class Expander:
                 continue
             if child.start_byte > at:
                 yield _Piece(self._literal(_slice(text, node, at, child.start_byte), quoted))
+            if quoted and child.type in _EXPANSIONS and (blanks := _blanks(child)):
+                yield _Piece(self._literal(blanks, quoted))
             yield from self._pieces(child, quoted)
             at = child.end_byte
         if at < end:
@@ -109,8 +118,8 @@ class Expander:
     def _literal(self, text: str, quoted: bool) -> str:
         pattern = _QUOTED_ESCAPE if quoted else _ESCAPE
         bare = pattern.sub(lambda match: "" if match[1] == "\n" else match[1], text)
-        if not quoted and (bare == "~" or bare.startswith("~/")):
-            return self._state.outside("HOME") + bare[1:]
+        if not quoted and (match := _HOME.match(bare)):
+            return f"{match[1] or ''}{self._state.outside('HOME')}{bare[match.end() :]}"
         return bare
 
     def _variable(self, name: str, quoted: bool) -> Iterator[_Piece]:
@@ -201,13 +210,16 @@ class Expander:
         self, node: Node, inner: list[Node], name: str, value: Value | None, quoted: bool
     ) -> Iterator[_Piece]:
         operator = inner[1].type
+        if operator == ":" and name in ("@", "*"):
+            yield from self._from_parameter(node, inner, quoted)
+            return
         rest = (node, inner[1].end_byte, node.end_byte - 1)
         text = value if isinstance(value, str) else " ".join(value) if isinstance(value, list) and value else None
         is_empty = text is None or (operator[0] == ":" and text == "")
         if operator in (":-", "-", ":=", "=", ":?", "?"):
             if not is_empty:
                 yield from _several(value, quoted, "@") if isinstance(value, list) else [_Piece(text or "", not quoted)]
-            elif operator[-1] == "?":
+            elif operator[-1] == "?" or (value is None and name in _GROWING):
                 yield _Piece(self._state.outside(name))
             else:
                 yield from self._default(name, operator, *rest, quoted)
@@ -216,6 +228,14 @@ class Expander:
         else:
             changed = None if text is None else self._changed(node, inner, operator, text)
             yield _Piece(self._state.unknown(text_of(node)) if changed is None else changed, splits=not quoted)
+
+    def _from_parameter(self, node: Node, inner: list[Node], quoted: bool) -> Iterator[_Piece]:
+        """`${@:2}` are the parameters from the second one on."""
+        first = self.arithmetic(self._between(node, inner, 1))
+        if first is None or first < 1:
+            yield _Piece(self._state.unknown(text_of(node)))
+        else:
+            yield from _several((self._state.positional or [])[first - 1 :], quoted, "@")
 
     def _default(self, name: str, operator: str, node: Node, begin: int, end: int, quoted: bool) -> Iterator[_Piece]:
         pieces = list(self._inside(node, begin, end, quoted))
@@ -267,6 +287,16 @@ def _printed(words: list[str]) -> str | None:
         first, last = (1, int(arguments[0])) if len(arguments) == 1 else (int(arguments[0]), int(arguments[1]))
         return "\n".join(map(str, range(first, min(last, first + _MOST_IN_RANGE) + 1)))
     return None
+
+
+def _blanks(node: Node) -> str:
+    """The blanks before an expansion in quotes, which the grammar counts to it."""
+    match = _LEADING.match(text_of(node))
+    return match[0] if match else ""
+
+
+def _bare(node: Node) -> str:
+    return text_of(node)[len(_blanks(node)) :]
 
 
 def _several(values: list[str], quoted: bool, index: str) -> Iterator[_Piece]:

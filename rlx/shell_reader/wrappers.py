@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.script import ShellCommand
-from rlx.shell_reader.words import Word
+from rlx.shell_reader.shell_script import ShellCommand
+from rlx.shell_reader.shell_words import Unknown, Variable, Word
 
 # Program -> its options that take a word of their own. What follows them is the program that it starts.
 _PLAIN: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +36,7 @@ _OF_RAY = (
 )
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _MOST = 10
+_UNKNOWN = "__unknown_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ def _inner(found: Inner, name: str, most: int) -> Iterator[Inner]:
     program = words[0].rpartition("/")[2]
     if most == 0:
         return
-    if program in _SHELLS and (text := _told(words, "-c")) is not None:
-        yield from _script(found, text, name, most)
+    if program in _SHELLS and (told := _told(words, "-c")) is not None:
+        yield from _script(found, found.command.words[told], name, most)
     elif (start := _start(words)) is None:
         yield found
     elif start < len(words):
@@ -65,22 +66,30 @@ def _inner(found: Inner, name: str, most: int) -> Iterator[Inner]:
         inside = replace(found.command, words=found.command.words[start:], environment=environment)
         # ssh, and a shell's own line, come as one word.
         if len(words) - start == 1 and " " in words[start]:
-            yield from _script(Inner(inside, unread), words[start], name, most)
+            yield from _script(Inner(inside, unread), inside.words[0], name, most)
         else:
             yield from _inner(Inner(inside, (*found.unread, *unread)), name, most - 1)
 
 
-def _script(found: Inner, text: str, name: str, most: int) -> Iterator[Inner]:
+def _script(found: Inner, word: Word, name: str, most: int) -> Iterator[Inner]:
+    """What is unknown of the text goes through it as a variable of its own."""
     outer = found.command
-    for command in read_script(text, name).commands:
+    unknown = {f"{_UNKNOWN}{i}": part for i, part in enumerate(word.parts) if isinstance(part, Unknown)}
+    parts = (f"${{{_UNKNOWN}{i}}}" if isinstance(part, Unknown) else part for i, part in enumerate(word.parts))
+    for command in read_script(Word(tuple(parts)).text(), name).commands:
         inside = replace(
             command,
+            words=tuple(_as_before(each, unknown) for each in command.words),
             environment={**outer.environment, **command.environment},
             workdir=command.workdir or outer.workdir,
             line=outer.line,
             is_certain=outer.is_certain and command.is_certain,
         )
         yield from _inner(Inner(inside, found.unread), name, most - 1)
+
+
+def _as_before(word: Word, unknown: Mapping[str, Unknown]) -> Word:
+    return Word(tuple(unknown.get(part.name, part) if isinstance(part, Variable) else part for part in word.parts))
 
 
 def _start(words: list[str]) -> int | None:
@@ -141,9 +150,9 @@ def _runtime_env(text: str) -> dict[str, str]:
         return {}
 
 
-def _told(words: list[str], option: str) -> str | None:
-    """The word behind an option, which may stand with others as in `-lc`."""
+def _told(words: list[str], option: str) -> int | None:
+    """The place of the word behind an option, which may stand with others as in `-lc`."""
     for i, word in enumerate(words[:-1]):
         if word.startswith("-") and not word.startswith("--") and word.endswith(option[1:]):
-            return words[i + 1]
+            return i + 1
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.keys import SHARED, find_table, is_known, shipped_versions
@@ -39,6 +39,7 @@ _FOLDER = "runs would share it: rlx keeps what a run leaves behind in a director
 _STARTED = "rlx writes this file for each run"
 DEFAULTS = "defaults"
 
+EXAMPLE = "python cli/train_grpo.py --config-name …"
 OWN: Mapping[str, str] = {
     f"{_ACTOR}.save": _FOLDER,
     "critic_config.save": _FOLDER,
@@ -81,6 +82,19 @@ _NODE_SIZES = (_LARGEST_NODE, 8)
 
 def takes(program: str) -> bool:
     return _PROGRAM.fullmatch(program) is not None
+
+
+def program_of(tree: Mapping[str, Any]) -> str:
+    if not any(section in tree for section in (SHARED, _RL, _ACTOR)):
+        return ""
+    section = tree.get(SHARED)
+    stage = section.get("stage") if isinstance(section, Mapping) else None
+    return f"cli/train_{str(stage or _KINDS[0]).removeprefix('ray_')}.py"
+
+
+def file_of(program: str, config_name: str) -> str:
+    del program
+    return f"{config_name.removesuffix('.yaml')}.yaml" if config_name else ""
 
 
 def refusal(program: str) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
@@ -57,9 +57,17 @@ class KeysPart(Protocol):
 
     OWN: Mapping[str, str]
     """Keys that rlx writes whatever a recipe says -> why."""
+    EXAMPLE: str
+    """How a launch of this back-end begins, as its users write it."""
 
     def takes(self, program: str) -> bool:
         """Tell whether the program is this back-end's."""
+
+    def program_of(self, tree: Mapping[str, Any]) -> str:
+        """The program that trains by this configuration; "" for one of others."""
+
+    def file_of(self, program: str, config_name: str) -> str:
+        """The local file that holds the keys of a launch; "" where its command line does."""
 
     def refusal(self, program: str) -> tuple[str, str] | None:
         """What is wrong with a program of this back-end that no recipe can start, and the fix; None: nothing."""

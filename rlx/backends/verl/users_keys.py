@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.users_keys import (
@@ -54,11 +54,13 @@ _RECORD = "rlx names each run by recipe, arm and seed, and keeps what it leaves 
 _SEED = "rlx gives every part of verl the seed of the run, so that seeds can be compared"
 _EVIDENCE = "rlx reads there what the run did, and would not vouch for the result without"
 
+EXAMPLE = "python -m verl.trainer.main_ppo …"
 OWN: Mapping[str, str] = {
     "trainer.experiment_name": _RECORD,
     "trainer.default_local_dir": _RECORD,
     "trainer.validation_data_dir": _RECORD,
     "hydra.run.dir": _RECORD,
+    "defaults": "a recipe starts from verl's own file, and sets each key of this one; further files are not read",
     "trainer.logger": "rlx reads console and file; further loggers want a login, and fail without",
     f"{_ROLLOUT}.calculate_log_probs": _EVIDENCE,
     "data.seed": _SEED,
@@ -120,6 +122,15 @@ _LEAST_MICRO_BATCH = 1
 
 def takes(program: str) -> bool:
     return _PROGRAM.fullmatch(program) is not None
+
+
+def program_of(tree: Mapping[str, Any]) -> str:
+    return "verl.trainer.main_ppo" if "actor_rollout_ref" in tree else ""
+
+
+def file_of(program: str, config_name: str) -> str:
+    del program, config_name
+    return ""
 
 
 def refusal(program: str) -> tuple[str, str] | None:
@@ -188,7 +199,7 @@ def _engine(launch: UsersLaunch) -> str:
             f"model_engine {said}: rlx has no recipes for it, only for fsdp, fsdp2 and megatron",
             "launch it as it is: rlx launch --script",
         )
-    if said == "megatron" or "megatron" in launch.config_name:
+    if said == "megatron" or "megatron" in f"{launch.config_name} {keys.get('defaults')}":
         return "megatron"
     if said in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
         return "megatron"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 EXAMPLES = {
-    "init": ("rlx init recipe.yaml", "rlx init --from tiny-cpu my-first.yaml", "rlx init --from run_grpo.sh grpo.yaml"),
+    "init": ("rlx init --from tiny-cpu my-first.yaml", "rlx init --from run_grpo.sh grpo.yaml"),
     "recipes": ("rlx recipes", "rlx recipes --json"),
     "show": ("rlx show recipe.yaml --arm aqn", "rlx show tiny-cpu --set train.lr=1e-6"),
     "validate": ("rlx validate recipe.yaml", "rlx validate recipes/*.yaml --strict"),

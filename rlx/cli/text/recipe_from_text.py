@@ -1,4 +1,4 @@
-"""What became of a launch: each key beside what the recipe renders, as a table or JSON."""
+"""Show what became of a launch: each key beside what the recipe renders, as a table or JSON."""
 
 from __future__ import annotations
 

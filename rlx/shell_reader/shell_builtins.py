@@ -1,4 +1,4 @@
-"""What bash does itself: functions, `cd`, `set`, `source`, `eval` and the like."""
+"""Do what bash does itself: functions, `cd`, `set`, `source`, `eval` and the like."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rlx.shell_reader.conditions import Conditions
-from rlx.shell_reader.state import Ended, Left, State, Value
-from rlx.shell_reader.status import NO, RAN, YES, Status, of_truth
-from rlx.shell_reader.syntax import Node
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.exit_status import NO, RAN, YES, Status, of_truth
+from rlx.shell_reader.shell_state import Ended, Left, State, Value
+from rlx.shell_reader.shell_syntax import Node
+from rlx.shell_reader.shell_words import is_known
 
 _NOTHING = ("trap", "ulimit", "shopt", "alias", "hash", "wait", "umask", "jobs", "disown", "popd", "type", "kill")
 

@@ -1,4 +1,4 @@
-"""What a shell has in its memory while it goes through a script, and how much it may do."""
+"""Keep what a shell has in its memory while it goes through a script, and how much it may do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.errors import UsageError
-from rlx.shell_reader.script import ShellCommand, Skipped
-from rlx.shell_reader.words import Marks, Unknown, Variable, Word
+from rlx.shell_reader.shell_script import ShellCommand, Skipped
+from rlx.shell_reader.shell_words import Marks, Unknown, Variable, Word
 
 MOST_STEPS = 20_000
 _MOST_DEPTH = 60
@@ -145,4 +145,4 @@ class State:
         return found
 
     def _shown(self, value: Value) -> str:
-        return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})")
+        return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})") or '""'

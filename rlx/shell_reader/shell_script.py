@@ -1,11 +1,11 @@
-"""What was read of a script."""
+"""Hold what was read of a script: commands, variables, what it sources, and what was skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlx.shell_reader.words import Word
+from rlx.shell_reader.shell_words import Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A word of a shell, parts of which only the shell itself will know.
+"""Hold the words of a shell, parts of which only the shell itself will know.
 
 While a script is evaluated such a part stands in the text as a number between two marks, which no script can contain,
 so that words are joined, split and stored as plain text.

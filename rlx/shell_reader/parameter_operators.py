@@ -1,11 +1,11 @@
-"""What follows the name in `${name…}`, on values that are known."""
+"""Apply what follows the name in `${name…}` to values that are known."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 
-from rlx.shell_reader.words import is_known
+from rlx.shell_reader.shell_words import is_known
 
 _MOST_PATTERN = 200
 _MOST_VALUE = 2000

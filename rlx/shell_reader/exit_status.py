@@ -1,4 +1,4 @@
-"""How a command ends, as far as it is known."""
+"""Tell how a command ends, as far as it is known."""
 
 from __future__ import annotations
 
