@@ -3,6 +3,7 @@
 from rlx.plan.adaptive_sigma import AdaptiveSigma
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
+from rlx.plan.generated_batches import BatchesAStep
 from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
@@ -32,6 +33,7 @@ __all__ = [
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "AdaptiveSigma",
+    "BatchesAStep",
     "Cluster",
     "Cmd",
     "Correction",
