@@ -1,9 +1,9 @@
 """Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
 
 from rlx.plan.adaptive_sigma import AdaptiveSigma
+from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
-from rlx.plan.generated_batches import BatchesAStep
 from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (

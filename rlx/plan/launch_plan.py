@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
-from rlx.plan.generated_batches import BatchesAStep
 from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place

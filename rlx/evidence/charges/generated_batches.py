@@ -1,4 +1,4 @@
-"""Did each step generate as many batches as its trainer may: what DAPO's trainer logs, and no other."""
+"""Hold the batches that each step generated against the plan: what DAPO logs, and no other trainer."""
 
 from __future__ import annotations
 

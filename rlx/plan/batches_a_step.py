@@ -1,4 +1,4 @@
-"""How many batches of its data a trainer generates for one step: DAPO goes on until enough groups differ."""
+"""The batches of its data that a trainer generates for one step: DAPO goes on until enough groups differ."""
 
 from __future__ import annotations
 
