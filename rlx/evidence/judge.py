@@ -11,6 +11,7 @@ from rlx.evidence.charges import (
     drawn,
     felt,
     followed,
+    generated_batches,
     lifted,
     perturbations,
     shown_links,
@@ -73,7 +74,11 @@ def judge(
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
         seen = _cell(found, begun=bool(evidence.metrics))
-    about_values = (*precision.charges(evidence), *grammar.charges(evidence))
+    about_values = (
+        *precision.charges(evidence),
+        *grammar.charges(evidence),
+        *generated_batches.charges(evidence, expectations.batches),
+    )
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     about_end = completeness(evidence, expectations, state, planned=has_recipe)
     charges = [*about_noise, *trained, *about_values, *about_end]

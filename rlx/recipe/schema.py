@@ -106,8 +106,8 @@ class Backend(Section):
     )
     trainer: Text | None = Field(
         None,
-        description="How training goes: sync or dapo with verl, or declared for any other program, with its totals; "
-        "null: the back-end's own",
+        description="Trainer, as the back-end calls it, or declared for a program that it does not know, with totals; "
+        "null: that of the program",
     )
     totals: Totals | None = Field(None, description="What the run will show, with trainer: declared; null: rlx counts")
     entrypoint: Text | None = Field(None, description="Python module that trains; null: that of the trainer")

@@ -14,9 +14,10 @@ from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.trainers import is_dapo_recipe
 from rlx.errors import UsageError
+from rlx.plan import BatchesAStep
 
 Settings = Mapping[str, object]
-_FILTER = "algorithm.filter_groups.enable"
+_FILTER = "algorithm.filter_groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +55,34 @@ def run_length(rendering: Rendering, settings: Settings) -> Length:
     return length
 
 
-def _counted(rendering: Rendering, settings: Settings) -> Length:
-    generated, batches_a_step = _batches(rendering, settings)
-    epochs = count(settings, "trainer.total_epochs")
-    rows = _rows(rendering, settings)
-    batches = None if rows is None else rows // generated
-    steps = settings.get("trainer.total_training_steps")
-    announced = None if batches is None else batches * epochs
-    total = announced if steps is None else count(settings, "trainer.total_training_steps")
-    by_data = None if announced is None else announced // batches_a_step
-    return Length(total, by_data, batches if not _may_take_several(rendering, settings) else None)
-
-
-def _batches(rendering: Rendering, settings: Settings) -> tuple[int, int]:
-    """Prompts of a batch of the data, and how many of these a step takes at the least."""
-    trained = count(settings, "data.train_batch_size")
+def batches_a_step(rendering: Rendering, settings: Settings) -> BatchesAStep | None:
+    """What the DAPO recipe's trainer logs of each step; None for trainers that take one batch, or log nothing of it."""
     if not is_dapo_recipe(rendering.recipe, rendering.version):
-        return trained, 1
+        return None
+    if settings.get(f"{_FILTER}.enable") is not True:
+        return BatchesAStep(1, 1)
+    most = settings.get(f"{_FILTER}.max_num_gen_batches")
+    least = -(-count(settings, "data.train_batch_size") // _generated(rendering, settings))
+    return BatchesAStep(least, most if type(most) is int and most > 0 else None)
+
+
+def _counted(rendering: Rendering, settings: Settings) -> Length:
+    rows, epochs = _rows(rendering, settings), count(settings, "trainer.total_epochs")
+    a_step = batches_a_step(rendering, settings) or BatchesAStep(1, 1)
+    batches = None if rows is None else rows // _generated(rendering, settings)
+    announced = None if batches is None else batches * epochs
+    steps = settings.get("trainer.total_training_steps")
+    total = announced if steps is None else count(settings, "trainer.total_training_steps")
+    by_data = None if announced is None else announced // a_step.least
+    return Length(total, by_data, batches if a_step.most == 1 else None)
+
+
+def _generated(rendering: Rendering, settings: Settings) -> int:
+    """Prompts of a batch of the data. The DAPO recipe's own default is a reference to the other size."""
     written = settings.get("data.gen_batch_size")
-    # Its own default is a reference to the other one.
-    generated = written if type(written) is int and written > 0 else trained
-    return generated, -(-trained // generated) if settings.get(_FILTER) is True else 1
-
-
-def _may_take_several(rendering: Rendering, settings: Settings) -> bool:
-    return is_dapo_recipe(rendering.recipe, rendering.version) and settings.get(_FILTER) is True
+    if is_dapo_recipe(rendering.recipe, rendering.version) and type(written) is int and written > 0:
+        return written
+    return count(settings, "data.train_batch_size")
 
 
 def _rows(rendering: Rendering, settings: Settings) -> int | None:

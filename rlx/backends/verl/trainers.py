@@ -1,4 +1,4 @@
-"""The trainers of verl whose steps rlx can count, and the programs that start them.
+"""List the trainers of verl whose steps rlx can count, and the programs that start them.
 
 `sync` generates once for each step. `dapo` generates until enough groups have an advantage: a trainer of its own in the
 DAPO recipe, which lies in verl's checkout up to 0.7.0 and in the repository verl-recipe since; 0.9 has the same built

@@ -14,7 +14,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, rule
     title="a trainer that the back-end does not have",
     why="each trainer counts its steps and samples in its own way, so that nothing could be promised",
     fix="one of those that the message names, or no `backend.trainer`",
-    source="rlx/backends/verl/trainers.py; MindSpeed-RL and TRL have one for each `algorithm.kind`",
+    source="`names` in the part trainers of the back-end's folder; without one, `algorithm.kind` decides alone",
 )
 def unknown_trainer(facts: Facts) -> Iterator[Flaw]:
     backend = facts.recipe.backend

@@ -26,7 +26,7 @@ def filtered_end(facts: VerlFacts) -> Iterator[Flaw]:
         return
     message = f"{facts.source(key)}: the data may end before step {steps}, and eval.every {every} may miss the end"
     fewer = _sure(facts) or max(1, steps // 2)
-    yield warning(message, f"eval.every 1, or train.steps {fewer} on the same data", "eval.every")
+    yield warning(message, f"eval.every 1, or more epochs, or train.steps {fewer} on the same data", "eval.every")
 
 
 def _sure(facts: VerlFacts) -> int:

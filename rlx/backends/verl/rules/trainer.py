@@ -75,6 +75,21 @@ def never_filled(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule(
+    "RLX233",
+    title="noise in rlx's own rollout under another program than verl's main_ppo",
+    why="only verl's own trainer of 0.9 tells that rollout of its validations: they would be noisy",
+    fix="no `backend.entrypoint`; `trainer: dapo` filters groups without one as well",
+    source="rlx/backends/verl/payload/rlx_verl_cpu_trainer.py fills hooks of PPOTrainerSync",
+)
+def untold_validations(facts: VerlFacts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if recipe.rollout.engine != "cpu" or recipe.aqn is None or recipe.aqn.provider != "payload" or facts.uses_v1:
+        return
+    program = program_of(recipe.backend, facts.settings.version)
+    yield error(f"aqn with rollout.engine cpu and {program}: validations would be noisy", f"{MAIN_PPO} of 0.9", "aqn")
+
+
+@rule(
     "RLX234",
     title="DAPO without its filter trains on what it generates",
     why="without algorithm.filter_groups a step takes all prompts of data.gen_batch_size, whatever the batch size says",
