@@ -274,8 +274,8 @@ def test_the_settings_that_the_back_end_gets_are_counted() -> None:
     assert json.loads(done.output)["recipes"][0]["findings"] == []
 
 
-MEGATRON = "actor_rollout_ref.actor.megatron"
-OPTIMIZER = "actor_rollout_ref.actor.optim.override_optimizer_config"
+ACTOR = "actor_rollout_ref.actor"
+MEGATRON, OPTIMIZER = f"{ACTOR}.megatron", f"{ACTOR}.optim.override_optimizer_config"
 
 
 MOE_ON_6 = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
@@ -311,6 +311,8 @@ def test_the_share_of_adam_that_is_on_the_device_is_read(setting: str, share: fl
 def test_gradients_and_recomputation_of_megatron_are_read() -> None:
     transformer, ddp = f"{MEGATRON}.override_transformer_config", f"{MEGATRON}.override_ddp_config"
     plain, short = parts_of(MOE_ON_6), moe_parts(f"{ddp}.grad_reduce_in_fp32: false")
+    wanted = f"{ACTOR}.optim.use_precision_aware_optimizer: true, {ACTOR}.optim.main_grads_dtype: bf16"
+    assert short["gradients"] == moe_parts(wanted)["gradients"]
     assert short["gradients"].typical == plain["gradients"].typical / 2
     kept, chosen, block, stride = (
         moe_parts(setting)["activations"].longest
@@ -333,14 +335,13 @@ def test_deferred_gradients_are_whole_ones_where_an_update_has_several_micro_bat
 
 
 def test_an_entropy_of_whole_logits_takes_more_than_one_in_pieces() -> None:
-    actor = "actor_rollout_ref.actor"
     plain, entropy, chunked, again, fused = (
         moe_parts(setting).get("logits", Span(0, 0)).longest
         for setting in (
-            f"{actor}.entropy_coeff: 0",
-            f"{actor}.entropy_coeff: 0.01",
-            f"{actor}.entropy_coeff: 0.01, {actor}.entropy_from_logits_with_chunking: true",
-            f"{actor}.entropy_coeff: 0.01, {actor}.entropy_checkpointing: true",
+            f"{ACTOR}.entropy_coeff: 0",
+            f"{ACTOR}.entropy_coeff: 0.01",
+            f"{ACTOR}.entropy_coeff: 0.01, {ACTOR}.entropy_from_logits_with_chunking: true",
+            f"{ACTOR}.entropy_coeff: 0.01, {ACTOR}.entropy_checkpointing: true",
             "actor_rollout_ref.model.use_fused_kernels: true",
         )
     )
