@@ -281,12 +281,17 @@ MEGATRON, OPTIMIZER = f"{ACTOR}.megatron", f"{ACTOR}.optim.override_optimizer_co
 MOE_ON_6 = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
 
 
-def parts_of(recipe: str, *sets: str) -> dict[str, Span]:
-    """The parts of the actor update, with further keys."""
+def estimate_of(recipe: str, *sets: str) -> Estimate:
+    """With further keys."""
     file = load_recipe(recipe, sets)
     result = facts_of(file.resolve(file.arms[0])).memory
     assert result is not None
-    return dict(phase(result, "actor update").parts)
+    return result
+
+
+def parts_of(recipe: str, *sets: str) -> dict[str, Span]:
+    """The parts of the actor update."""
+    return dict(phase(estimate_of(recipe, *sets), "actor update").parts)
 
 
 def moe_parts(setting: str) -> dict[str, Span]:
@@ -332,6 +337,8 @@ def test_deferred_gradients_are_whole_ones_where_an_update_has_several_micro_bat
     assert size.typical == size.longest == pytest.approx(8.19e9 * (4 - 4 / 8) / GIB, abs=0.1)
     few = ("train.batch_size=4", "train.mini_batch_size=4", "rollout.n=1")
     assert "unreduced gradients" not in parts_of(recipe, *few)
+    tight = replace(estimate_of(recipe).job, device=Device(48, 48, assumed=False))
+    assert any("use_no_sync_for_gradient_accumulation: false" in words for words in what_fits(tight))
 
 
 def test_an_entropy_of_whole_logits_takes_more_than_one_in_pieces() -> None:

@@ -43,7 +43,7 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
         update_steps=_steps(samples, longest, update),
         shard_bytes=DTYPE_BYTES.get(read.text(f"{ACTOR}.fsdp_config.model_dtype"), 4),
         gradient_bytes=_gradient_bytes(read),
-        optimizer_bytes=_optimizer_bytes(read),
+        optimizer_bytes=_optimizer_bytes(read, is_npu=recipe.layout.device == "npu"),
         fsdp_size=fsdp if 0 < fsdp <= split.devices else split.devices,
         recompute=_recompute(written, read),
         sequence_parallel=read.flag(f"{ACTOR}.megatron.sequence_parallel", True),
@@ -105,17 +105,17 @@ def _recompute(written: Job, read: SettingsReader) -> Recompute:
     return megatron_recompute(read, _TRANSFORMER, written.shape.layers)
 
 
-def _optimizer_bytes(read: SettingsReader) -> float:
+def _optimizer_bytes(read: SettingsReader, *, is_npu: bool) -> float:
     """Bytes of Megatron's Adam on the device, a parameter: the master and both moments.
 
-    Of Adam on the CPU that fraction is on the host. Where verl offloads the optimizer besides, the rest does not come
-    back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes the
+    Of Adam on the CPU that fraction is on the host. On NPUs, where verl offloads the optimizer besides, the rest does
+    not come back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes the
     states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
     """
     own, whole = _OPTIM[1], _whole_optimizer_bytes(read)
     if not read.flag(f"{own}.optimizer_cpu_offload", False):
         return whole
-    if read.flag(f"{ACTOR}.megatron.optimizer_offload", False):
+    if is_npu and read.flag(f"{ACTOR}.megatron.optimizer_offload", False):
         return 0.0
     return whole * (1 - read.fraction(f"{own}.optimizer_offload_fraction", 0.0))
 
