@@ -109,8 +109,8 @@ def _optimizer_bytes(read: SettingsReader, *, is_npu: bool) -> float:
     """Bytes of Megatron's Adam on the device, a parameter: the master and both moments.
 
     Of Adam on the CPU that fraction is on the host. On NPUs, where verl offloads the optimizer besides, the rest does
-    not come back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes the
-    states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
+    not come back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes
+    the states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
     """
     own, whole = _OPTIM[1], _whole_optimizer_bytes(read)
     if not read.flag(f"{own}.optimizer_cpu_offload", False):
