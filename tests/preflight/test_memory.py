@@ -274,19 +274,24 @@ def test_the_settings_that_the_back_end_gets_are_counted() -> None:
     assert json.loads(done.output)["recipes"][0]["findings"] == []
 
 
-MEGATRON = "actor_rollout_ref.actor.megatron"
-OPTIMIZER = "actor_rollout_ref.actor.optim.override_optimizer_config"
+ACTOR = "actor_rollout_ref.actor"
+MEGATRON, OPTIMIZER = f"{ACTOR}.megatron", f"{ACTOR}.optim.override_optimizer_config"
 
 
 MOE_ON_6 = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
 
 
-def parts_of(recipe: str, *sets: str) -> dict[str, Span]:
-    """The parts of the actor update, with further keys."""
+def estimate_of(recipe: str, *sets: str) -> Estimate:
+    """With further keys."""
     file = load_recipe(recipe, sets)
     result = facts_of(file.resolve(file.arms[0])).memory
     assert result is not None
-    return dict(phase(result, "actor update").parts)
+    return result
+
+
+def parts_of(recipe: str, *sets: str) -> dict[str, Span]:
+    """The parts of the actor update."""
+    return dict(phase(estimate_of(recipe, *sets), "actor update").parts)
 
 
 def moe_parts(setting: str) -> dict[str, Span]:
@@ -311,6 +316,8 @@ def test_the_share_of_adam_that_is_on_the_device_is_read(setting: str, share: fl
 def test_gradients_and_recomputation_of_megatron_are_read() -> None:
     transformer, ddp = f"{MEGATRON}.override_transformer_config", f"{MEGATRON}.override_ddp_config"
     plain, short = parts_of(MOE_ON_6), moe_parts(f"{ddp}.grad_reduce_in_fp32: false")
+    wanted = f"{ACTOR}.optim.use_precision_aware_optimizer: true, {ACTOR}.optim.main_grads_dtype: bf16"
+    assert short["gradients"] == moe_parts(wanted)["gradients"]
     assert short["gradients"].typical == plain["gradients"].typical / 2
     kept, chosen, block, stride = (
         moe_parts(setting)["activations"].longest
@@ -330,17 +337,18 @@ def test_deferred_gradients_are_whole_ones_where_an_update_has_several_micro_bat
     assert size.typical == size.longest == pytest.approx(8.19e9 * (4 - 4 / 8) / GIB, abs=0.1)
     few = ("train.batch_size=4", "train.mini_batch_size=4", "rollout.n=1")
     assert "unreduced gradients" not in parts_of(recipe, *few)
+    tight = replace(estimate_of(recipe).job, device=Device(48, 48, assumed=False))
+    assert any("use_no_sync_for_gradient_accumulation: false" in words for words in what_fits(tight))
 
 
 def test_an_entropy_of_whole_logits_takes_more_than_one_in_pieces() -> None:
-    actor = "actor_rollout_ref.actor"
     plain, entropy, chunked, again, fused = (
         moe_parts(setting).get("logits", Span(0, 0)).longest
         for setting in (
-            f"{actor}.entropy_coeff: 0",
-            f"{actor}.entropy_coeff: 0.01",
-            f"{actor}.entropy_coeff: 0.01, {actor}.entropy_from_logits_with_chunking: true",
-            f"{actor}.entropy_coeff: 0.01, {actor}.entropy_checkpointing: true",
+            f"{ACTOR}.entropy_coeff: 0",
+            f"{ACTOR}.entropy_coeff: 0.01",
+            f"{ACTOR}.entropy_coeff: 0.01, {ACTOR}.entropy_from_logits_with_chunking: true",
+            f"{ACTOR}.entropy_coeff: 0.01, {ACTOR}.entropy_checkpointing: true",
             "actor_rollout_ref.model.use_fused_kernels: true",
         )
     )

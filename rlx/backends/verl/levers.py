@@ -55,6 +55,9 @@ def _single(job: Job) -> Iterator[tuple[str, Job]]:
         )
     if not job.recompute.full:
         yield _recompute(job), replace(job, recompute=Recompute())
+    if job.defers_sync:
+        key = "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation"
+        yield f"overrides: {key}: false", replace(job, defers_sync=False)
     if not job.offload.optimizer:
         yield _offloads(job, "optimizer"), replace(job, offload=replace(job.offload, optimizer=True))
     if not job.offload.weights:

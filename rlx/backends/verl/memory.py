@@ -6,7 +6,15 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rlx.preflight.memory.inputs import DTYPE_BYTES, Settings, SettingsReader, filled_tokens, fixed_tokens, short
+from rlx.preflight.memory.inputs import (
+    DTYPE_BYTES,
+    Settings,
+    SettingsReader,
+    filled_tokens,
+    fixed_tokens,
+    megatron_recompute,
+    short,
+)
 from rlx.preflight.memory.job import Count, Job, Offload, Recompute, Rollout, Split
 
 if TYPE_CHECKING:
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
 ACTOR, REF = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
 ROLLOUT, MODEL = "actor_rollout_ref.rollout", "actor_rollout_ref.model"
 _DDP, _TRANSFORMER = (f"{ACTOR}.megatron.override_{part}_config" for part in ("ddp", "transformer"))
+_OPTIM = (f"{ACTOR}.optim", f"{ACTOR}.optim.override_optimizer_config")
 
 
 def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
@@ -33,8 +42,8 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
         dynamic_batches=read.flag(f"{ACTOR}.use_dynamic_bsz", False),
         update_steps=_steps(samples, longest, update),
         shard_bytes=DTYPE_BYTES.get(read.text(f"{ACTOR}.fsdp_config.model_dtype"), 4),
-        gradient_bytes=4 if read.flag(f"{_DDP}.grad_reduce_in_fp32", True) else 2,
-        optimizer_bytes=_optimizer_bytes(read),
+        gradient_bytes=_gradient_bytes(read),
+        optimizer_bytes=_optimizer_bytes(read, is_npu=recipe.layout.device == "npu"),
         fsdp_size=fsdp if 0 < fsdp <= split.devices else split.devices,
         recompute=_recompute(written, read),
         sequence_parallel=read.flag(f"{ACTOR}.megatron.sequence_parallel", True),
@@ -93,42 +102,43 @@ def _log_prob_tokens(recipe: Recipe, read: SettingsReader, written: Job) -> Coun
 def _recompute(written: Job, read: SettingsReader) -> Recompute:
     if not written.is_megatron:
         return Recompute(full=read.flag(f"{MODEL}.enable_gradient_checkpointing", True))
-    granularity, layers = read.text(f"{_TRANSFORMER}.recompute_granularity"), f"{_TRANSFORMER}.recompute_num_layers"
-    if granularity == "full":
-        count = max(1, read.whole(layers, 1))
-        is_block = read.text(f"{_TRANSFORMER}.recompute_method") == "block"
-        return Recompute(block=count) if is_block else Recompute(stride=min(count, written.shape.layers))
-    modules = read.names(f"{_TRANSFORMER}.recompute_modules") if granularity == "selective" else frozenset()
-    return Recompute(full=False, modules=modules)
+    return megatron_recompute(read, _TRANSFORMER, written.shape.layers)
 
 
-def _optimizer_bytes(read: SettingsReader) -> float:
+def _optimizer_bytes(read: SettingsReader, *, is_npu: bool) -> float:
     """Bytes of Megatron's Adam on the device, a parameter: the master and both moments.
 
-    Of Adam on the CPU that fraction is on the host. Where verl offloads the optimizer besides, the rest does not come
-    back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes the
-    states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
+    Of Adam on the CPU that fraction is on the host. On NPUs, where verl offloads the optimizer besides, the rest does
+    not come back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes
+    the states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
     """
-    own, whole = f"{ACTOR}.optim.override_optimizer_config", _whole_optimizer_bytes(read)
+    own, whole = _OPTIM[1], _whole_optimizer_bytes(read)
     if not read.flag(f"{own}.optimizer_cpu_offload", False):
         return whole
-    if read.flag(f"{ACTOR}.megatron.optimizer_offload", False):
+    if is_npu and read.flag(f"{ACTOR}.megatron.optimizer_offload", False):
         return 0.0
     return whole * (1 - read.fraction(f"{own}.optimizer_offload_fraction", 0.0))
 
 
+def _gradient_bytes(read: SettingsReader) -> int:
+    """Gradients of 32 bits, but in verl 0.9.1 of 16 for a precision-aware optimizer that wants them so."""
+    in_16_bits = _is_precision_aware(read) and DTYPE_BYTES.get(read.text(f"{ACTOR}.optim.main_grads_dtype"), 4) == 2
+    return 4 if read.flag(f"{_DDP}.grad_reduce_in_fp32", not in_16_bits) else 2
+
+
 def _whole_optimizer_bytes(read: SettingsReader) -> int:
     """Twelve bytes, or what the dtypes say that only Megatron's precision-aware optimizer heeds."""
-    sections = (f"{ACTOR}.optim", f"{ACTOR}.optim.override_optimizer_config")
-    if not any(read.flag(f"{section}.use_precision_aware_optimizer", False) for section in sections):
-        return 12
     parts = ("main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
-    return sum(_dtype_bytes(read, sections, part) for part in parts)
+    return sum(_dtype_bytes(read, part) for part in parts) if _is_precision_aware(read) else 12
 
 
-def _dtype_bytes(read: SettingsReader, sections: tuple[str, ...], key: str) -> int:
+def _is_precision_aware(read: SettingsReader) -> bool:
+    return any(read.flag(f"{section}.use_precision_aware_optimizer", False) for section in _OPTIM)
+
+
+def _dtype_bytes(read: SettingsReader, key: str) -> int:
     """The last section that says it has the last word."""
-    said = [DTYPE_BYTES[word] for section in sections if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
+    said = [DTYPE_BYTES[word] for section in _OPTIM if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
     return said[-1] if said else 4
 
 

@@ -1,5 +1,6 @@
 """Estimate the memory a device needs in each phase of a step, from typical to longest: docs/memory.md."""
 
+from rlx.preflight.memory.activations import Span
 from rlx.preflight.memory.estimate import Estimate, Phase, estimate, span_text
 from rlx.preflight.memory.inputs import device_of, estimate_of, job_of
 from rlx.preflight.memory.job import GIB, Count, Device, Job, Offload, Recompute, Rollout, Split
@@ -14,6 +15,7 @@ __all__ = [
     "Phase",
     "Recompute",
     "Rollout",
+    "Span",
     "Split",
     "device_of",
     "estimate",

@@ -114,6 +114,17 @@ def short(longest: int) -> int:
     return max(1, longest // _LONGEST)
 
 
+def megatron_recompute(read: SettingsReader, section: str, layers: int) -> Recompute:
+    """Read Megatron's own recompute options, which its users find in that section."""
+    granularity = read.text(f"{section}.recompute_granularity")
+    if granularity != "full":
+        modules = read.names(f"{section}.recompute_modules") if granularity == "selective" else frozenset()
+        return Recompute(full=False, modules=modules)
+    count = max(1, read.whole(f"{section}.recompute_num_layers", 1))
+    is_block = read.text(f"{section}.recompute_method") == "block"
+    return Recompute(block=count) if is_block else Recompute(stride=min(count, layers))
+
+
 def _split(recipe: Recipe) -> Split:
     layout = recipe.layout
     devices = layout.nodes * layout.devices_per_node
