@@ -7,6 +7,7 @@ MODULES = (
     "length",
     "batch_limits",
     "sampling",
+    "losses",
     "seeds",
     "layout",
     "context",
