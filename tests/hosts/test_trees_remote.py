@@ -59,10 +59,7 @@ def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loo
     assert "config.json on ssh://loop: model_type 'gemma3' is not known to rlx" in shown
     assert "qwen2.5-0.5b, by rlx's table; GiB a device" in shown
     (model / "config.json").unlink()
-    assert (
-        "qwen2.5-0.5b, by rlx's table, no config.json read on ssh://loop"
-        in rlx(*options, code=5).stdout
-    )
+    assert "qwen2.5-0.5b, by rlx's table, no config.json read on ssh://loop" in rlx(*options, code=5).stdout
 
 
 def test_a_plan_does_without_its_host_and_a_launch_does_not(recipe: Path, loopback: Loopback) -> None:
