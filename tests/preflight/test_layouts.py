@@ -142,7 +142,7 @@ def test_fsdp_splits_sequences_only() -> None:
         (1, 1, 2, 1, 2),
         (1, 1, 4, 1, 1),
     }
-    assert answer["model_confirmed"] is False and answer["capacity_gib"] == 60.97
+    assert answer["model_confirmed"] is True and answer["capacity_gib"] == 60.97
 
 
 def test_memory_of_a_device_decides() -> None:

@@ -91,14 +91,15 @@ def local_adapters(job: Job) -> Local | None:
 
 
 def _stage(job: Job, counted: Parameters) -> Local:
-    """The fullest pipeline stage: one of the two tables, or both where there is but one stage.
+    """The fullest pipeline stage: one of the two tables, or both where there is but one stage; and a vision tower.
 
     A tied table is held by the first and by the last stage.
     """
     split, shape = job.split, job.shape
     part = -(-shape.layers // split.pp) / shape.layers
     tables = counted.embedding + counted.head if split.pp == 1 else counted.embedding
-    dense = ((counted.attention + counted.mlp) * part + tables) / split.tp + counted.norms * part
+    whole = (counted.attention + counted.mlp) * part + tables + counted.vision
+    dense = whole / split.tp + counted.norms * part
     return Local(dense, counted.experts * part / split.ep / split.etp)
 
 

@@ -34,7 +34,10 @@ BEFORE_EACH = (
     Point("step", "verl.trainer.ppo.ray_trainer", "RayPPOTrainer", "fit", ("self",),
           'gen_batch.meta_info["global_steps"] = self.global_steps'),
 )  # fmt: skip
-_FIX = "use verl 0.6.1, 0.7.1, 0.8.0, 0.9.1 or main at 1dda039b unchanged, or aqn.provider: builtin with a fork that has noise"
+_FIX = (
+    "use verl 0.6.1, 0.7.1, 0.8.0, 0.9.1 or main at 1dda039b unchanged, "
+    "or aqn.provider: builtin with a fork that has noise"
+)
 
 
 def check_points(verl: Path) -> tuple[Point, ...]:

@@ -8,6 +8,7 @@ MODULES = (
     "length",
     "batch_limits",
     "sampling",
+    "losses",
     "seeds",
     "layout",
     "context",
