@@ -503,6 +503,20 @@ class Experiment(Section):
         return self
 
 
+class Track(Section):
+    """Trackers that the trainer logs to while it trains, beside the record by which rlx judges."""
+
+    to: Annotated[
+        tuple[Literal["tensorboard", "wandb", "swanlab", "mlflow", "trackio"], ...],
+        Strict(False),
+    ] = Field(min_length=1, description="A run goes on without one that fails")
+    project: Name | None = Field(None, description="null: the recipe's name")
+    mode: Literal["offline", "online"] = Field(
+        "offline",
+        description="offline: into the run directory, and nothing is sent; online: also sent, with a login in secrets",
+    )
+
+
 class Recipe(Section):
     """One arm of an experiment, complete."""
 
@@ -518,6 +532,7 @@ class Recipe(Section):
     layout: Layout
     aqn: Aqn | None = Field(None, description="null: no noise")
     eval: Eval = Eval()
+    track: Track | None = Field(None, description="null: no tracker; rlx export writes for one afterwards")
     env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
     secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
     seed: int = Field(1, ge=0, le=2**31 - 1)

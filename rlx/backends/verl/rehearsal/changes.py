@@ -96,6 +96,8 @@ def layout(recipe: Recipe, batch: Batch) -> Iterator[Change]:
 def rest(recipe: Recipe, secrets: tuple[str, ...]) -> Iterator[Change]:
     if recipe.aqn and recipe.aqn.provider == "builtin":
         yield Change("aqn", "the fork's own", None, "stock verl has no such noise")
+    if recipe.track is not None:
+        yield Change("track", list(recipe.track.to), None, "a rehearsal is nobody's run")
     yield Change("secrets", list(recipe.secrets), list(secrets), "those that are set here")
     env = {name: text for name, text in recipe.env.items() if not any(mark in name for mark in _DEVICE_VARIABLES)}
     yield Change("env", dict(recipe.env), env, "variables that name devices or start Ray are the rehearsal's own")
