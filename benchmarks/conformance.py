@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rlx.api.imported_recipe import ImportedRecipe, KeyFate, recipe_from_keys
+from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.backends.shared.hydra_words import read_word
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
@@ -80,9 +80,9 @@ class Launch:
 
     @property
     def lost(self) -> list[KeyFate]:
-        """Keys that the recipe does not render, and that rlx has no reason to leave out."""
-        own = ("rlx ", "runs ")
-        return [fate for fate in self.fates if not fate.is_rendered and not fate.reason.startswith(own)]
+        """Keys that the recipe does not render, and that its back-end has no reason to leave to rlx."""
+        part = keys_part(self.facts["program"])
+        return [fate for fate in self.fates if not fate.is_rendered and part.bare(fate.key) not in part.OWN]
 
     @property
     def differing(self) -> list[KeyFate]:
