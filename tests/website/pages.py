@@ -1,0 +1,42 @@
+"""What pages show: the commands that they give, and consoles with what the commands print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import REPOSITORY
+from website.pages import written
+
+CHINESE = {"README": REPOSITORY / "README.zh.md", **written("zh")}
+ENGLISH = {"README": REPOSITORY / "README.md", **written("en")}
+PAIRS = sorted(CHINESE.keys() & ENGLISH.keys())
+_COMMAND = re.compile(r"(?m)^(?: {4}|\$ )(rlx .*?)(?:  +#.*)?$")
+_CONSOLE = re.compile(r"(?ms)^```console\n(.*?)^```$")
+
+
+class Shown(NamedTuple):
+    """A command of a console, and the lines that the page shows of its output."""
+
+    command: str
+    lines: list[str]
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def commands(page: Path) -> list[str]:
+    return _COMMAND.findall(text(page))
+
+
+def console(page: Path) -> list[Shown]:
+    """All consoles of a page as one, in order."""
+    shown = []
+    for line in "".join(_CONSOLE.findall(text(page))).splitlines():
+        if line.startswith("$ "):
+            shown.append(Shown(line[2:], []))
+        else:
+            shown[-1].lines.append(line)
+    return shown

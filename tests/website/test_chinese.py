@@ -1,0 +1,56 @@
+"""The Chinese pages say the same as the English ones, in the words of their glossary."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.website.pages import CHINESE, ENGLISH, PAIRS, text
+
+ROW = re.compile(r"(?m)^\| ([^|]+) \| ([^|]+) \| [^|]*\| ([^|]*)\|$")
+TERMS = [tuple(cell.strip() for cell in row) for row in ROW.findall(text(CHINESE["glossary"]))][1:]
+# Where they stand in code, links or commands, terms are not translated.
+CODE = re.compile(r"(?s)```.*?```|`[^`\n]*`|\]\([^)]*\)|(?m:^ {4}.*$)")
+
+
+def prose(page: str) -> str:
+    return CODE.sub("CODE", page)
+
+
+def test_the_glossary_has_its_terms() -> None:
+    assert len(TERMS) > 30 and all(english and chinese for english, chinese, _ in TERMS)
+
+
+@pytest.mark.parametrize("name", sorted(CHINESE.keys() - {"glossary"}))
+def test_no_page_uses_a_word_that_the_glossary_rules_out(name: str) -> None:
+    banned = {word for *_, words in TERMS for word in words.split("、") if word}
+    assert not {word for word in banned if word in prose(text(CHINESE[name]))}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_page_uses_the_term_where_the_english_one_does(name: str) -> None:
+    english, chinese = prose(text(ENGLISH[name])).lower(), prose(text(CHINESE[name]))
+    for term, translated, _ in TERMS:
+        word = term.partition(" (")[0]
+        if len(re.findall(rf"\b{word}s?\b", english)) > 2 and word not in ("run", "step", "fix", "plan", "launch"):
+            assert translated.partition("（")[0] in chinese, f"{name}: {term}"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_pages_of_a_pair_have_the_same_parts(name: str) -> None:
+    """Headings, rows of tables, items of lists, findings, code: a change of one asks for the other."""
+    assert parts(text(CHINESE[name])) == parts(text(ENGLISH[name]))
+
+
+def parts(page: str) -> tuple[list[str], list[str], list[str]]:
+    marks = re.findall(r"(?m)^(#+|\||\d\.|-|```\w*)", page)
+    return marks, re.findall(r"RLX\d{3}", page), sorted(set(re.findall(r"`(rlx [a-z]+[^`]*|[a-z_]+\.[a-z_.]+)`", page)))
+
+
+@pytest.mark.parametrize("name", sorted(CHINESE))
+def test_chinese_is_set_as_chinese(name: str) -> None:
+    """Between Chinese characters stand full-width marks, and no blanks."""
+    page = prose(text(CHINESE[name]))
+    assert not re.findall(r"[\u4e00-\u9fff][,;:?!][\u4e00-\u9fff ]", page)
+    assert not re.findall(r"[\u4e00-\u9fff，。；：] +[\u4e00-\u9fff，。；：]", page.replace(" | ", "|"))

@@ -1,0 +1,97 @@
+"""Each command that the README and the tutorials give is one, and each output that they show is what it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlx.api.demo import variables
+from tests.cli.support import rlx
+from tests.cli.test_help import LEAVES
+from tests.conftest import REPOSITORY
+from tests.website.pages import CHINESE, ENGLISH, PAIRS, commands, console
+
+SHOWN = [name for name in PAIRS if console(ENGLISH[name])]
+SCRIPT = "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.total_epochs=2\n"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_program_understands_each_command(name: str) -> None:
+    for command in commands(ENGLISH[name]):
+        words = shlex.split(command)[1:]
+        if words == ["--version"]:
+            continue
+        own = next(own for own in (" ".join(words[:2]), words[0]) if own in LEAVES)
+        LEAVES[own].make_context(own, words[len(own.split()) :])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_both_languages_give_the_same_commands_and_outputs(name: str) -> None:
+    assert commands(CHINESE[name]) == commands(ENGLISH[name])
+    assert console(CHINESE[name]) == console(ENGLISH[name])
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "shown"
+    rlx("demo", "--to", str(folder))
+    return folder
+
+
+@pytest.fixture
+def _reader(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader who has typed `rlx demo`, in a folder with the files that the pages speak of."""
+    for part in demo.iterdir():
+        (shutil.copytree if part.is_dir() else shutil.copy)(part, tmp_path / part.name)
+    for variable, value in variables(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(tmp_path)
+    Path("run_grpo.sh").write_text(SCRIPT)
+    (log,) = tmp_path.glob("root/runs/no-noise-aqn-*/attempts/1/log")
+    shutil.copy(log, "old-aqn.log")
+    Path("docs").symlink_to(REPOSITORY / "docs")
+
+
+@pytest.mark.usefixtures("_reader")
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_pages_show_what_the_commands_print(name: str) -> None:
+    ended = 0
+    for command, lines in console(ENGLISH[name]):
+        if command == "echo $?":
+            assert lines == [str(ended)]
+            continue
+        done = rlx(*shlex.split(command)[1:], code=None)
+        ended = done.returncode
+        assert re.fullmatch(_pattern(lines), done.stdout.rstrip() + "\n"), f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def _pattern(lines: list[str]) -> str:
+    """Any lines where the page shows `…` alone, any words where a line ends with it."""
+    return "".join(_line(line) for line in lines)
+
+
+def _line(line: str) -> str:
+    if line == "…":
+        return r"(?:.*\n)*?"
+    ending = ".*" if line.endswith("…") else " *"
+    return re.escape(line.removesuffix("…").rstrip()) + ending + r"\n"
+
+
+def test_the_readme_shows_what_rlx_demo_prints(tmp_path: Path) -> None:
+    from website.pictures import PICTURES, drawn, typed_and_written
+
+    assert drawn(typed_and_written(tmp_path / "demo")) == (PICTURES / "terminal.svg").read_text(encoding="utf-8")
+
+
+def _lines_of(page: Path) -> Iterator[str]:
+    return iter(page.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize("page", [ENGLISH["README"], CHINESE["README"]], ids=["en", "zh"])
+def test_the_readme_is_one_page(page: Path) -> None:
+    assert sum(1 for line in _lines_of(page) if line) < 100
