@@ -211,13 +211,18 @@ def compose_all(found: Sequence[Launch]) -> bool:
     """Print what Hydra refuses, but for keys that the launch itself sets and its version lacks."""
     asked = [each for each in found if _starts_from_a_release(each)]
     said = [(each, words) for each in asked if (words := composed(each))]
-    own = [(each, words) for each, words in said if not any(key.lstrip("+~") in words for key, _ in each.keys)]
+    own = [(each, words) for each, words in said if not _names_a_setting(words, each)]
     print(
         f"Hydra composes {len(asked) - len(said)} of {len(asked)}; {len(said) - len(own)} set what their version lacks"
     )
     for each, words in own:
         print(f"{each.script}: {words}")
     return not own
+
+
+def _names_a_setting(words: str, launch: Launch) -> bool:
+    """Tell whether the words name a key of the launch, or a part of the configuration that it asks for."""
+    return any(key.lstrip("+~") in words or f"/{value}'" in words for key, value in launch.keys)
 
 
 def _starts_from_a_release(launch: Launch) -> bool:
