@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rlx.api.imported_recipe import ImportedRecipe, KeyFate, recipe_from_keys
+from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.backends.shared.hydra_words import read_word
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
@@ -80,9 +80,9 @@ class Launch:
 
     @property
     def lost(self) -> list[KeyFate]:
-        """Keys that the recipe does not render, and that rlx has no reason to leave out."""
-        own = ("rlx ", "runs ")
-        return [fate for fate in self.fates if not fate.is_rendered and not fate.reason.startswith(own)]
+        """Keys that the recipe does not render, and that its back-end has no reason to leave to rlx."""
+        part = keys_part(self.facts["program"])
+        return [fate for fate in self.fates if not fate.is_rendered and part.bare(fate.key) not in part.OWN]
 
     @property
     def differing(self) -> list[KeyFate]:
@@ -211,13 +211,18 @@ def compose_all(found: Sequence[Launch]) -> bool:
     """Print what Hydra refuses, but for keys that the launch itself sets and its version lacks."""
     asked = [each for each in found if _starts_from_a_release(each)]
     said = [(each, words) for each in asked if (words := composed(each))]
-    own = [(each, words) for each, words in said if not any(key.lstrip("+~") in words for key, _ in each.keys)]
+    own = [(each, words) for each, words in said if not _names_a_setting(words, each)]
     print(
         f"Hydra composes {len(asked) - len(said)} of {len(asked)}; {len(said) - len(own)} set what their version lacks"
     )
     for each, words in own:
         print(f"{each.script}: {words}")
     return not own
+
+
+def _names_a_setting(words: str, launch: Launch) -> bool:
+    """Tell whether the words name a key of the launch, or a part of the configuration that it asks for."""
+    return any(key.lstrip("+~") in words or f"/{value}'" in words for key, value in launch.keys)
 
 
 def _starts_from_a_release(launch: Launch) -> bool:
