@@ -175,10 +175,8 @@ class _Reading:
         if not word.is_known:
             self.unknown.append(key)
             value = self._secrets.masked_value(value)
-        elif self._secrets.is_key(key.lstrip("+~"), value):
-            variable = re.sub(r"\W", "_", key.lstrip("+~").rpartition(".")[2]).upper()
-            self.secrets.append(variable)
-            value = f"${{oc.env:{variable}}}"
+        else:
+            value = self._secrets.moved_out(key, value, self.secrets)
         self.pairs.append((key, self._secrets.masked_value(value)))
 
     def environment(self, variables: Mapping[str, Word]) -> tuple[dict[str, str], dict[str, str]]:

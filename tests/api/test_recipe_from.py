@@ -123,3 +123,17 @@ def test_a_printed_configuration_becomes_a_recipe() -> None:
     assert 10 < len(fates) < 120
     differing = {fate.key for fate in fates if not fate.is_equal}
     assert differing == {"trainer.experiment_name", "trainer.default_local_dir", "trainer.validation_data_dir"}
+
+
+def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "actor_rollout_ref: {model: {path: /m}}\n"
+        "trainer: {wandb_token: qwertyuiop, proxy: 'http://me:qwertyuiop@p', name: fine}\n"
+        "ray_kwargs: {ray_init: {runtime_env: {env_vars: {HF_TOKEN: qwertyuiop, list: [hf_qwertyuiop]}}}}\n"
+        "data: {prompt_key: prompt, max_token_len: 5, reward_fn_key: data_source}\n"
+    )
+    done = rlx("init", "--from", str(tmp_path / "run.yaml"), str(tmp_path / "new.yaml"), "--json")
+    text = (tmp_path / "new.yaml").read_text()
+    assert "qwertyuiop" not in done.stdout + done.stderr + text
+    assert "secrets: [WANDB_TOKEN, PROXY, HF_TOKEN, LIST]" in text
+    assert "reward_fn_key: data_source" in text
