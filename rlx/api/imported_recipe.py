@@ -112,7 +112,8 @@ def recipe_from_keys(
     document = _valid({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
     document = _with_overrides(document, part, kept, unknown)
     found = tuple(_fates(document, part, pairs, launch, unknown))
-    return ImportedRecipe(document, found, fates, tuple(_findings((*found, *fates))))
+    findings = (*_findings((*found, *fates)), *_unsaid(document, found))
+    return ImportedRecipe(document, found, fates, findings)
 
 
 def keys_part(program: str) -> KeysPart:
@@ -316,6 +317,20 @@ def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
                 severity, fix = Severity.WARNING, f"write {fate.place} in the recipe"
             both = f"{shown(fate.written)} in the launch, {_shown_rendered(fate)} in the recipe's"
             yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
+
+
+def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[Finding]:
+    """What the launch does not say, and a recipe must: places on a host, and a configuration that was not read."""
+    places = {fate.place for fate in fates}
+    for path in (*_PATHS, "backend.workdir"):
+        section, _, key = path.partition(".")
+        if document[section].get(key) == _STAND_INS[path] and path not in places:
+            message = f"{path}: the launch does not say it, and {_STAND_INS[path]} stands there"
+            yield Finding("RLX004", Severity.WARNING, message, f"write {path} in the recipe")
+    if name := document["backend"].get("config_name"):
+        message = f"the launch starts from {name}, whose keys are not read here"
+        fix = "give that file to rlx init --from, or name its folder in backend.key_source"
+        yield Finding("RLX005", Severity.WARNING, message, fix)
 
 
 def _shown_rendered(fate: KeyFate) -> str:
