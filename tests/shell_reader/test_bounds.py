@@ -92,7 +92,8 @@ def test_where_nobody_can_tell_both_ways_are_gone() -> None:
 
 def test_a_loop_that_waits_is_gone_through_once() -> None:
     text = "while true; do\n  if ray status | grep -q 8; then break; fi\n  run wait\n  sleep 5\ndone\n"
-    text += "until curl -sf localhost; do run again; done\nfor i in 1 2 3; do if ping -c1 x; then break; fi; run $i; done\nrun end"
+    text += "until curl -sf localhost; do run again; done\n"
+    text += "for i in 1 2 3; do if ping -c1 x; then break; fi; run $i; done\nrun end"
     read = read_script(text, "run.sh")
     found = [each.words[1].text() for each in read.commands if each.words[0].text() == "run"]
     assert found == ["wait", "again", "1", "2", "3", "end"]
