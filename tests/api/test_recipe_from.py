@@ -125,6 +125,13 @@ def test_a_printed_configuration_becomes_a_recipe() -> None:
     assert differing == {"trainer.experiment_name", "trainer.default_local_dir", "trainer.validation_data_dir"}
 
 
+def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n")
+    done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), code=2)
+    assert "is no program that rlx knows" in done.stderr
+    assert "qwertyuiop" not in done.stderr and "other-word" not in done.stderr
+
+
 def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         "actor_rollout_ref: {model: {path: /m}}\n"
