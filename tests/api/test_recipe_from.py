@@ -78,9 +78,9 @@ REFUSED = {
     "endless.sh": ("while :; do :; done", "does not come to its end", "name a script"),
     "foreign.sh": ("#!/bin/bash\necho hello; make all", "starts no training", "name the script"),
     "other.sh": ("python train.py --lr 1", "train.py: is no program that rlx knows", "rlx launch --script"),
-    "dapo.sh": (
-        "python3 -m recipe.dapo.main_dapo a=1",
-        "recipe.dapo.main_dapo: starts a trainer",
+    "entropy.sh": (
+        "python3 -m recipe.entropy.main_entropy a=1",
+        "recipe.entropy.main_entropy: starts a trainer",
         "rlx launch --script",
     ),
     "dpo.sh": ("python cli/train_dpo.py --config-name x", "no recipe for this trainer", "rlx launch --script"),
