@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from rlx.api.mended_recipe import STAND_INS, mended
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
 
@@ -16,28 +17,10 @@ if TYPE_CHECKING:
 
 OVERRIDES = "overrides"
 UNKNOWN = "known only when the launch runs"
-_MOST_ROUNDS = 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _LEASE = "rlx leases the devices of a run, and names them to it"
 _OF_RLX = "rlx writes this variable itself"
-# What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
-_STAND_INS: Mapping[str, object] = {
-    "backend.workdir": "~/fill-in/checkout",
-    "model.path": "~/fill-in/model",
-    "data.train": "~/fill-in/train.parquet",
-    "data.val": "~/fill-in/val.parquet",
-    "data.max_prompt_tokens": 512,
-    "data.max_response_tokens": 512,
-    "train.batch_size": 1,
-    "train.mini_batch_size": 1,
-    "train.micro_batch_size": 1,
-    "train.lr": 1e-6,
-    "rollout.n": 1,
-    "rollout.log_prob_micro_batch_size": 1,
-    "reward": "by-data-source",
-    "layout.device": "npu",
-}
 _PATHS = ("model.path", "data.train", "data.val")
 
 
@@ -109,10 +92,11 @@ def recipe_from_keys(
     launch = UsersLaunch(program, known, config_name, device, version, workdir)
     public, fates = _environment(variables, secrets)
     secrets = [fate.key for fate in fates if fate.place == "secrets"]
-    document = _valid({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
+    document = mended({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
     document = _with_overrides(document, part, kept, unknown)
     found = tuple(_fates(document, part, pairs, launch, unknown))
-    return ImportedRecipe(document, found, fates, tuple(_findings((*found, *fates))))
+    findings = (*_findings((*found, *fates)), *_unsaid(document, found))
+    return ImportedRecipe(document, found, fates, findings)
 
 
 def keys_part(program: str) -> KeysPart:
@@ -174,57 +158,6 @@ def _environment(variables: Mapping[str, str], secrets: Collection[str]) -> tupl
     return public, tuple(fates)
 
 
-def _valid(document: dict[str, Any]) -> dict[str, Any]:
-    """Take out what the schema refuses, and fill in what it wants, so that the rest becomes a recipe.
-
-    Nothing is lost by that: what is not rendered as the launch has it goes to `overrides`.
-    """
-    from pydantic import ValidationError
-
-    from rlx.recipe.schema import Recipe
-
-    document = {"version": 1, **{key: value for key, value in document.items() if value not in ({}, [])}}
-    for _ in range(_MOST_ROUNDS):
-        try:
-            recipe = Recipe.model_validate(document)
-        except ValidationError as problem:
-            for error in problem.errors(include_url=False, include_context=True):
-                _mend(document, error)
-        else:
-            return recipe.model_dump(mode="json", exclude_defaults=True)
-    raise UsageError("the launch sets what no recipe can say", "start from a bundled recipe: rlx init")
-
-
-def _mend(document: dict[str, Any], error: Any) -> None:
-    """Fill in what is missing; what cannot be, and what is wrong, goes with the section that cannot be without it."""
-    path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
-    if key := error.get("ctx", {}).get("key"):
-        path = str(key).split(".")
-    dotted = ".".join(path)
-    if error["type"] == "missing" and dotted in _STAND_INS:
-        _put(document, path, _STAND_INS[dotted])
-    elif error["type"] == "missing":
-        _drop(document, path[:-1])
-    else:
-        _drop(document, path)
-
-
-def _put(document: dict[str, Any], path: list[str], value: object) -> None:
-    for part in path[:-1]:
-        document = document.setdefault(part, {})
-    document[path[-1]] = value
-
-
-def _drop(document: dict[str, Any], path: list[str]) -> None:
-    for part in path[:-1]:
-        inner = document.get(part)
-        if not isinstance(inner, dict):
-            break
-        document = inner
-        path = path[1:]
-    document.pop(path[0], None)
-
-
 def _resolved(document: Mapping[str, Any]) -> ResolvedRecipe:
     from pathlib import Path
 
@@ -258,7 +191,7 @@ def _stands_in(document: Mapping[str, Any], found: Rendered | None) -> bool:
     if found is None or found.source not in _PATHS:
         return False
     section, _, key = found.source.partition(".")
-    return bool(document[section][key] == _STAND_INS[found.source])
+    return bool(document[section][key] == STAND_INS[found.source])
 
 
 def _fates(
@@ -316,6 +249,20 @@ def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
                 severity, fix = Severity.WARNING, f"write {fate.place} in the recipe"
             both = f"{shown(fate.written)} in the launch, {_shown_rendered(fate)} in the recipe's"
             yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
+
+
+def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[Finding]:
+    """What the launch does not say, and a recipe must: places on a host, and a configuration that was not read."""
+    places = {fate.place for fate in fates}
+    for path in (*_PATHS, "backend.workdir"):
+        section, _, key = path.partition(".")
+        if document[section].get(key) == STAND_INS[path] and path not in places:
+            message = f"{path}: the launch does not say it, and {STAND_INS[path]} stands there"
+            yield Finding("RLX004", Severity.WARNING, message, f"write {path} in the recipe")
+    if name := document["backend"].get("config_name"):
+        message = f"the launch starts from {name}, whose keys are not read here"
+        fix = "give that file to rlx init --from, or name its folder in backend.key_source"
+        yield Finding("RLX005", Severity.WARNING, message, fix)
 
 
 def _shown_rendered(fate: KeyFate) -> str:

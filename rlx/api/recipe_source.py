@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rlx.api.imported_recipe import keys_part
+from rlx.api.secret_text import Secrets
 from rlx.api.users_launch import SEARCH_PATH, FoundLaunch, find_launch
 from rlx.backends.registry import parts
 from rlx.errors import UsageError
@@ -70,7 +71,7 @@ def _read(source: str) -> str:
 def _of_configuration(text: str, name: str) -> FoundLaunch:
     tree = _tree(text, name)
     if program := _program_of(tree):
-        return FoundLaunch(program, tuple(_leaves(tree)))
+        return _safe(FoundLaunch(program, tuple(_leaves(tree))))
     if "backend" in tree or "extends" in tree:
         raise UsageError(f"--from {name}: is a recipe already", f"rlx validate {name}")
     raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
@@ -94,7 +95,14 @@ def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
         )
     pairs = tuple(_leaves(_tree(_read(str(place)), str(place))))
     own = tuple(pair for pair in found.pairs if pair[0] != SEARCH_PATH)
-    return replace(found, pairs=(*pairs, *own), config_name="")
+    return _safe(replace(found, pairs=(*pairs, *own), config_name=""))
+
+
+def _safe(found: FoundLaunch) -> FoundLaunch:
+    """Move secrets out of the values of a configuration."""
+    secrets, names = Secrets({}), list(found.secrets)
+    pairs = tuple((key, secrets.moved_out(key, value, names)) for key, value in found.pairs)
+    return replace(found, pairs=pairs, secrets=tuple(names))
 
 
 def _tree(text: str, name: str) -> Mapping[str, Any]:
@@ -114,7 +122,7 @@ def _tree(text: str, name: str) -> Mapping[str, Any]:
 def _of_printed(tree: Mapping[str, Any]) -> FoundLaunch:
     """A printed configuration has every key: those with the back-end's own value say nothing of the launch."""
     program = _program_of(tree)
-    return FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(_leaves(tree))).items()))
+    return _safe(FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(_leaves(tree))).items())))
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -41,11 +41,24 @@ class Secrets:
     def is_in(self, text: str) -> bool:
         return _FORMS.search(text) is not None or any(value in text for value in self._values)
 
-    def is_key(self, key: str, value: object) -> bool:
+    def moved_out(self, key: str, value: object, names: list[str]) -> object:
+        """The value of a key, with a variable in place of each secret in it, whose name is added to `names`."""
+        if isinstance(value, Mapping):
+            return {inner: self.moved_out(f"{key}.{inner}", each, names) for inner, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.moved_out(key, each, names) for each in value]
+        if not self._is_secret(key, value):
+            return value
+        names.append(re.sub(r"\W", "_", key.lstrip("+~").rpartition(".")[2]).upper())
+        return f"${{oc.env:{names[-1]}}}"
+
+    def _is_secret(self, key: str, value: object) -> bool:
         """Tell whether a key of a back-end holds a secret, by its name or its value."""
         if not isinstance(value, str) or not value or value.startswith("${"):
             return False
-        return _KEY.fullmatch(key) is not None or self.is_in(value)
+        last = key.lstrip("+~").rpartition(".")[2]
+        is_named = bool(_KEY.fullmatch(last)) or (last.isupper() and bool(_VARIABLE.fullmatch(last)))
+        return is_named or self.is_in(value)
 
     def masked_value(self, value: object) -> object:
         """The same for the texts in a value."""

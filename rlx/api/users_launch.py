@@ -52,7 +52,7 @@ def find_launch(text: str, name: str) -> FoundLaunch:
     script = read_script(text, name)
     secrets = Secrets(_texts(script))
     starts = list(_starts(script, name))
-    chosen = _chosen(starts, name)
+    chosen = _chosen(starts, name, secrets)
     read = _Reading(secrets)
     words = _inner_words(chosen.command.words)
     program, arguments = words[0].text(), words[1:]
@@ -115,7 +115,7 @@ def _program_at(texts: list[str], at: int) -> int:
     return at
 
 
-def _chosen(starts: list[Inner], name: str) -> Inner:
+def _chosen(starts: list[Inner], name: str, secrets: Secrets) -> Inner:
     """The first start of a program that rlx has a recipe for. Raises the refusal of the first program otherwise."""
     from rlx.api.imported_recipe import examples, keys_part
 
@@ -134,7 +134,7 @@ def _chosen(starts: list[Inner], name: str) -> Inner:
         )
     named = [(start, problem) for start, problem in refusals if "is no program" not in problem.message]
     first, refusal = (named or refusals)[0]
-    raise UsageError(f"{name}, line {first.command.line}: {refusal.message}", refusal.hint)
+    raise UsageError(f"{name}, line {first.command.line}: {secrets.masked(refusal.message)}", refusal.hint)
 
 
 class _Reading:
@@ -175,10 +175,8 @@ class _Reading:
         if not word.is_known:
             self.unknown.append(key)
             value = self._secrets.masked_value(value)
-        elif self._secrets.is_key(key.lstrip("+~"), value):
-            variable = re.sub(r"\W", "_", key.lstrip("+~").rpartition(".")[2]).upper()
-            self.secrets.append(variable)
-            value = f"${{oc.env:{variable}}}"
+        else:
+            value = self._secrets.moved_out(key, value, self.secrets)
         self.pairs.append((key, self._secrets.masked_value(value)))
 
     def environment(self, variables: Mapping[str, Word]) -> tuple[dict[str, str], dict[str, str]]:

@@ -167,6 +167,7 @@ class Evaluator:
         if not is_sure:
             self._state.branch(lambda: self.run(body), lambda: None)
             return True
+        self._state.may_leave = False
         try:
             self.run(body)
         except Left as left:
@@ -183,7 +184,7 @@ class Evaluator:
         self._arithmetic(text_of(first))
         while (status := self._arithmetic(text_of(condition))) == YES:
             self._state.step()
-            if not self._round(body, is_sure=True):
+            if not self._round(body, is_sure=True) or self._state.may_leave:
                 return RAN
             self._arithmetic(text_of(update))
         if status == MAYBE:
@@ -198,7 +199,7 @@ class Evaluator:
         going, ending = (NO, YES) if node.children[0].type == "until" else (YES, NO)
         while (status := self.all(child for child in conditions if child.is_named)) == going:
             self._state.step()
-            if not self._round(body, is_sure=True):
+            if not self._round(body, is_sure=True) or self._state.may_leave:
                 return RAN
         if status != ending:
             self._round(body, is_sure=False)

@@ -34,7 +34,7 @@ class Left(Exception):
 
 @dataclass
 class State:
-    """`positional` is None where nobody knows how the script is called."""
+    """`positional` is None where nobody knows how the script is called. `may_leave`: perhaps the loop ends here."""
 
     name: str
     variables: dict[str, Value] = field(default_factory=dict)
@@ -45,6 +45,7 @@ class State:
     is_certain: bool = True
     marks: Marks = field(default_factory=Marks)
     exports_all: bool = False
+    may_leave: bool = False
     commands: list[ShellCommand] = field(default_factory=list)
     sourced: list[Word] = field(default_factory=list)
     skipped: dict[Skipped, None] = field(default_factory=dict)
@@ -118,9 +119,10 @@ class State:
                 self.variables, self.exported, self.workdir = dict(before), set(exported), workdir
                 try:
                     way()
-                except Left:
-                    pass
+                except Left as left:
+                    self.may_leave = left.word != "continue"
                 except Ended:
+                    self.may_leave = True
                     continue
                 outcomes.append((self.variables, self.exported, self.workdir))
         finally:

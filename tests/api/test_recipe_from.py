@@ -78,9 +78,9 @@ REFUSED = {
     "endless.sh": ("while :; do :; done", "does not come to its end", "name a script"),
     "foreign.sh": ("#!/bin/bash\necho hello; make all", "starts no training", "name the script"),
     "other.sh": ("python train.py --lr 1", "train.py: is no program that rlx knows", "rlx launch --script"),
-    "dapo.sh": (
-        "python3 -m recipe.dapo.main_dapo a=1",
-        "recipe.dapo.main_dapo: starts a trainer",
+    "entropy.sh": (
+        "python3 -m recipe.entropy.main_entropy a=1",
+        "recipe.entropy.main_entropy: starts a trainer",
         "rlx launch --script",
     ),
     "dpo.sh": ("python cli/train_dpo.py --config-name x", "no recipe for this trainer", "rlx launch --script"),
@@ -123,3 +123,24 @@ def test_a_printed_configuration_becomes_a_recipe() -> None:
     assert 10 < len(fates) < 120
     differing = {fate.key for fate in fates if not fate.is_equal}
     assert differing == {"trainer.experiment_name", "trainer.default_local_dir", "trainer.validation_data_dir"}
+
+
+def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n")
+    done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), code=2)
+    assert "is no program that rlx knows" in done.stderr
+    assert "qwertyuiop" not in done.stderr and "other-word" not in done.stderr
+
+
+def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "actor_rollout_ref: {model: {path: /m}}\n"
+        "trainer: {wandb_token: qwertyuiop, proxy: 'http://me:qwertyuiop@p', name: fine}\n"
+        "ray_kwargs: {ray_init: {runtime_env: {env_vars: {HF_TOKEN: qwertyuiop, list: [hf_qwertyuiop]}}}}\n"
+        "data: {prompt_key: prompt, max_token_len: 5, reward_fn_key: data_source}\n"
+    )
+    done = rlx("init", "--from", str(tmp_path / "run.yaml"), str(tmp_path / "new.yaml"), "--json")
+    text = (tmp_path / "new.yaml").read_text()
+    assert "qwertyuiop" not in done.stdout + done.stderr + text
+    assert "secrets: [WANDB_TOKEN, PROXY, HF_TOKEN, LIST]" in text
+    assert "reward_fn_key: data_source" in text

@@ -90,6 +90,15 @@ def test_where_nobody_can_tell_both_ways_are_gone() -> None:
     assert found == [("then", False), ("otherwise", False), ("2 or 1", True), ("end", True)]
 
 
+def test_a_loop_that_waits_is_gone_through_once() -> None:
+    text = "while true; do\n  if ray status | grep -q 8; then break; fi\n  run wait\n  sleep 5\ndone\n"
+    text += "until curl -sf localhost; do run again; done\n"
+    text += "for i in 1 2 3; do if ping -c1 x; then break; fi; run $i; done\nrun end"
+    read = read_script(text, "run.sh")
+    found = [each.words[1].text() for each in read.commands if each.words[0].text() == "run"]
+    assert found == ["wait", "again", "1", "2", "3", "end"]
+
+
 def test_nothing_behind_an_exit_is_read() -> None:
     read = read_script("run a\n[ -z x ] && exit 1\nif [ a = a ]; then exit 0; fi\nrun b", "run.sh")
     assert [each.words[1].text() for each in read.commands] == ["a"]
