@@ -51,7 +51,7 @@ READ = [
         "read",
         "local x=1",
     ),
-    *("a=(" * 500, "$(" * 3000, "${a:-" * 2000, "if true; then " * 500, "((" * 2000, "exit 0; f", "return; f", "break"),
+    *("a=(" * 500, "$(" * 3000, "${a:-" * 2000, "if true; then " * 500, "((" * 500, "exit 0; f", "return; f", "break"),
 ]
 
 
