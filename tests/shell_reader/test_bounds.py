@@ -19,8 +19,8 @@ REFUSED = {
     "X=a; while true; do X=$X$X; done": "more than 64 KB",
     "for i in {1..1000}; do for j in {1..1000}; do echo; done; done": "more than 1000 commands",
     "\0": "is no text",
-    "x" * 300_000: "larger than 256 KB",
-    "a | " * 60_000: "within a second",
+    "x" * 70_000: "larger than 64 KB",
+    "a | " * 2_000: "more than 1000 pipes",
 }
 READ = [
     *(
@@ -51,7 +51,7 @@ READ = [
         "read",
         "local x=1",
     ),
-    *("a=(" * 500, "$(" * 3000, "${a:-" * 2000, "if true; then " * 500, "((" * 2000, "exit 0; f", "return; f", "break"),
+    *("a=(" * 500, "$(" * 3000, "${a:-" * 2000, "if true; then " * 500, "((" * 500, "exit 0; f", "return; f", "break"),
 ]
 
 
