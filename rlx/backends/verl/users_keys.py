@@ -38,7 +38,7 @@ from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
-from rlx.backends.verl.trainers import DAPO, trainer_of_program
+from rlx.backends.verl.trainers import DAPO, MAIN_PPO, trainer_of_program
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -208,8 +208,9 @@ def _engine(launch: UsersLaunch) -> str:
 
 
 def _version(launch: UsersLaunch, engine: str) -> str:
-    """The newest version that knows the most of the keys."""
-    return max(reversed(shipped_versions()), key=lambda version: -_misfits(launch, version, engine))
+    """The newest version that knows the most of the keys; one in development only if no released one knows as many."""
+    released_first = sorted(reversed(shipped_versions()), key=lambda version: "dev" in version)
+    return max(released_first, key=lambda version: -_misfits(launch, version, engine))
 
 
 def _misfits(launch: UsersLaunch, version: str, engine: str) -> int:
@@ -236,6 +237,7 @@ def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
     if trainer_of_program(launch.program) == DAPO:
         own = MEGATRON_CONFIG if engine == "megatron" else CONFIG
         yield "backend.trainer", DAPO
+    if launch.program.removesuffix(".py").replace("/", ".") != MAIN_PPO:
         yield "backend.entrypoint", launch.program
     if launch.config_name and launch.config_name.removesuffix(".yaml") != own:
         yield "backend.config_name", launch.config_name.removesuffix(".yaml")
