@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.preflight.models.architectures import linear_attention
 from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.rule_table import Flaw, note, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, note, rule
 
 
 @rule(
@@ -25,8 +25,7 @@ def unknown_shapes(facts: Facts) -> Iterator[Flaw]:
     message = (
         f"model {name}: {_reason(facts, name)}: memory is not estimated, and whether it can be split is not checked"
     )
-    say = warning if _is_split(facts) else note
-    yield say(message, "model.arch of a model with the same shapes, or a config.json that rlx can read", "model.path")
+    yield note(message, "model.arch of a model with the same shapes, or a config.json that rlx can read", "model.path")
 
 
 def _reason(facts: Facts, name: str) -> str:
@@ -34,8 +33,3 @@ def _reason(facts: Facts, name: str) -> str:
         return facts.architecture_problem
     return f"it {linear_attention(name)}" if linear_attention(name) else "its shapes are not known"
 
-
-def _is_split(facts: Facts) -> bool:
-    """Tell whether heads, layers or experts are dealt out to devices, which goes wrong in minutes and not at once."""
-    layout, rollout = facts.recipe.layout, facts.recipe.rollout
-    return max(layout.tp, layout.pp, layout.ep, layout.cp, rollout.tp, rollout.ep) > 1
