@@ -99,6 +99,7 @@ ELSEWHERE = {
 # Refused by rule where they say anything but the one thing that is run.
 ONE_VALUE = {
     *("algorithm.kind", "algorithm.correction", "model.lora", "layout.device", "rollout.engine", "eval.temperature"),
+    *("backend.trainer", "backend.totals"),
 }
 
 
