@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-engines check fuzz lint format setup engines tmux rig clean
+.PHONY: demo test test-demo test-engines check fuzz lint format setup site engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -66,6 +66,11 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 setup: .venv/.ready tmux
+
+# The documentation with a search, in English and Chinese: build/site/index.html.
+site: .venv/.ready
+	$(PIP) $(INSTALL) -e '.[docs]'
+	$(BIN)/python -m website.build
 
 # Each file by its SHA-256 (requirements/*.lock), where the lock is for this Python and machine. What is built here is
 # built with what is locked: else pip would fetch setuptools and hatchling by their names alone. torch has no hash, since

@@ -1,0 +1,54 @@
+"""The site has a place for every page, and its reference names all that there is: both without what builds it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rlx.api.explaining import explain_all
+from tests.cli.test_help import LEAVES
+from website.build import lay_out, settings
+from website.pages import LANGUAGES, generated, placed, sections, written
+from website.reference import page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_has_its_place(language: str) -> None:
+    missing = written(language).keys() - set(placed(language))
+    assert not missing, f"website/navigation.toml has no place for {', '.join(sorted(missing))}"
+
+
+def test_every_place_has_its_page() -> None:
+    places = [name for section in sections() for name in section.pages]
+    assert len(places) == len(set(places))
+    assert set(places) <= {*written("en"), *written("zh"), *generated()}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_reference_names_all_that_there_is(language: str) -> None:
+    commands = re.findall(r"(?m)^### rlx (.+)$", page("reference-commands", language))
+    assert sorted(commands) == sorted(LEAVES)
+    found = re.findall(r"(?m)^## (RLX\d{3})$", page("reference-findings", language))
+    assert found == [one.id for one in explain_all()]
+    keys = page("reference-recipe", language)
+    assert "| `sigma_start` |" in keys and "| `micro_batch_size` |" in keys
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_its_settings_name_pages_that_are_laid_out(language: str, tmp_path: Path) -> None:
+    lay_out(language, tmp_path / "docs")
+    project = tomllib.loads(settings(language))["project"]
+    named = [page for part in project["nav"] for page in _pages(part)]
+    assert {f"{name}.md" for name in placed(language)} | {"index.md"} == set(named)
+    assert all((tmp_path / "docs" / name).is_file() for name in named)
+    for file in (tmp_path / "docs").glob("*.md"):
+        targets = re.findall(r"\]\(([\w/.-]+\.(?:md|svg|png))[)#]", file.read_text(encoding="utf-8"))
+        assert not [target for target in targets if not (file.parent / target).exists()], file.name
+
+
+def _pages(part: dict[str, object]) -> list[str]:
+    (inside,) = part.values()
+    return [inside] if isinstance(inside, str) else [name for one in inside for name in _pages(one)]  # type: ignore[attr-defined]

@@ -1,0 +1,139 @@
+"""Make the site, in build/site: `make site`. It takes Zensical, the extra `docs`, and no network.
+
+Each language is a site of its own, so that its search and its words are its own: English at the root, Chinese in zh/.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from website.pages import LANGUAGES, REPOSITORY, placed, sections, title, written
+from website.reference import PAGES, page
+
+BUILD = REPOSITORY / "build" / "website"
+SITE = REPOSITORY / "build" / "site"
+HOME = {"en": "README.md", "zh": "README.zh.md"}
+_FEATURES = ("navigation.sections", "navigation.footer", "navigation.top", "search.highlight", "content.code.copy")
+_NAMES = {"en": "English", "zh": "中文"}
+
+
+def main() -> None:
+    """Lay out and build both."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    for language in LANGUAGES:
+        folder = BUILD / language
+        shutil.rmtree(folder, ignore_errors=True)
+        lay_out(language, folder / "docs")
+        (folder / "zensical.toml").write_text(settings(language), encoding="utf-8")
+        zensical = Path(sys.executable).with_name("zensical")
+        subprocess.run([zensical, "build", "--clean"], cwd=folder, check=True)
+        shutil.copytree(folder / "site", SITE if language == "en" else SITE / language, dirs_exist_ok=True)
+
+
+def lay_out(language: str, folder: Path) -> None:
+    """Write the pages of a language as one flat folder, with links that hold there."""
+    folder.mkdir(parents=True)
+    sources = {name: source for name, source in written(language).items() if name in placed(language)}
+    for name, source in {"index": REPOSITORY / HOME[language], **sources}.items():
+        text = relinked(source.read_text(encoding="utf-8"), source, language)
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    for name in PAGES:
+        (folder / f"{name}.md").write_text(page(name, language), encoding="utf-8")
+    shutil.copytree(REPOSITORY / "docs/pictures", folder / "pictures")
+    if language == "en":
+        shutil.copytree(REPOSITORY / "docs/example-ab", folder / "example-ab")
+
+
+def relinked(text: str, source: Path, language: str) -> str:
+    """The text with its links as the site has them; a file that the site lacks is only named."""
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", lambda found: _link(found, source, language), text)
+
+
+def _link(found: re.Match[str], source: Path, language: str) -> str:
+    mark, words, target = found.groups()
+    if re.match(r"https?://|mailto:|#", target):
+        return found[0]
+    path, _, heading = target.partition("#")
+    place = _place((source.parent / path).resolve(), language)
+    if not place:
+        return f"{words}"
+    return f"{mark}[{words}]({place}{'#' + heading if heading else ''})"
+
+
+def _place(file: Path, language: str) -> str:
+    """Where a page of that language finds a file: "" for what is not on the site."""
+    inside = file.relative_to(REPOSITORY).as_posix()
+    if inside in HOME.values():
+        other = next(name for name, home in HOME.items() if home == inside)
+        return "index.md" if other == language else ("zh/index.html" if other == "zh" else "../index.html")
+    if not inside.startswith("docs/"):
+        return ""
+    inside = inside.removeprefix("docs/")
+    chinese = inside.startswith("zh/")
+    if file.suffix != ".md":
+        return inside
+    name = inside.removeprefix("zh/")
+    if chinese == (language == "zh"):
+        return name
+    return ("zh/" if chinese else "../") + name.removesuffix(".md") + ".html"
+
+
+def settings(language: str) -> str:
+    """The settings of Zensical for one language, whose fonts and scripts are its own or the reader's."""
+    there = placed(language)
+    nav: list[dict[str, object]] = [{"rlx": "index.md"}]
+    for section in sections():
+        pages = [{_title(name, language): f"{name}.md"} for name in section.pages if name in there]
+        nav += [{section.titles[language]: pages}] if pages else []
+    up = {"en": "./", "zh": "../"}[language]
+    others = [
+        {"name": _NAMES["en"], "link": f"{up}index.html", "lang": "en"},
+        {"name": _NAMES["zh"], "link": f"{up}zh/index.html", "lang": "zh"},
+    ]
+    lines = [
+        "[project]",
+        'site_name = "rlx"',
+        "use_directory_urls = false",
+        f"nav = {_toml(nav)}",
+        "[project.theme]",
+        f'language = "{language}"',
+        "font = false",
+        f"features = {_toml(list(_FEATURES))}",
+        "[project.extra]",
+        "generator = false",
+        f"alternate = {_toml(others)}",
+        "[project.markdown_extensions]",
+        "tables = {}",
+        "attr_list = {}",
+        "toc.permalink = true",
+        "pymdownx.highlight = {}",
+        "pymdownx.superfences = {}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _title(name: str, language: str) -> str:
+    there = written(language)
+    return title(there[name]) if name in there else page(name, language).partition("\n")[0].removeprefix("# ")
+
+
+def _toml(value: object) -> str:
+    """Write lists, tables and words in line; words are quoted as in JSON, which TOML reads alike."""
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(each)}" for key, each in value.items())
+            + "}"
+        )
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()
