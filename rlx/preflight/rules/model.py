@@ -32,4 +32,3 @@ def _reason(facts: Facts, name: str) -> str:
     if facts.architecture_problem:
         return facts.architecture_problem
     return f"it {linear_attention(name)}" if linear_attention(name) else "its shapes are not known"
-
