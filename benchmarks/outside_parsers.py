@@ -111,6 +111,13 @@ def _valid_recipes() -> list[bytes]:
     return _files("recipes/*.yaml", "tests/cases/preflight/*/recipe.yaml", "tests/cases/render*/*/recipe.yaml")
 
 
+def _launch(data: bytes, folder: Path) -> object:
+    from rlx.api.recipe_from import recipe_from
+
+    (folder / "run.sh").write_bytes(data)
+    return recipe_from(str(folder / "run.sh"))
+
+
 def _hosts(data: bytes, folder: Path) -> None:
     from rlx.hosts.inventory.host_file import read_host_file
 
@@ -551,6 +558,7 @@ _OUTPUTS = (
 )
 _MANIFESTS = ("tests/cases/pairs/*/*/manifest.json", "tests/cases/six-runs/*/manifest.json")
 _CONFIGS = ("tests/cases/forks/*/config/ppo_*.yaml", "tests/cases/forks/*/config/actor/*.yaml")
+_LAUNCHES = ("tests/cases/init-from/*/*.sh", "tests/cases/shell-reader/*.sh", "tests/cases/seed-commands/*/*.sh")
 _INVENTORIES = ("tests/cases/hosts/*/hosts.yaml",)
 
 _YAML = ("rlx/yaml_reader/",)
@@ -570,6 +578,12 @@ PARSERS = {
             (*_YAML, *_RECIPE),
             lambda: _files("tests/cases/recipe/*/recipe.yaml", "recipes/*.yaml"),
             _recipe,
+        ),
+        Parser(
+            "launches",
+            ("rlx/shell_reader/", "rlx/api/recipe_from.py", "rlx/api/recipe_source.py", "rlx/api/users_launch.py"),
+            lambda: _files(*_LAUNCHES),
+            _launch,
         ),
         Parser("rules of recipes", ("rlx/preflight/rules/", "rlx/backends/verl/rules/"), _valid_recipes, _rules),
         Parser(

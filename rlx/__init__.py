@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rlx.api.diagnosing import diagnose
     from rlx.api.experiments import experiments
     from rlx.api.explaining import explain
+    from rlx.api.exporting import export
     from rlx.api.launching import launch
     from rlx.api.layouts import layouts
     from rlx.api.metrics import metrics
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rlx.api.power import power
     from rlx.api.pulling import pull
     from rlx.api.reading import judge, read_log
+    from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
     from rlx.api.reporting import report
     from rlx.api.run_logs import logs
@@ -64,6 +66,7 @@ __all__ = [
     "diagnose",
     "experiments",
     "explain",
+    "export",
     "find_runs",
     "import_logs",
     "judge",
@@ -81,6 +84,7 @@ __all__ = [
     "power",
     "pull",
     "read_log",
+    "recipe_from",
     "rehearse",
     "report",
     "status",
@@ -100,6 +104,7 @@ _HOMES = {
     "diagnose": "rlx.api.diagnosing",
     "experiments": "rlx.api.experiments",
     "explain": "rlx.api.explaining",
+    "export": "rlx.api.exporting",
     "find_runs": "rlx.api.selection",
     "import_logs": "rlx.api.taking_in",
     "judge": "rlx.api.reading",
@@ -117,6 +122,7 @@ _HOMES = {
     "power": "rlx.api.power",
     "pull": "rlx.api.pulling",
     "read_log": "rlx.api.reading",
+    "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
     "report": "rlx.api.reporting",
     "status": "rlx.api.status",

@@ -49,4 +49,4 @@ def placed(language: str) -> list[str]:
 
 def title(page: Path) -> str:
     found = _TITLE.search(page.read_text(encoding="utf-8"))
-    return found[1] if found else page.stem
+    return found[1].replace("`", "") if found else page.stem

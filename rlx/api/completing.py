@@ -74,6 +74,14 @@ def finding_ids(incomplete: str) -> Iterable[str]:
 
 
 @_completer
+def tracker_names(incomplete: str) -> Iterable[str]:
+    """Trackers that runs can be exported to."""
+    from rlx.trackers.tracker_table import TRACKERS
+
+    yield from TRACKERS
+
+
+@_completer
 def tag_words(incomplete: str) -> Iterable[str]:
     """Tags that some run has."""
     yield from (tag for (tag,) in _rows("labels.db", "SELECT DISTINCT tag FROM tags ORDER BY tag"))

@@ -71,14 +71,14 @@ def _groups(index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]) -> li
 
     wanted = _compared(like)
     groups: dict[str, dict[int, RunRef]] = {}
-    for ref, document in _recipes(index, refs, like):
+    for ref, document in runs_of_model(index, refs, like):
         if _compared(document) == wanted:
             key = json.dumps([ref.arm, {**document, "seed": None, "waive": None}], sort_keys=True)
             groups.setdefault(key, {}).setdefault(ref.seed, ref)
     return [[*seeds.values()] for seeds in groups.values() if len(seeds) > 1]
 
 
-def _recipes(
+def runs_of_model(
     index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]
 ) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
     """Each run of that model whose recipe is known here, with that recipe as this rlx would write it."""

@@ -10,6 +10,7 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import Finding, LaunchPlan, Severity
 
 if TYPE_CHECKING:
+    from rlx.api.earlier_memory import EarlierMemory
     from rlx.api.host_check import HostLooks
     from rlx.api.missing_runs import Missing
     from rlx.api.power import RecipePower
@@ -23,10 +24,14 @@ ALL_ARMS = "all"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked."""
+    """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked.
+
+    `earlier_memory`: what earlier runs of its kind took, as far as somebody asked.
+    """
 
     plan: LaunchPlan
     found: Installation | None = None
+    earlier_memory: tuple[EarlierMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,10 @@ def launch(
 
 
 def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
+    from rlx.api.earlier_memory import with_earlier_memory
     from rlx.cli.plan import print_plans
 
-    print_plans(plans, as_json, written=written is not None)
+    print_plans(with_earlier_memory(plans), as_json, written=written is not None)
 
 
 def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) -> None:

@@ -40,6 +40,7 @@ def plan(
     Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
     """
     from rlx.api import planning
+    from rlx.api.earlier_memory import with_earlier_memory
     from rlx.api.planned_power import with_power
     from rlx.cli.frame.output import narrate
 
@@ -47,7 +48,7 @@ def plan(
     plans = planning.plan(
         recipe, arm or (), seed or (), host, container, sets, devices=devices, trust=trust, send=sendable
     )
-    plans = with_power(plans)
+    plans = with_earlier_memory(with_power(plans))
     narrate_notes(plans)
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):

@@ -8,8 +8,8 @@ from typing import Any
 
 from rlx.compare.difference_areas import Area, area_of
 
-# Labels and reasons: they change nothing in the run.
-COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive"})
+# Labels, reasons and trackers: they change nothing in the run.
+COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive", "track"})
 RECIPE = "recipe"
 """The key of the one difference that there is where a run was taken in without a recipe: what differs is not known."""
 

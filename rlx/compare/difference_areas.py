@@ -89,6 +89,7 @@ _FACTS: Patterns = {
         "commit of *",
         "uncommitted changes of *",
         "file *",
+        "backend.trainer",
         "backend.entrypoint",
         "backend.config_name",
         "backend.key_source",

@@ -11,6 +11,7 @@ from rlx.evidence.charges import (
     drawn,
     felt,
     followed,
+    generated_batches,
     lifted,
     perturbations,
     shown_links,
@@ -73,10 +74,9 @@ def judge(
             *_about_gap(evidence, expectations, noise, found, test, over=over),
         ]
         seen = _cell(found, begun=bool(evidence.metrics))
-    about_values = (*precision.charges(evidence), *grammar.charges(evidence))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     about_end = completeness(evidence, expectations, state, planned=has_recipe)
-    charges = [*about_noise, *trained, *about_values, *about_end]
+    charges = [*about_noise, *trained, *_about_values(evidence, expectations), *about_end]
     charges += [] if has_recipe else [without_recipe(expectations)]
     charges.sort(key=_weight)  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
@@ -88,6 +88,12 @@ def judge(
         story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
     dissent = any(charge.dissent for charge in charges)
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
+
+
+def _about_values(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    yield from precision.charges(evidence)
+    yield from grammar.charges(evidence)
+    yield from generated_batches.charges(evidence, expectations.batches)
 
 
 def _weight(charge: Charge) -> tuple[int, bool]:

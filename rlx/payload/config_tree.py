@@ -2,7 +2,8 @@
 
     look PACKAGE FOLDER ENTRYPOINT MODEL WORKDIR PYTHON PATH…   a line of JSON behind a mark
     pack PACKAGE FOLDER ENTRYPOINT MODEL WORKDIR PYTHON PATH…   a gzipped tar of FOLDER's files behind a mark: YAML,
-                                                                else Python
+                                                                else Python; below _start the YAML files of the
+                                                                folder `config` beside ENTRYPOINT
 
 FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
 config.json goes along. WORKDIR is where the run starts, or nothing; PATHs are what its PYTHONPATH adds. PYTHON is the
@@ -29,6 +30,8 @@ from typing import Any
 MARK = b"rlx-tree\n"
 # verl describes its settings in YAML, MindSpeed-RL in classes.
 PATTERNS = ("*.yaml", "*.py")
+# Where the configuration of the program lies beside that of the package.
+START = "_start"
 MOST_FILES = 2000
 MOST_BYTES = 8 * 1024**2
 MOST_MODEL_BYTES = 64 * 1024
@@ -84,7 +87,8 @@ def main(task: str, package: str, folder: str, entrypoint: str, model: str, *pla
     workdir, python, *paths = place
     run = Run(entrypoint, workdir, python, paths)
     places = locations(run, package)
-    files = config_files([place / folder for place in places])
+    folders = [place / folder for place in places]
+    files = {**config_files(folders), **start_files(run, entrypoint, folders)}
     if task == "pack":
         answer = pack(files)
     else:
@@ -148,6 +152,18 @@ def config_files(folders: list[Path]) -> dict[str, Path]:
         for pattern in PATTERNS
     )
     return next(filter(None, found), {})
+
+
+def start_files(run: Run, entrypoint: str, own: list[Path]) -> dict[str, Path]:
+    """The YAML files of the folder `config` beside the program that starts, where that is not among `own`."""
+    if run.script:
+        beside = [run.script.parent / "config"]
+    else:
+        top, *inner = entrypoint.split(".")
+        beside = [place.joinpath(*inner[:-1], "config") for place in locations(run, top)]
+    known = {folder.resolve() for folder in own}
+    files = config_files([folder for folder in beside if folder.resolve() not in known])
+    return {f"{START}/{name}": path for name, path in files.items() if path.suffix == ".yaml"}
 
 
 def content(path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
 
 from rlx.plan.adaptive_sigma import AdaptiveSigma
+from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
 from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
@@ -32,6 +33,7 @@ __all__ = [
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "AdaptiveSigma",
+    "BatchesAStep",
     "Cluster",
     "Cmd",
     "Correction",

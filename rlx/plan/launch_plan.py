@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
 from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
@@ -78,6 +79,7 @@ class Expectations:
     `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
     `watch`: by what an arm without noise must show that it has none; None where nothing looks.
+    `batches`: of the data that a step may take, where the trainer takes several and logs how many; None elsewhere.
     `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
     """
 
@@ -93,6 +95,7 @@ class Expectations:
     correction: Correction | None = None
     watch: NoisePromise | None = None
     is_read: bool = False
+    batches: BatchesAStep | None = None
 
     @property
     def reports_witness(self) -> bool:

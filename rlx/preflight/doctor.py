@@ -34,6 +34,7 @@ _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     npu_checks.python,
     environment_checks.python,
     environment_checks.backend,
+    environment_checks.trackers,
     environment_checks.versions,
     environment_checks.files,
     machine_checks.silence,
@@ -85,7 +86,9 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     # To load torch_npu takes seconds, and no other device cares.
     on_npus = wanted.device in (None, "npu")
     of_run = [
-        python_question(PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments()),
+        python_question(
+            PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments(), *wanted.trackers
+        ),
         *([python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir)] if on_npus else []),
     ]
     reader = wanted.python if wanted.may_start else Wanted().python

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Installation | None) -> LaunchPlan:
     """Name the layers that must take noise, or be watched for it, and count their weights.
 
-    Unchanged where no layers are promised: a model that is not known, noise on linear layers, the noise of a fork.
+    Unchanged where no layers are promised: a model that is not known or has a vision tower, which names its layers
+    otherwise, noise on linear layers, the noise of a fork.
     """
     expected, aqn = plan.expectations, resolved.recipe.aqn or resolved.watched
     promise = expected.noise.promise if expected.noise else expected.watch
     if aqn is None or promise is None or not promise.promises(Link.REACHED):
         return plan
-    if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None:
+    if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None or shape.vision:
         return plan
     promise = _with_layers(promise, noisy_layers(aqn, shape), aqn.multipliers, confirmed=shape.confirmed)
     if expected.noise is None:

@@ -55,6 +55,7 @@ class Wanted:
     devices: int = 0
     files: tuple[DataFile, ...] = ()
     cpus: int = 0
+    trackers: tuple[str, ...] = ()
 
 
 def data_files(recipe: Recipe) -> Iterator[DataFile]:
@@ -127,6 +128,7 @@ def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
         devices=max(one.layout.devices_per_node for one in resolved),
         files=_distinct(file for one in resolved for file in host.files(one)),
         cpus=max(map(host.cpus, arms)),
+        trackers=tuple(dict.fromkeys(name for one in resolved if one.track for name in one.track.to)),
     )
 
 

@@ -47,8 +47,13 @@ def _check_variable(name: str) -> str:
     return name
 
 
+def is_secret_like(name: str) -> bool:
+    """Tell whether a variable of that name may hold a secret."""
+    return _SECRET_LIKE.search(name) is not None
+
+
 def _check_public_variable(name: str) -> str:
-    if _SECRET_LIKE.search(name):
+    if is_secret_like(name):
         raise refuse(
             f"{name} looks like a secret, and what stands here is stored in plain text; "
             f"remove it and write `secrets: [{name}]`, the value then comes from your environment"

@@ -30,6 +30,21 @@ def annotated_experiment(file: RecipeFile) -> str:
     return "".join(f"# {line}\n" for line in ("Of all arms:", *lines))
 
 
+def plain_yaml(document: Mapping[str, Any]) -> str:
+    """The document as YAML: a key of each section a line, what lies deeper on the same."""
+    lines = (line for key, value in document.items() for line in _section(key, value))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _section(key: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, Mapping) or not value:
+        yield f"{_text(key)}: {_flow(value)}"
+        return
+    yield f"{_text(key)}:"
+    for inner, below in value.items():
+        yield f"  {_text(inner)}: {_flow(below)}"
+
+
 def _annotated(document: Mapping[str, Any], origins: Mapping[str, str]) -> list[str]:
     lines = list(_lines(document, origins, ()))
     widths = [len(text) for text, origin in lines if origin and len(text) <= _COMMENT_COLUMN_LIMIT]

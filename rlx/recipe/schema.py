@@ -73,6 +73,28 @@ def _kinds_schema(schema: dict[str, Any]) -> None:
 Kind = Annotated[str, PlainValidator(_known_kind), Field(json_schema_extra=_kinds_schema)]
 
 
+DECLARED = "declared"
+"""The trainer of which rlx knows nothing but what the recipe says."""
+
+
+class Totals(Section):
+    """What a run of another program will show, said by whoever knows it: rlx cannot count it."""
+
+    steps: Positive = Field(description="Training steps, counted from 1")
+    validations: Annotated[tuple[int, ...], Strict(False)] = Field(
+        description="Steps that are validated, in order; 0: before training"
+    )
+
+    @model_validator(mode="after")
+    def _in_order_and_within(self) -> Totals:
+        steps = self.validations
+        if list(steps) != sorted(set(steps)) or (steps and not 0 <= steps[0] <= steps[-1] <= self.steps):
+            raise refuse(
+                f"must be steps from 0 to {self.steps}, each once and in order", key="backend.totals.validations"
+            )
+        return self
+
+
 class Backend(Section):
     """The training framework on the host."""
 
@@ -82,13 +104,27 @@ class Backend(Section):
     workdir: HostPath | None = Field(
         None, description="Folder on the host in which training starts; null: the run directory"
     )
-    entrypoint: Text | None = Field(None, description="Python module that trains; null: the back-end's own")
+    trainer: Text | None = Field(
+        None,
+        description="Trainer, as the back-end calls it, or declared for a program that it does not know, with totals; "
+        "null: that of the program",
+    )
+    totals: Totals | None = Field(None, description="What the run will show, with trainer: declared; null: rlx counts")
+    entrypoint: Text | None = Field(None, description="Python module that trains; null: that of the trainer")
     config_name: Text | None = Field(None, description="Hydra configuration to start from; null: the back-end's own")
     python: Text = Field("python3", description="Interpreter on the host")
     key_source: Text | None = Field(
         None,
         description="Local file with the key list of a fork, relative to the file that names it; null: rlx's own list",
     )
+
+    @model_validator(mode="after")
+    def _totals_of_a_declared_trainer(self) -> Backend:
+        if self.trainer == DECLARED and self.totals is None:
+            raise refuse("trainer: declared needs them: {steps: 400, validations: [0, 200, 400]}", key="backend.totals")
+        if self.trainer != DECLARED and self.totals is not None:
+            raise refuse("of any other trainer rlx counts them: remove it, or write declared", key="backend.totals")
+        return self
 
 
 class Lora(Section):
@@ -467,6 +503,20 @@ class Experiment(Section):
         return self
 
 
+class Track(Section):
+    """Trackers that the trainer logs to while it trains, beside the record by which rlx judges."""
+
+    to: Annotated[
+        tuple[Literal["tensorboard", "wandb", "swanlab", "mlflow", "trackio"], ...],
+        Strict(False),
+    ] = Field(min_length=1, description="A run goes on without one that fails")
+    project: Name | None = Field(None, description="null: the recipe's name")
+    mode: Literal["offline", "online"] = Field(
+        "offline",
+        description="offline: into the run directory, and nothing is sent; online: also sent, with a login in secrets",
+    )
+
+
 class Recipe(Section):
     """One arm of an experiment, complete."""
 
@@ -482,6 +532,7 @@ class Recipe(Section):
     layout: Layout
     aqn: Aqn | None = Field(None, description="null: no noise")
     eval: Eval = Eval()
+    track: Track | None = Field(None, description="null: no tracker; rlx export writes for one afterwards")
     env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
     secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
     seed: int = Field(1, ge=0, le=2**31 - 1)

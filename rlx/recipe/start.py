@@ -35,7 +35,7 @@ def start_recipe(source: str, target: Path) -> tuple[Path, ...]:
     files = {target: text}
     for relative in _companions(origin):
         files[target.parent / relative] = (origin.parent / relative).read_text(encoding="utf-8")
-    return _write_new(files)
+    return write_new(files)
 
 
 def _bundled(name: str) -> Path:
@@ -60,7 +60,7 @@ def _companions(recipe: Path) -> Iterator[Path]:
             yield from (Path(named.value).parent / path for path in further)
 
 
-def _write_new(files: Mapping[Path, str]) -> tuple[Path, ...]:
+def write_new(files: Mapping[Path, str]) -> tuple[Path, ...]:
     """Write what is not there yet. A file that is there with this very content is as good as written."""
     for path, text in files.items():
         if path.exists() and (path == next(iter(files)) or path.read_bytes() != text.encode()):

@@ -1,4 +1,4 @@
-"""Recipes as small changes of one base, and the real configuration trees of four versions of verl."""
+"""Recipes as small changes of one base, and the real configuration trees of the versions of verl."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from rlx.recipe import ResolvedRecipe, load_recipe
-from tests.wheels import verl_folder
+from tests.wheels import DEVELOPMENT, verl_folder
 
-VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
+RELEASED = ("0.6.1", "0.7.1", "0.8.0", "0.9.1")
+VERSIONS = (*RELEASED, DEVELOPMENT)
 
 BASE: dict[str, Any] = {
     "version": 1,

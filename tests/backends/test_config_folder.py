@@ -137,3 +137,59 @@ def test_a_hostile_file_is_refused(text: str, refusal: str, tmp_path: Path) -> N
     with pytest.raises(UsageError) as caught:
         read_config_folder(tmp_path, "ppo_trainer")
     assert refusal in caught.value.message
+
+
+DAPO = {
+    "recipe/dapo/config/dapo_trainer": "hydra: {searchpath: ['file://verl/trainer/config']}\n"
+    "defaults: [ppo_trainer, _self_]\ndata: {gen_batch_size: '${data.train_batch_size}'}\n"
+    "algorithm: {filter: {enable: no}}",
+    "verl/trainer/config/ppo_trainer": "defaults: [{actor@actor: small}, _self_]\ndata: {train_batch_size: 1}",
+    "verl/trainer/config/actor/small": "lr: 1",
+}
+
+
+def test_the_search_path_is_followed_as_from_the_root_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = written(tmp_path, DAPO)
+    monkeypatch.chdir(checkout)
+    config = checkout / "recipe/dapo/config"
+    expected = keys_of_hydra(config, "dapo_trainer")
+    assert "data.gen_batch_size" in expected and "actor.lr" in expected
+    monkeypatch.chdir("/")
+    for source in (config, checkout):
+        assert {key for key in read_config_folder(source, "ppo_trainer", "dapo_trainer") if "@" not in key} == expected
+
+
+def test_what_a_host_sent_has_both_configurations(tmp_path: Path) -> None:
+    own = "verl/trainer/config/"
+    files = {name.removeprefix(own).replace("recipe/dapo/config", "_start"): text for name, text in DAPO.items()}
+    keys = read_config_folder(written(tmp_path, files), "ppo_trainer", "dapo_trainer")
+    assert {"data.gen_batch_size", "data.train_batch_size", "actor.lr", "algorithm.filter.enable"} <= keys.keys()
+
+
+@pytest.mark.parametrize(
+    "entry", ["file:///etc", "file://../../outside", "s3://bucket/x", "${oc.env:HOME}", "file://gone", "", 7]
+)
+def test_a_search_path_that_leads_elsewhere_adds_nothing(entry: object, tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    written(tmp_path, {"outside/secret": "stolen: 1", "inside/main": f"hydra: {{searchpath: [{entry!r}]}}\n"
+                       "defaults: [secret, _self_]\na: 1"})  # fmt: skip
+    assert read_config_folder(folder, "ppo_trainer", "main") == {"a": 1}
+
+
+@pytest.mark.parametrize("path", ["7", "{a: b}", "[[1], {a: 2}, 3]", "a"])
+def test_a_search_path_of_another_form_adds_nothing(path: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, {"main": f"hydra: {{searchpath: {path}}}\na: 1", "other": "hydra: 3\nb: 1"})
+    assert read_config_folder(folder, "ppo_trainer", "main") == {"a": 1}
+    assert read_config_folder(folder, "ppo_trainer", "other") == {"b": 1}
+
+
+def test_search_paths_that_include_each_other_end(tmp_path: Path) -> None:
+    files = {
+        "main": "hydra: {searchpath: ['file://more']}\ndefaults: [a]",
+        "more/a": "defaults: [b]",
+        "more/b": "defaults: [a]",
+    }
+    with pytest.raises(UsageError, match="include each other without end"):
+        read_config_folder(written(tmp_path, files), "ppo_trainer", "main")

@@ -11,7 +11,7 @@ import pytest
 from rlx.backends.verl.backend import plan
 from rlx.backends.verl.noise import fork_sigma
 from rlx.errors import UsageError
-from rlx.plan import Expectations, NoiseProcess, NoisePromise, Site
+from rlx.plan import BatchesAStep, Expectations, NoiseProcess, NoisePromise, Site
 from rlx.recipe.schema import Aqn
 from tests.backends.conftest import AQN, CPU, MakeRecipe
 
@@ -57,6 +57,58 @@ def test_steps_override_epochs_and_the_data_lasts(recipe: MakeRecipe) -> None:
     assert promised.total_steps == 200
     assert promised.validation_steps[-1] == 200
     assert promised.last_step_validated
+
+
+DAPO = {"backend": {"version": "0.7.1", "trainer": "dapo"}}
+FILTER = {"algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "acc"}
+LIMIT = {**FILTER, "algorithm.filter_groups.max_num_gen_batches": 10}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "steps", "batches", "last"),
+    [
+        # 7473 rows: 58 batches of 128 an epoch, 29 of 256, 116 of 64. Two epochs.
+        ({}, 116, BatchesAStep(1, 1), True),
+        ({"data.gen_batch_size": 256}, 58, BatchesAStep(1, 1), True),
+        ({**FILTER, "data.gen_batch_size": 256}, 58, BatchesAStep(1, None), True),
+        ({**LIMIT, "data.gen_batch_size": 256}, 58, BatchesAStep(1, 10), True),
+        # Two batches fill a step at the best: half of what the trainer announces.
+        ({**LIMIT, "data.gen_batch_size": 64}, 232, BatchesAStep(2, 10), False),
+    ],
+)
+def test_dapo_counts_batches_of_the_data(
+    overrides: dict[str, Any], steps: int, batches: BatchesAStep, last: bool, recipe: MakeRecipe
+) -> None:
+    promised = expected(recipe, DAPO, {"overrides": overrides})
+    assert (promised.total_steps, promised.batches, promised.last_step_validated) == (steps, batches, last)
+    assert max(promised.validation_steps) == (steps if last else 100)
+
+
+def test_dapo_in_verl_s_own_trainer_counts_as_that_does(recipe: MakeRecipe) -> None:
+    """It begins its data anew until a step is full, and logs no batches."""
+    alone = expected(recipe, {"backend": {"version": "0.9.1"}})
+    dapo = expected(recipe, {"backend": {"version": "0.9.1", "trainer": "dapo"}}, {"overrides": FILTER})
+    assert (dapo.total_steps, dapo.validation_steps, dapo.batches) == (116, alone.validation_steps, None)
+
+
+def test_another_program_is_held_to_what_the_recipe_declares(recipe: MakeRecipe) -> None:
+    totals = {"steps": 400, "validations": [0, 200]}
+    backend = {"trainer": "declared", "totals": totals, "entrypoint": "somewhere.fully_async_main"}
+    promised = expected(recipe, {"backend": backend})
+    assert (promised.total_steps, promised.validation_steps, promised.last_step_validated) == (400, (0, 200), False)
+
+
+@pytest.mark.parametrize(
+    ("backend", "program"),
+    [
+        ({"version": "0.9.1"}, "verl.trainer.main_ppo"),
+        ({"version": "0.9.1", "trainer": "dapo"}, "verl.trainer.main_ppo"),
+        ({"version": "0.6.1", "trainer": "dapo"}, "recipe.dapo.main_dapo"),
+        ({"version": "0.8.0", "trainer": "dapo", "entrypoint": "dapo.main_dapo"}, "dapo.main_dapo"),
+    ],
+)
+def test_each_trainer_has_its_program(backend: dict[str, Any], program: str, recipe: MakeRecipe) -> None:
+    assert f"-m {program} " in " ".join(plan(recipe({"backend": backend}), Site()).command)
 
 
 def test_without_rows_only_what_is_certain_is_promised(recipe: MakeRecipe) -> None:

@@ -12,11 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from rlx.backends.verl.backend import check
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.generate_keys import generate
-from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS
+from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS, find_table
 from rlx.backends.verl.overrides import Override, chosen
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.plan import Severity
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree
+from tests.wheels import DEVELOPMENT
 
 ENGINES = ("fsdp", "fsdp2", "megatron")
 EVERYTHING: dict[str, Any] = {
@@ -69,6 +70,19 @@ def test_hydra_accepts_every_override(
     assert [finding for finding in check(resolved) if finding.severity is Severity.ERROR] == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_main_has_every_key_that_is_rendered(engine: str, recipe: MakeRecipe) -> None:
+    """By its table alone, for those who have no checkout that Hydra could compose."""
+    splits = MEGATRON_SPLITS if engine == "megatron" else {}
+    for features in (EVERYTHING, OTHERWISE):
+        resolved = recipe(features, {"backend": {"version": DEVELOPMENT, "engine": engine}}, splits)
+        table = rendering_of(resolved).table
+        assert table.version == DEVELOPMENT
+        assert [finding for finding in check(resolved) if finding.severity is Severity.ERROR] == []
+        unknown = {one.key for one in chosen(rendering_of(resolved)) if not one.prefix and one.key not in table}
+        assert unknown == set()
+
+
 def composed(version: str, name: str | None, overrides: tuple[Override, ...]) -> DictConfig:
     with initialize_config_dir(str(config_tree(version)), version_base=None):
         return compose(name or "ppo_trainer", [override.argument() for override in overrides])
@@ -97,6 +111,15 @@ def test_shipped_tables_are_what_the_release_says(
     monkeypatch.setattr("rlx.backends.verl.generate_keys.KEYS_FOLDER", tmp_path)
     for written in generate(version, tree):
         assert written.read_text() == (KEYS_FOLDER / version / written.name).read_text()
+
+
+@pytest.mark.parametrize("version", ["0.9.1", DEVELOPMENT])
+def test_a_folder_gives_the_keys_of_the_table(version: str, recipe: MakeRecipe) -> None:
+    """`backend.key_source` names it, whatever the version is called."""
+    tree = {"key_source": str(config_tree(version)), "version": "main", "engine": "megatron"}
+    rendering = rendering_of(recipe({"backend": tree}, NO_LORA))
+    assert rendering.table.defaults == find_table(version, TRAINERS[1]).defaults
+    assert [one for one in check(rendering.resolved) if one.severity is Severity.ERROR] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)

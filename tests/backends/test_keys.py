@@ -28,13 +28,15 @@ def test_shipped_versions_are_in_order() -> None:
         ("0.7.1+aqn", "0.7.1"),
         ("0.8.0.dev3", "0.8.0"),
         ("v0.8", "0.8.0"),
+        ("0.10.0.dev0", "0.10.0.dev"),
+        ("0.10.0", "0.10.0.dev"),
     ],
 )
 def test_the_table_of_a_version(wanted: str, taken: str) -> None:
     assert find_table(wanted, TRAINERS[0]).version == taken
 
 
-@pytest.mark.parametrize("wanted", ["0.5.0", "0.10.0", "1.0.0", "main", "0"])
+@pytest.mark.parametrize("wanted", ["0.5.0", "0.11.0", "1.0.0", "main", "0"])
 def test_no_table_is_guessed(wanted: str) -> None:
     with pytest.raises(UsageError, match="no key table"):
         find_table(wanted, TRAINERS[0])

@@ -109,6 +109,7 @@ def executed(launch: LaunchPlan, folder: Path) -> dict[str, Any]:
     environment = {
         "HOME": str(home),
         "PATH": f"{home / 'venv/bin'}:/usr/bin:/bin",
+        "RLX_RUN": "run-1",
         "RLX_RUN_DIR": str(run),
         "RLX_ATTEMPT_DIR": str(attempt),
         "RLX_RAY_TMP": str(folder / "ray"),

@@ -58,11 +58,12 @@ def start(resolved: ResolvedRecipe) -> tuple[str, list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Set what a run has in its environment; libraries write below such a HOME, so that it is a folder of the test."""
     # The wheels stay in the cache of the user who runs the tests.
     monkeypatch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
     for variable in ("HOME", "RLX_RUN_DIR", "RLX_ATTEMPT_DIR"):
-        monkeypatch.setenv(variable, f"/there/{variable}")
+        monkeypatch.setenv(variable, str(tmp_path / variable))
 
 
 @pytest.mark.parametrize("name", FORKED)

@@ -76,6 +76,7 @@ LINEAR = {"arms": {"baseline": {}, "aqn": {"aqn": {**AQN, "layer_types": ["linea
         (NOISY, {"rollout": {"engine": "sglang"}}),
         (NOISY, {"data": {"train_rows": None}}),
         (NOISY, {"backend": {"entrypoint": "recipe.dapo.main_dapo"}}),
+        (NOISY, CPU, {"backend": {"trainer": "dapo", "entrypoint": "dapo.main_dapo"}}),
         (NOISY, {"overrides": {"actor_rollout_ref.rollout.checkpoint_engine.backend": "nccl"}}),
         (NOISY, {"overrides": {"trainer.v1.trainer_mode": "colocate_async"}}),
         (NOISY, {"backend": {"version": "0.6.1"}, "layout": {"nodes": 2}}),

@@ -19,7 +19,6 @@ RECIPE = str(REPOSITORY / "recipes/tiny-cpu.yaml")
 LOG = CASES / "logs/tiny-aqn/log"
 
 WITHOUT = {
-    "init": "writes a file for people",
     "schema": "is JSON already",
     "watch": "is a window",
     "attach": "is a window",

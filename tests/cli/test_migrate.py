@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
+from rlx.api.migration import migrate as migrate_recipe
 from rlx.cli.migrate import migrate
 from rlx.errors import UsageError
+from rlx.plan import Severity
 from rlx.recipe import load_recipe
 from rlx.recipe.edit import with_value, without_key
 from rlx.resources import recipes_folder
@@ -70,12 +72,18 @@ def test_a_start_from_a_file_of_the_fork_needs_its_other_file(tmp_path: Path) ->
     assert "--set backend.config_name" in caught.value.hint
     sets = ["backend.config_name=runs/qwen_7b/rl_grpo_megatron", "backend.key_source=nla/keys-megatron.yaml"]
     new = tmp_path / "nla.yaml"
-    done = run("nla-qwen2.5-7b-fsdp", "--tp", "4", *(word for one in sets for word in ("--set", one)), "--write", new)
-    assert "resource_pool" in done.stderr and "RLX263" in done.stderr
+    moved = migrate_recipe("nla-qwen2.5-7b-fsdp", tp=4, sets=sets, target=new)
+    assert any("resource_pool" in words for words in moved.advice)
+    # What the fork's own file has, and Megatron refuses: the shipped recipe has the corrections that are told.
+    refused = {finding.id for finding in moved.findings if finding.severity is Severity.ERROR}
+    assert refused == {"RLX289", "RLX293"} and not new.exists()
+    new.write_text(moved.text, encoding="utf-8")
     shipped, made = (load_recipe(name).resolve("main").document for name in ("nla-qwen2.5-7b-megatron-tp4", new))
     sources = {Path(document["backend"].pop("key_source")).resolve() for document in (shipped, made)}
     assert sources == {recipes_folder() / "nla/keys-megatron.yaml"}
-    own = {"name": "", "waive": {}}
+    corrected = shipped["overrides"].keys() - made["overrides"].keys()
+    assert len(corrected) == 8 and all("override_transformer_config" in key for key in corrected)
+    own = {"name": "", "waive": {}, "overrides": made["overrides"]}
     assert dict(made) | own == dict(shipped) | own
 
 

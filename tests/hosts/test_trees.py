@@ -145,6 +145,24 @@ def test_a_configuration_of_its_own_has_keys_of_its_own(tmp_path: Path, fork: Pa
     assert "nla.injection.mode" in launch(tmp_path, in_fork(fork), own, code=2)[1]
 
 
+def test_the_configuration_of_the_program_that_starts_is_asked_for_as_well(tmp_path: Path, fork: Path) -> None:
+    """DAPO's lies beside its program, and finds verl's own by Hydra's search path."""
+    config = fork / "recipe/dapo/config"
+    config.mkdir(parents=True)
+    (config.parent / "main_dapo.py").touch()
+    (config / "dapo_trainer.yaml").write_text(
+        "hydra: {searchpath: ['file://verl/trainer/config']}\ndefaults: [ppo_trainer, _self_]\n"
+        "data: {gen_batch_size: 1}\nalgorithm: {filter_groups: {enable: false, metric: null, max_num_gen_batches: 0,"
+        " _target_: x, own: 1}}\n"
+    )
+    keys = {"data.gen_batch_size": 128, "algorithm.filter_groups.own": 2, "trainer.noise_injection.log_changes": True}
+    mine = {"overrides": keys}
+    dapo = in_fork(fork, trainer="dapo")
+    assert not {"RLX010", "RLX229", "RLX403"} & set(launch(tmp_path, dapo, mine)[0])
+    _, complaint = launch(tmp_path, dapo, {"overrides": {"algorithm.filter_groups.won": 2}}, code=2)
+    assert "has no key algorithm.filter_groups.won" in complaint
+
+
 @pytest.mark.parametrize(
     ("backend", "reason"),
     [

@@ -207,6 +207,36 @@ def two_steps(lora: bool) -> None:
         print("all as it should be")
 
 
+def dapo() -> None:
+    """The DAPO recipe's own loop: each step generates several times, and its syncs name no step."""
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+    engine = Engine(lora=False)
+    manager = manager_of(engine, worker_of(engine))
+
+    class RayDAPOTrainer(RayPPOTrainer):
+        def __init__(self) -> None:
+            self.global_steps = 0
+
+    def init_workers(self: Any) -> None:
+        self.checkpoint_manager = manager
+
+    from rlx_verl_hook_sync import _known_to_its_manager
+
+    trainer = RayDAPOTrainer()
+    assert RayPPOTrainer.init_workers.__wrapped__
+    _known_to_its_manager(init_workers)(trainer)
+    manager.update_weights()
+    for step in range(1, 4):
+        trainer.global_steps = step
+        for _ in range(step):
+            engine.check(noisy=step >= 3)
+        engine.train(step)
+        manager.update_weights()
+    engine.check(noisy=True)
+    print("all as it should be")
+
+
 async def inside_a_loop() -> None:
     """A trainer that is asynchronous awaits the same method."""
     engine = Engine(lora=False)
@@ -276,6 +306,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "full": lambda: two_steps(lora=False),
     "lora": lambda: two_steps(lora=True),
     "loop": lambda: asyncio.run(inside_a_loop()),
+    "dapo": dapo,
     "untold": untold,
     "061-full": lambda: before_each_generation(lora=False),
     "061-lora": lambda: before_each_generation(lora=True),

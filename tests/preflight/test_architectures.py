@@ -16,7 +16,12 @@ from rlx.preflight.models.architecture_config import (
     architecture_from_text,
     known_architecture,
 )
-from rlx.preflight.models.architectures import architecture_of, find_architecture, known_architectures
+from rlx.preflight.models.architectures import (
+    architecture_of,
+    find_architecture,
+    known_architectures,
+    linear_attention,
+)
 from rlx.preflight.models.parameters import count_parameters
 from rlx.recipe import load_recipe
 
@@ -39,6 +44,14 @@ PUBLISHED = {
     "qwen1.5-moe-a2.7b": (14.3, 2.7),
     "deepseek-v3": (671, 37),
     "deepseek-r1": (671, 37),
+    "qwen2.5-72b": (72.7, None),
+    "qwen2.5-vl-3b": (3.75, None),
+    "qwen2.5-vl-7b": (8.29, None),
+    "qwen3-vl-2b": (2.127532032, None),
+    "qwen3-vl-4b": (4.44, None),
+    "qwen3-vl-8b": (8.77, None),
+    "qwen3-vl-30b-a3b": (31.1, None),
+    "moonlight-16b-a3b": (16, 3),
 }
 
 
@@ -51,11 +64,38 @@ def test_parameters_of_the_table_are_the_published_ones(shape: Any) -> None:
         assert counted.active / 1e9 == pytest.approx(active, rel=0.03)
 
 
-def test_marks_of_the_table() -> None:
-    unconfirmed = {shape.name for shape in known_architectures() if not shape.confirmed}
-    assert {"qwen2.5-1.5b", "qwen3-4b"} <= unconfirmed
-    assert not {"qwen2.5-7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b"} & unconfirmed
-    assert all(shape.source for shape in known_architectures())
+def test_every_row_of_the_table_is_confirmed_and_says_by_what() -> None:
+    assert [shape.name for shape in known_architectures() if not shape.confirmed or not shape.source] == []
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-Next-80B-A3B-Instruct", "/models/Qwen3.5-9B", "qwen3_5_moe"])
+def test_linear_attention_is_recognised_and_not_estimated(name: str) -> None:
+    assert find_architecture(name) is None
+    assert "linear attention" in linear_attention(name)
+    assert linear_attention("Qwen3-4B-Instruct-2507") == ""
+
+
+VISION: dict[str, dict[str, Any]] = {
+    "qwen2_5_vl": {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64},
+    "qwen3_vl": {"depth": 3, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64}
+    | {"num_position_embeddings": 16, "deepstack_visual_indexes": [0, 2]},
+}
+
+
+@pytest.mark.parametrize("kind", VISION)
+def test_parameters_with_a_vision_tower_are_those_of_transformers(kind: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    text = {**SMALL, "num_key_value_heads": 2, "head_dim": 16}
+    config = transformers.AutoConfig.for_model(kind, text_config=text, vision_config=VISION[kind])
+    with torch.device("meta"):
+        model = transformers.AutoModelForImageTextToText.from_config(config)
+    real = sum(parameter.numel() for parameter in model.parameters())
+    assert count_parameters(architecture_from_config(config.to_dict())).total == real
+    if kind == "qwen2_5_vl":
+        # Published files of this kind have the language model's numbers at the top.
+        flat = {**text, "model_type": kind, "vision_config": VISION[kind]}
+        assert count_parameters(architecture_from_config(flat)).total == real
 
 
 @pytest.mark.parametrize(
@@ -145,6 +185,10 @@ def test_parameters_are_those_of_the_modules_of_transformers(name: str, monkeypa
     [
         ({"model_type": "mamba"}, "model_type 'mamba'"),
         ({}, "model_type None"),
+        ({"model_type": "qwen3_next"}, "linear attention"),
+        ({"model_type": "qwen3_vl", **SMALL}, "vision_config is no mapping"),
+        ({"model_type": "qwen3_vl", **SMALL, "text_config": 3, "vision_config": {}}, "text_config is no mapping"),
+        ({"model_type": "qwen2_5_vl", **SMALL, "vision_config": {"depth": "x"}}, "depth is 'x'"),
         ({"model_type": "qwen2", **SMALL, "num_hidden_layers": "4"}, "num_hidden_layers is '4'"),
         ({"model_type": "qwen2", **SMALL, "num_attention_heads": 0}, "num_attention_heads is 0"),
         ({"model_type": "qwen3_moe", **SMALL}, "num_experts is None"),

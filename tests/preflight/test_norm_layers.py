@@ -96,4 +96,4 @@ def test_a_checked_plan_promises_them(tmp_path: Path, aqn: dict[str, Any], layer
     assert promise.promises(Link.REACHED)
     assert (len(promise.layers), promise.elements) == (layers, layers * 1536 or None)
     assert promise.factor == pytest.approx(factor)
-    assert promise.confirmed is not bool(layers)
+    assert promise.confirmed

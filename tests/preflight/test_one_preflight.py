@@ -17,6 +17,7 @@ from rlx.hosts import local_site
 from rlx.recipe import bundled_recipes
 from rlx.runs import launch
 from tests.cli.support import rlx, tiny_cpu_files
+from tests.conftest import CASES
 from tests.rig.docker import Container
 from tests.rig.rig import Rig
 from tests.runs.toys import home, toy_plan
@@ -52,6 +53,18 @@ def differences(host: str, *container: str) -> dict[str, Any]:
 
 def test_on_this_machine() -> None:
     assert differences("local") == {}
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "doctor"])
+def test_a_model_of_unknown_shapes_is_said_wherever_findings_are(command: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    case = (CASES / "preflight/RLX238-breaks-unknown/recipe.yaml").read_text()
+    recipe.write_text(case.replace("../bases", str(CASES / "preflight/bases")))
+    words = ("doctor", "local", "--recipe", str(recipe)) if command == "doctor" else (command, str(recipe))
+    done = CliRunner().invoke(command_line(words), words)
+    assert "RLX238" in done.output and "its shapes are not known: memory is not estimated" in " ".join(
+        done.output.split()
+    )
 
 
 def test_on_a_host_with_npus(new_rig: Callable[[int], Rig]) -> None:

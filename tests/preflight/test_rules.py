@@ -30,7 +30,7 @@ from tests.wheels import INSTALLED
 FOLDERS = sorted(folder for folder in (CASES / "preflight").iterdir() if folder.name.startswith("RLX"))
 RULES = all_rules()
 # Rules that may say a mere note about what breaks them.
-NOTES = ("RLX041", "RLX157", "RLX182", "RLX620", "RLX621", "RLX661", "RLX662", "RLX738")
+NOTES = ("RLX041", "RLX157", "RLX182", "RLX238", "RLX288", "RLX620", "RLX621", "RLX661", "RLX662", "RLX738")
 BASES = ("fsdp-npu.yaml", "megatron-npu.yaml", "fork-npu.yaml", "nla-npu.yaml")
 
 

@@ -1,4 +1,4 @@
-"""The site has a place for every page, and its reference names all that there is; the tool is not needed."""
+"""The site has a place for every page, and its reference names all that there is: both without what builds it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import pytest
 
 from rlx.api.explaining import explain_all
 from tests.cli.test_help import LEAVES
-from website.build import lay_out, settings
+from website.build import joined, lay_out, settings
 from website.pages import LANGUAGES, generated, placed, sections, written
 from website.reference import page
-
-# Pages that are written elsewhere, and shown as soon as they are there.
-TO_COME = {"trackers", "conformance"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -27,7 +24,7 @@ def test_every_page_has_its_place(language: str) -> None:
 def test_every_place_has_its_page() -> None:
     places = [name for section in sections() for name in section.pages]
     assert len(places) == len(set(places))
-    assert set(places) - TO_COME <= {*written("en"), *written("zh"), *generated()}
+    assert set(places) <= {*written("en"), *written("zh"), *generated()}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -55,3 +52,11 @@ def test_its_settings_name_pages_that_are_laid_out(language: str, tmp_path: Path
 def _pages(part: dict[str, object]) -> list[str]:
     (inside,) = part.values()
     return [inside] if isinstance(inside, str) else [name for one in inside for name in _pages(one)]  # type: ignore[attr-defined]
+
+
+def test_lines_of_chinese_are_joined_without_a_blank() -> None:
+    assert (
+        joined("不需要 root，\n只需要容器。\n\n## 环境\n\n- 一\n- 二\n")
+        == "不需要 root，只需要容器。\n\n## 环境\n\n- 一\n- 二\n"
+    )
+    assert joined("在 Python\n3.11 上；\n  `rlx` 会看。\n```\n") == "在 Python\n3.11 上；`rlx` 会看。\n```\n"

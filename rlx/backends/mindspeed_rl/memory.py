@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.preflight.memory.inputs import Settings, SettingsReader
-from rlx.preflight.memory.job import Job, Offload
+from rlx.preflight.memory.inputs import Settings, SettingsReader, megatron_recompute
+from rlx.preflight.memory.job import Job, Offload, Recompute
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -20,7 +20,15 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
     parts = (read.flag(f"generate_config.offload_train_{part}", False) for part in ("param", "grad", "optimizer"))
     return replace(
         written,
-        recompute=any(read.text(f"{section}.recompute_granularity") == "full" for section in _SECTIONS),
+        recompute=_recompute(read, written),
+        # Megatron's own arguments reduce gradients in 32 bits unless told otherwise by this one.
+        gradient_bytes=2 if any(read.flag(f"{part}.grad_reduce_in_bf16", False) for part in _SECTIONS) else 4,
         offload=Offload(*parts),
         reference_offload=True,
     )
+
+
+def _recompute(read: SettingsReader, written: Job) -> Recompute:
+    """The first section that recomputes anything."""
+    found = (megatron_recompute(read, section, written.shape.layers) for section in _SECTIONS)
+    return next((each for each in found if each.full or each.modules), Recompute(full=False))

@@ -22,3 +22,8 @@ SHIPPED = frozenset(_SHIPPED.values())
 def sub_config(architecture: str | None) -> str | None:
     """The name of the shipped description of `model.arch`; None if there is none."""
     return _SHIPPED.get(architecture or "")
+
+
+def architecture(name: str) -> str | None:
+    """The `model.arch` of a shipped description; None for a description of somebody's own."""
+    return next((arch for arch, shipped in _SHIPPED.items() if shipped == name), None)

@@ -113,5 +113,8 @@ def _records(recipe: Recipe) -> Iterator[Override]:
     if every:
         yield Override("save_steps", every, "train.save_every")
     yield Override("logging_steps", 1, "name")
+    # The program starts the recipe's trackers itself, so that one may fail without the training.
     yield Override("report_to", "none", "name")
+    if recipe.track is not None:
+        yield Override("project", recipe.track.project or recipe.name, "track.project")
     yield Override("disable_tqdm", True, "name")

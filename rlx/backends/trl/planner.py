@@ -34,7 +34,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     rendering = rendering_of(resolved)
     promised = expectations(rendering, settings_of(rendering))
-    script = Script.of(rendering.recipe, site, resolved.arm)
+    script = Script.of(resolved, site)
     launch = Launch(
         version=rendering.version,
         command=(script.python, "-u", f"{PAYLOAD_DIR}/{PROGRAM}"),
@@ -53,19 +53,21 @@ def _files(rendering: Rendering, total: int) -> Iterator[PlannedFile]:
     yield from own
     if recipe.eval.post is None:  # else it comes along with that
         yield program(_ROWS)
-    yield PlannedFile(f"{PAYLOAD_DIR}/{_ORDER}", json.dumps(_order(recipe), indent=1, ensure_ascii=False) + "\n")
+    order = json.dumps(_order(recipe, rendering.resolved.arm), indent=1, ensure_ascii=False)
+    yield PlannedFile(f"{PAYLOAD_DIR}/{_ORDER}", order + "\n")
     yield from post_files(recipe, ())
     names = {PurePosixPath(file.path).name for file in own}
     yield from reward_files(recipe, {*names, _ROWS, _ORDER, *POST_NAMES})
 
 
-def _order(recipe: Recipe) -> dict[str, Any]:
+def _order(recipe: Recipe, arm: str) -> dict[str, Any]:
     """Read by payload/rlx_trl_train.py."""
     data = recipe.data
     return {
         "arguments": {argument.key: argument.value for argument in chosen(recipe)},
         "model": recipe.model.path,
         "dtype": recipe.model.dtype,
+        **({"track": {"to": list(recipe.track.to), "name": f"{arm}-s{recipe.seed}"}} if recipe.track else {}),
         **({"vllm": engine_arguments(recipe)} if recipe.rollout.engine == "vllm" else {}),
         "data": {
             "train": data.train,

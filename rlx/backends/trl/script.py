@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared import vllm_cpu
-from rlx.backends.shared.shell import render_template
+from rlx.backends.shared.shell import Quoted, render_template
+from rlx.backends.shared.tracking import track_variables
 
 if TYPE_CHECKING:
     from rlx.plan import Site
+    from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
 # Nothing is looked up in a network, and one thread a process: results then depend on no machine's number of cores.
@@ -41,9 +43,11 @@ class Script:
     setup: Sequence[str]
     nodes: int
     post: bool = False
+    track: Sequence[tuple[str, Quoted | None]] = ()
 
     @classmethod
-    def of(cls, recipe: Recipe, site: Site, arm: str) -> Script:
+    def of(cls, resolved: ResolvedRecipe, site: Site) -> Script:
+        recipe, arm = resolved.recipe, resolved.arm
         return cls(
             title=f"{recipe.name}, arm {arm}, seed {recipe.seed}",
             device=recipe.layout.device,
@@ -56,6 +60,7 @@ class Script:
             setup=site.setup,
             nodes=recipe.layout.nodes,
             post=recipe.eval.post is not None,
+            track=track_variables(resolved),
         )
 
 

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.verl.dapo_keys import DAPO_KEYS, with_dapo_keys
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.found import found_findings, table_of
 from rlx.backends.verl.key_checks import own_key_findings, rendered_key_findings
 from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source, shipped_versions
 from rlx.backends.verl.overrides import Rendering, chosen
+from rlx.backends.verl.trainers import config_of, is_dapo_recipe
 from rlx.errors import UsageError
 from rlx.plan import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
-    from rlx.recipe.schema import Backend as BackendSection
+    from rlx.recipe.schema import Recipe
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
@@ -41,15 +43,18 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
 def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Rendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
     recipe = resolved.recipe
-    table = (found and table_of(resolved, found)) or _listed_table(recipe.backend)
+    table = (found and table_of(resolved, found)) or _listed_table(recipe)
     version = (found.version if found else "") or recipe.backend.version
+    if is_dapo_recipe(recipe, version) and not table.defaults.keys() >= DAPO_KEYS:
+        table = with_dapo_keys(table, version)
     return Rendering(resolved, recipe, table, version)
 
 
-def _listed_table(backend: BackendSection) -> KeyTable:
+def _listed_table(recipe: Recipe) -> KeyTable:
+    backend = recipe.backend
     trainer = TRAINERS[backend.engine == "megatron"]
     if backend.key_source:
-        return read_key_source(Path(backend.key_source), trainer, backend.config_name)
+        return read_key_source(Path(backend.key_source), trainer, config_of(recipe, backend.version))
     return find_table(backend.version, trainer)
 
 

@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rlx.backends.verl.search_path import START, searched_folders
 from rlx.backends.verl.yaml_keys import HINT, flat, read_key_file, read_yaml
 from rlx.errors import UsageError
 from rlx.local_files import read_bytes
@@ -20,11 +21,14 @@ from rlx.yaml_reader.hydra import MOST_BYTES
 
 _MOST_INCLUDES = 2_000
 _MOST_TOGETHER = 16 << 20
+_OF_HYDRA = ("defaults", "hydra")
 _HEADER = re.compile(r"\s*#\s*@")
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
 _CHOICE_OF_GROUP = re.compile(r"\$\{([\w/]+)\}")
 
 Package = tuple[str, ...]
+
+_PLACES = ("verl/trainer/config", "trainer/config", "recipe/dapo/config", "dapo/config")
 
 
 def read_config_folder(folder: Path, trainer: str, config_name: str | None = None) -> dict[str, Any]:
@@ -34,11 +38,12 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
     configuration of its own trainers beside the sources; a fork may have added to the sources only, so of a trainer
     both count. Raises UsageError for a folder that has neither.
     """
-    places = (folder, folder / "verl/trainer/config", folder / "trainer/config")
-    names = tuple(dict.fromkeys((trainer, config_name or trainer)))
-    found = next((place for place in places if any(map(_is_file, _files(place, names)))), folder)
-    if config_name and config_name != trainer and _is_file(found / f"{config_name}.yaml"):
-        return _composed(found, config_name, trainer)
+    places = (folder, folder / START, *(folder / place for place in _PLACES))
+    if config_name and config_name != trainer:
+        named = next((place for place in places if _is_file(place / f"{config_name}.yaml")), None)
+        if named is not None:
+            return _composed(named, config_name, trainer)
+    found = next((place for place in places if any(map(_is_file, _files(place, trainer)))), folder)
     generated, source = found / f"_generated_{trainer}.yaml", found / f"{trainer}.yaml"
     if not generated.is_file() and not source.is_file():
         raise UsageError(f"{found}: there is neither {generated.name} nor {source.name}", HINT)
@@ -46,8 +51,8 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
     return composed | (read_key_file(generated) if generated.is_file() else {})
 
 
-def _files(place: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    return (place / f"{prefix}{name}.yaml" for name in names for prefix in ("_generated_", ""))
+def _files(place: Path, name: str) -> Iterator[Path]:
+    return (place / f"{prefix}{name}.yaml" for prefix in ("_generated_", ""))
 
 
 def _is_file(path: Path) -> bool:
@@ -62,11 +67,13 @@ def _is_file(path: Path) -> bool:
 class _Composition:
     """The keys that Hydra's defaults lists bring together. `choices` are the options taken of each group so far.
 
-    `chain` is the file that is being read, and before it those that include it.
+    `searched` are further folders in which Hydra looks for a file, after its own. `chain` is the file that is being
+    read, and before it those that include it.
     """
 
     folder: Path
     choices: dict[str, str]
+    searched: tuple[Path, ...] = ()
     groups: dict[str, Any] = field(default_factory=dict)
     tree: dict[str, Any] = field(default_factory=dict)
     includes: int = 0
@@ -75,7 +82,7 @@ class _Composition:
 
     def include(self, config: PurePosixPath, parent: Package, package: str | None = None) -> None:
         """Add one file, and first those that it names. A file that is not there adds nothing."""
-        path = self.folder / f"{config}.yaml"
+        path = self._path_of(config)
         self.includes += 1
         if self.includes > _MOST_INCLUDES or config in self.chain:
             raise UsageError(f"{path}: the configuration files include each other without end")
@@ -90,7 +97,8 @@ class _Composition:
         for default in _defaults(document):
             self._follow(default, config.parent, here)
         self.chain.pop()
-        body: dict[str, Any] = {name: value for name, value in document.items() if name != "defaults"}
+        # Hydra's own settings are no keys of the program.
+        body: dict[str, Any] = {name: value for name, value in document.items() if name not in _OF_HYDRA}
         flat(body, path)
         for part in reversed(here):
             body = {part: body}
@@ -119,14 +127,19 @@ class _Composition:
             where = _within(folder, group) / known
             self.include(where, here, package or self._package_of(where, group))
 
+    def _path_of(self, config: PurePosixPath) -> Path:
+        paths = [place / f"{config}.yaml" for place in (self.folder, *self.searched)]
+        return next(filter(_is_file, paths), paths[0])
+
     def _package_of(self, config: PurePosixPath, group: str) -> str:
-        path = self.folder / f"{config}.yaml"
+        path = self._path_of(config)
         return (_header(path) if _is_file(path) else None) or ".".join(_relative(PurePosixPath(group)))
 
 
 def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
     engine = {"model_engine": "megatron"} if trainer == "ppo_megatron_trainer" else {}
-    composition = _Composition(folder, {**_overridden(folder / f"{name}.yaml"), **engine})
+    searched = searched_folders(folder, read_yaml(folder / f"{name}.yaml"))
+    composition = _Composition(folder, {**_overridden(folder / f"{name}.yaml"), **engine}, searched)
     config = PurePosixPath(name)
     own = _header(folder / f"{name}.yaml")
     composition.include(config, (), own or ".".join(config.parent.parts))

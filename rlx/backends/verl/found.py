@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.verl.keys import TRAINERS, numbers, read_key_source
+from rlx.backends.verl.trainers import config_of
 from rlx.errors import UsageError
 from rlx.plan import Finding, Installation, Severity
 
@@ -51,8 +52,8 @@ def _read(resolved: ResolvedRecipe, found: Installation) -> KeyTable | str:
     if found.folder is None:
         return found.problem
     backend = resolved.recipe.backend
-    name = f"{found.version} on {found.where}"
-    table = _read_folder(found.folder, TRAINERS[backend.engine == "megatron"], backend.config_name)
+    name, config = f"{found.version} on {found.where}", config_of(resolved.recipe, found.version)
+    table = _read_folder(found.folder, TRAINERS[backend.engine == "megatron"], config)
     return replace(table, version=name) if isinstance(table, KeyTable) else table
 
 

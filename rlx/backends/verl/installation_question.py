@@ -16,7 +16,8 @@ _FOLDER = "trainer/config"
 
 def look(resolved: ResolvedRecipe, site: Site) -> InstallationQuestion:
     """Ask for the files of its configuration; nothing takes verl to be imported."""
-    from rlx.backends.verl.planner import ENTRYPOINT
+    from rlx.backends.verl.trainers import program_of
 
-    entrypoint = resolved.recipe.backend.entrypoint or ENTRYPOINT
+    backend = resolved.recipe.backend
+    entrypoint = program_of(backend, backend.version)
     return installation_question(resolved.recipe, site, _PACKAGE, _FOLDER, entrypoint)

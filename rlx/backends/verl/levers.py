@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.preflight.memory.estimate import estimate
-from rlx.preflight.memory.job import Job, Offload
+from rlx.preflight.memory.inputs import fixed_tokens
+from rlx.preflight.memory.job import Count, Job, Offload, Recompute
 
 _FRACTIONS = tuple(step / 20 for step in range(19, 1, -1))
 
 
 def what_fits(job: Job) -> tuple[str, ...]:
-    """Single changes after which the run fits with its margin, the cheapest in time first; else all offloads at once.
+    """Single changes after which the run fits with the longest samples, the cheapest in time first; else all offloads.
 
     Empty: none of them helps, and the layout has to change.
     """
     found = tuple(words for words, changed in _single(job) if estimate(changed).fits)
     if found:
         return found
-    away = replace(job, offload=Offload(True, True, True), reference_offload=True, recompute=True)
+    away = replace(job, offload=Offload(True, True, True), reference_offload=True, recompute=Recompute())
     return (f"{_offloads(job, 'param', 'optimizer')}, with {_recompute(job)}",) if estimate(away).fits else ()
 
 
@@ -46,18 +47,33 @@ def _single(job: Job) -> Iterator[tuple[str, Job]]:
         if fraction < job.rollout.fraction and _roomy(lower) and estimate(lower).fits:
             yield f"rollout.memory_fraction {fraction:g}", lower
             break
-    if job.update_tokens > job.rollout.sequence:
-        tokens = job.rollout.sequence
+    if job.update_tokens.longest > job.rollout.sequence:
+        tokens = fixed_tokens(1, job.rollout.sequence)
         yield (
-            "train.micro_batch_size 1 and rollout.log_prob_micro_batch_size 1",
-            replace(job, update_tokens=tokens, log_prob_tokens=min(tokens, job.log_prob_tokens)),
+            _smaller_batches(job),
+            replace(job, update_tokens=tokens, log_prob_tokens=_fewer(tokens, job.log_prob_tokens)),
         )
-    if not job.recompute:
-        yield _recompute(job), replace(job, recompute=True)
+    if not job.recompute.full:
+        yield _recompute(job), replace(job, recompute=Recompute())
+    if job.defers_sync:
+        key = "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation"
+        yield f"overrides: {key}: false", replace(job, defers_sync=False)
     if not job.offload.optimizer:
         yield _offloads(job, "optimizer"), replace(job, offload=replace(job.offload, optimizer=True))
     if not job.offload.weights:
         yield _offloads(job, "param", "optimizer"), replace(job, offload=Offload(True, True, True))
+
+
+def _smaller_batches(job: Job) -> str:
+    if not job.dynamic_batches:
+        return "train.micro_batch_size 1 and rollout.log_prob_micro_batch_size 1"
+    tokens = -(-job.rollout.sequence // job.split.cp)
+    keys = ("actor.ppo_max_token_len_per_gpu", "rollout.log_prob_max_token_len_per_gpu")
+    return "overrides: " + ", ".join(f"actor_rollout_ref.{key}: {tokens}" for key in keys)
+
+
+def _fewer(one: Count, other: Count) -> Count:
+    return min(one, other, key=lambda tokens: tokens.longest)
 
 
 def _recompute(job: Job) -> str:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING
 
-from rlx.preflight.memory.inputs import DTYPE_BYTES, Settings, SettingsReader
-from rlx.preflight.memory.job import Job, Offload, Rollout, Split
+from rlx.preflight.memory.inputs import (
+    DTYPE_BYTES,
+    Settings,
+    SettingsReader,
+    filled_tokens,
+    fixed_tokens,
+    megatron_recompute,
+    short,
+)
+from rlx.preflight.memory.job import Count, Job, Offload, Recompute, Rollout, Split
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 ACTOR, REF = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
 ROLLOUT, MODEL = "actor_rollout_ref.rollout", "actor_rollout_ref.model"
+_DDP, _TRANSFORMER = (f"{ACTOR}.megatron.override_{part}_config" for part in ("ddp", "transformer"))
+_OPTIM = (f"{ACTOR}.optim", f"{ACTOR}.optim.override_optimizer_config")
 
 
 def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
@@ -20,18 +31,26 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
     read, split = SettingsReader(settings), written.split
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)
     longest = written.rollout.sequence
+    samples = recipe.train.mini_batch_size * (1 if _is_nla(recipe) else recipe.rollout.n) / max(1, split.data)
+    update = _update_tokens(recipe, read, written, samples)
     return replace(
         written,
         split=_split(written, read),
         rollout=_rollout(written.rollout, read),
-        update_tokens=_update_tokens(recipe, read, longest),
-        log_prob_tokens=_log_prob_tokens(recipe, read, longest),
+        update_tokens=update,
+        log_prob_tokens=_log_prob_tokens(recipe, read, written),
+        dynamic_batches=read.flag(f"{ACTOR}.use_dynamic_bsz", False),
+        update_steps=_steps(samples, longest, update),
         shard_bytes=DTYPE_BYTES.get(read.text(f"{ACTOR}.fsdp_config.model_dtype"), 4),
+        gradient_bytes=_gradient_bytes(read),
+        optimizer_bytes=_optimizer_bytes(read, is_npu=recipe.layout.device == "npu"),
         fsdp_size=fsdp if 0 < fsdp <= split.devices else split.devices,
         recompute=_recompute(written, read),
         sequence_parallel=read.flag(f"{ACTOR}.megatron.sequence_parallel", True),
         distributed_optimizer=read.flag(f"{ACTOR}.megatron.use_distributed_optimizer", True),
         fused_logits=read.flag(f"{MODEL}.use_fused_kernels", False),
+        entropy_logits=_entropy_logits(read),
+        defers_sync=read.flag(f"{ACTOR}.fsdp_config.use_no_sync_for_gradient_accumulation", False),
         critic=written.critic or _is_nla(recipe),
         whole_critic=_is_nla(recipe) and read.whole("critic.output_layer_index", 0) != -1,
         offload=_offload(recipe, read, ACTOR),
@@ -62,25 +81,77 @@ def _rollout(written: Rollout, read: SettingsReader) -> Rollout:
     )
 
 
-def _update_tokens(recipe: Recipe, read: SettingsReader, longest: int) -> int:
-    """Read what dynamic batches are filled up to; a single longest sample may be more."""
+def _update_tokens(recipe: Recipe, read: SettingsReader, written: Job, samples: float) -> Count:
+    longest = written.rollout.sequence
     if read.flag(f"{ACTOR}.use_dynamic_bsz", False):
-        return max(longest, read.whole(f"{ACTOR}.ppo_max_token_len_per_gpu", longest) * recipe.layout.cp)
-    samples = read.whole(f"{ACTOR}.ppo_micro_batch_size_per_gpu", recipe.train.micro_batch_size)
-    return samples * longest
+        limit = read.whole(f"{ACTOR}.ppo_max_token_len_per_gpu", longest) * written.split.cp
+        return filled_tokens(limit, samples, longest)
+    return fixed_tokens(read.whole(f"{ACTOR}.ppo_micro_batch_size_per_gpu", recipe.train.micro_batch_size), longest)
 
 
-def _log_prob_tokens(recipe: Recipe, read: SettingsReader, longest: int) -> int:
+def _log_prob_tokens(recipe: Recipe, read: SettingsReader, written: Job) -> Count:
+    longest = written.rollout.sequence
     if read.flag(f"{ROLLOUT}.log_prob_use_dynamic_bsz", False):
-        return max(longest, read.whole(f"{ROLLOUT}.log_prob_max_token_len_per_gpu", longest) * recipe.layout.cp)
+        limit = read.whole(f"{ROLLOUT}.log_prob_max_token_len_per_gpu", longest) * written.split.cp
+        samples = recipe.train.batch_size * recipe.rollout.n / max(1, written.split.data)
+        return filled_tokens(limit, samples, longest)
     default = recipe.rollout.log_prob_micro_batch_size
-    return read.whole(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default) * longest
+    return fixed_tokens(read.whole(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default), longest)
 
 
-def _recompute(written: Job, read: SettingsReader) -> bool:
-    if written.is_megatron:
-        return read.text(f"{ACTOR}.megatron.override_transformer_config.recompute_granularity") == "full"
-    return read.flag(f"{MODEL}.enable_gradient_checkpointing", True)
+def _recompute(written: Job, read: SettingsReader) -> Recompute:
+    if not written.is_megatron:
+        return Recompute(full=read.flag(f"{MODEL}.enable_gradient_checkpointing", True))
+    return megatron_recompute(read, _TRANSFORMER, written.shape.layers)
+
+
+def _optimizer_bytes(read: SettingsReader, *, is_npu: bool) -> float:
+    """Bytes of Megatron's Adam on the device, a parameter: the master and both moments.
+
+    Of Adam on the CPU that fraction is on the host. On NPUs, where verl offloads the optimizer besides, the rest does
+    not come back: verl 0.9.1 load_megatron_optimizer leaves the place to Megatron's HybridDeviceOptimizer, which takes
+    the states of its CPU optimizer's class to the host, and without Transformer Engine both halves are of that class.
+    """
+    own, whole = _OPTIM[1], _whole_optimizer_bytes(read)
+    if not read.flag(f"{own}.optimizer_cpu_offload", False):
+        return whole
+    if is_npu and read.flag(f"{ACTOR}.megatron.optimizer_offload", False):
+        return 0.0
+    return whole * (1 - read.fraction(f"{own}.optimizer_offload_fraction", 0.0))
+
+
+def _gradient_bytes(read: SettingsReader) -> int:
+    """Gradients of 32 bits, but in verl 0.9.1 of 16 for a precision-aware optimizer that wants them so."""
+    in_16_bits = _is_precision_aware(read) and DTYPE_BYTES.get(read.text(f"{ACTOR}.optim.main_grads_dtype"), 4) == 2
+    return 4 if read.flag(f"{_DDP}.grad_reduce_in_fp32", not in_16_bits) else 2
+
+
+def _whole_optimizer_bytes(read: SettingsReader) -> int:
+    """Twelve bytes, or what the dtypes say that only Megatron's precision-aware optimizer heeds."""
+    parts = ("main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
+    return sum(_dtype_bytes(read, part) for part in parts) if _is_precision_aware(read) else 12
+
+
+def _is_precision_aware(read: SettingsReader) -> bool:
+    return any(read.flag(f"{section}.use_precision_aware_optimizer", False) for section in _OPTIM)
+
+
+def _dtype_bytes(read: SettingsReader, key: str) -> int:
+    """The last section that says it has the last word."""
+    said = [DTYPE_BYTES[word] for section in _OPTIM if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
+    return said[-1] if said else 4
+
+
+def _entropy_logits(read: SettingsReader) -> tuple[bool, bool]:
+    """Whether log-probabilities and the update hold 32-bit copies of the logits for the entropy."""
+    whole = not read.flag(f"{ACTOR}.entropy_from_logits_with_chunking", False)
+    trained = read.settings.get(f"{ACTOR}.entropy_coeff") not in (None, 0, 0.0)
+    return whole, whole and trained and not read.flag(f"{ACTOR}.entropy_checkpointing", False)
+
+
+def _steps(samples: float, longest: int, tokens: Count) -> Count:
+    """Count the micro batches of an update."""
+    return Count(ceil(samples * short(longest) / tokens.typical), ceil(samples * longest / tokens.longest))
 
 
 def _offload(recipe: Recipe, read: SettingsReader, role: str) -> Offload:

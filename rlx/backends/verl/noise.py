@@ -9,6 +9,7 @@ from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled,
 from rlx.backends.verl.keys import release
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
+from rlx.backends.verl.trainers import is_own_program
 from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, stage_sigmas
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def watch(rendering: Rendering, settings: Mapping[str, object], total_steps: int
     recipe, watched = rendering.recipe, rendering.resolved.watched
     if watched is None or recipe.aqn is not None or total_steps is None:
         return None
+    if not is_own_program(recipe.backend, rendering.version):
+        return None
     if recipe.rollout.engine != "cpu" and not _is_hookable(rendering, settings, watched):
         return None
     probed = _is_probed(rendering)
@@ -72,7 +75,7 @@ def watch(rendering: Rendering, settings: Mapping[str, object], total_steps: int
 def _is_hookable(rendering: Rendering, settings: Mapping[str, object], watched: Aqn) -> bool:
     """Tell whether verl's own rollout would take this noise, as far as that is known before the start."""
     recipe = rendering.recipe
-    if recipe.rollout.engine != "vllm" or recipe.backend.entrypoint is not None:
+    if recipe.rollout.engine != "vllm":
         return False
     if recipe.rollout.tp > 1 and "linear" in watched.layer_types:
         return False

@@ -11,13 +11,16 @@ from rlx.backends.shared.noise import NOISE, payload_settings, watch_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.ray_settings import RaySettings
+from rlx.backends.shared.tracking import track_variables
 from rlx.backends.verl.checks import rendering_of
-from rlx.backends.verl.expectations import Length, expectations, run_length, settings_of
+from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.merger import merge_arguments
-from rlx.backends.verl.overrides import Rendering, chosen, cpu, noise, rollout
+from rlx.backends.verl.overrides import Rendering, ascend, chosen, cpu, noise, rollout, track
 from rlx.backends.verl.overrides.layout import config_name
+from rlx.backends.verl.run_length import Length, run_length
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
+from rlx.backends.verl.trainers import program_of
 from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
@@ -25,8 +28,6 @@ from rlx.resources import payload_folder
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
-
-ENTRYPOINT = "verl.trainer.main_ppo"
 
 
 def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
@@ -62,13 +63,14 @@ def _brings_noise(recipe: Recipe) -> bool:
 def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hooked: bool) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
-    env = {**site.env, **cpu.environment(rendering), **recipe.env}
+    env = {**ascend.environment(rendering), **site.env, **cpu.environment(rendering), **recipe.env}
     env |= rollout.environment(recipe, env)
+    env |= track.environment(recipe, env)
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
         python=recipe.backend.python,
-        program=started_program(recipe.backend.entrypoint or ENTRYPOINT),
+        program=started_program(program_of(recipe.backend, rendering.version)),
         arguments=(f"--config-name={name}", *arguments) if name else arguments,
         workdir=recipe.backend.workdir,
         model=recipe.model.path,
@@ -78,6 +80,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hoo
         setup=site.setup,
         nodes=recipe.layout.nodes,
         post=recipe.eval.post is not None,
+        track=track_variables(rendering.resolved),
     )
 
 
@@ -121,12 +124,14 @@ def ray_settings(rendering: Rendering) -> RaySettings:
 
 def _programs(recipe: Recipe, *, watched: bool) -> Iterator[PlannedFile]:
     yield from modules("provenance")
-    if watched or _brings_noise(recipe) or rollout.gives_seeds(recipe):
+    if watched or _brings_noise(recipe) or rollout.gives_seeds(recipe) or recipe.track is not None:
         yield from modules(NOISE)
     if _is_hooked(recipe, watched):
         yield from modules(noise.HOOK, payload_folder("verl"))
     if rollout.gives_seeds(recipe):
         yield from modules(rollout.SEEDS, payload_folder("verl"))
+    if recipe.track is not None:
+        yield from modules(track.GUARD, payload_folder("verl"))
     if recipe.layout.device == "cpu":
         yield from modules(cpu.PLUGIN, payload_folder("verl"))
         if recipe.rollout.engine == "vllm":

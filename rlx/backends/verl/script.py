@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.backends.shared.shell import render_template
+from rlx.backends.shared.shell import Quoted, render_template
 from rlx.errors import UsageError
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -32,6 +32,7 @@ class Script:
     setup: Sequence[str] = ()
     nodes: int = 1
     post: bool = False
+    track: Sequence[tuple[str, Quoted | None]] = ()
 
 
 def render(script: Script) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 EXAMPLES = {
-    "init": ("rlx init recipe.yaml", "rlx init --from tiny-cpu my-first.yaml"),
+    "init": ("rlx init --from tiny-cpu my-first.yaml", "rlx init --from run_grpo.sh grpo.yaml"),
     "recipes": ("rlx recipes", "rlx recipes --json"),
     "show": ("rlx show recipe.yaml --arm aqn", "rlx show tiny-cpu --set train.lr=1e-6"),
     "validate": ("rlx validate recipe.yaml", "rlx validate recipes/*.yaml --strict"),
@@ -29,6 +29,7 @@ EXAMPLES = {
     "compare": ("rlx compare baseline aqn", "rlx compare baseline aqn --html report.html"),
     "experiments": ("rlx experiments", "rlx experiments gsm8k-aqn --json"),
     "report": ("rlx report", "rlx report baseline aqn --bundle evidence.tar.gz"),
+    "export": ("rlx export --to tensorboard", "rlx export baseline aqn --to wandb --project gsm8k"),
     "judge": ("rlx judge evidence.tar.gz", "rlx judge evidence.tar.gz --json"),
     "explain": ("rlx explain RLX601", "rlx explain invalid"),
     "demo": ("rlx demo", "rlx demo --to /tmp/rlx-demo"),

@@ -33,7 +33,7 @@ GROUPS = {
         "adopt",
         "import",
     ),
-    "Results": ("compare", "experiments", "report", "judge", "explain", "demo"),
+    "Results": ("compare", "experiments", "report", "export", "judge", "explain", "demo"),
     "Machines and data": ("doctor", "hosts", "data", "aqn"),
 }
 """The commands in the order of a day's work."""

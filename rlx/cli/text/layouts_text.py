@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _LEGEND = (
-    "Memory: GiB a device in each phase, with every sample at its longest. Sent: GiB a device sends in a step, which",
-    "orders the layouts that fit; waiting: the share of the training in which a pipeline's devices have nothing to do,",
-    "which does not. cache: how many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
+    "Memory: GiB a device in each phase, from typical to long samples. Too large is what cannot fit in any case, tight",
+    "what does not fit with the longest. Sent: GiB a device sends in a step, which orders the layouts that fit;",
+    "waiting: the share of the training in which a pipeline's devices have nothing to do, which does not. cache: how",
+    "many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
 )
 
 
@@ -68,11 +69,13 @@ def _columns(layout: Layout, split: tuple[str, ...], rows: Sequence[Sequence[str
 
 
 def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
+    from rlx.cli.text.memory_text import range_text
+
     split, rollout = layout.job.split, layout.job.rollout
     yield from (str(getattr(split, column)) for column in columns)
     yield str(split.data)
     yield f"tp {rollout.tp}" + (f" ep {rollout.ep}" if layout.job.shape.experts else "")
-    yield from (f"{phase.total:.1f} ± {phase.margin:.1f}" for phase in layout.estimate.phases)
+    yield from (range_text(phase) for phase in layout.estimate.phases)
     yield str(layout.estimate.cache.sequences)
     yield f"{layout.total_sent:.1f}"
     yield f"{layout.waiting:.0%}" if layout.waiting else ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlx.api.earlier_memory import EarlierMemory
     from rlx.api.planning import Draft
     from rlx.plan import LaunchPlan
-    from rlx.preflight.memory import Estimate, Phase
+    from rlx.preflight.memory import Estimate, Phase, Span
     from rlx.preflight.rules.facts import Facts
 
 
@@ -20,15 +21,29 @@ def memory_lines(draft: Draft) -> Iterator[str]:
     result = facts.memory if facts else None
     if facts and facts.architecture_problem:
         yield facts.architecture_problem
-    if facts is None or result is None:
-        yield f"not estimated: {_why_not(draft.plan, facts)}"
-        return
+    yield from _estimated(facts, result) if facts and result else [f"not estimated: {_why_not(draft.plan, facts)}"]
+    yield from _earlier(draft.earlier_memory, result)
+
+
+def _estimated(facts: Facts, result: Estimate) -> Iterator[str]:
     device = result.job.device
     assumed = f" (of {device.size:g}, assumed)" if device.assumed else ""
     yield f"{result.job.shape.name}, {_source(facts)}; GiB a device, of {result.capacity:.1f} usable{assumed}"
     width = max(len(phase.name) for phase in result.phases)
     yield from (_phase(phase, width) for phase in result.phases)
     yield _cache(result)
+
+
+def _earlier(runs: Sequence[EarlierMemory], result: Estimate | None) -> Iterator[str]:
+    """What earlier runs took, beside the same of the estimate."""
+    if not runs:
+        return
+    sizes = sorted(run.allocated_gib for run in runs)
+    took = " to ".join(dict.fromkeys(f"{size:.1f}" for size in (sizes[0], sizes[-1])))
+    arms = ", ".join(dict.fromkeys(f"{run.name} {run.arm}" for run in runs))
+    count = f"{len(runs)} earlier run{'s' if len(runs) > 1 else ''}"
+    beside = f"; estimated {span_range(result.allocated)}" if result else ""
+    yield f"{count} of this kind ({arms}) really took {took} in the processes that train{beside}"
 
 
 def memory_answer(draft: Draft) -> dict[str, Any]:
@@ -43,21 +58,38 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
         "source": _source(facts) if facts and shape else None,
         "capacity_gib": round(result.capacity, 2) if result else None,
         "phases_gib": phases_answer(result) if result else None,
+        "allocated_gib": _ends(result.allocated) if result else None,
+        "earlier_runs": draft.earlier_memory,
         "cached_sequences": result.cache.sequences if result else None,
         "problem": "" if result else _why_not(plan, facts),
     }
 
 
 def phases_answer(result: Estimate) -> dict[str, Any]:
-    """Phase -> GiB a device: the sum, how far it may be off, and its parts."""
+    """Phase -> GiB a device: states, the range, the longest samples, and each part with both of its ends."""
     return {
         phase.name: {
-            "total": round(phase.total, 2),
-            "margin": round(phase.margin, 2),
-            "parts": {name: round(size, 2) for name, size in phase.parts.items()},
+            "states": round(phase.states, 2),
+            "lower": round(phase.lower, 2),
+            "upper": round(phase.upper, 2),
+            "longest": round(phase.longest, 2),
+            "parts": {name: _ends(size) for name, size in phase.parts.items()},
         }
         for phase in result.phases
     }
+
+
+def _ends(size: Span) -> list[float]:
+    return [round(size.typical, 2), round(size.longest, 2)]
+
+
+def range_text(phase: Phase) -> str:
+    """Both ends: `20.1–32.2`."""
+    return f"{phase.lower:.1f}–{phase.upper:.1f}"
+
+
+def span_range(size: Span) -> str:
+    return f"{size.typical:.1f}–{size.longest:.1f}"
 
 
 def _facts(draft: Draft) -> Facts | None:
@@ -96,9 +128,13 @@ def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
 
 
 def _phase(phase: Phase, width: int) -> str:
-    parts = sorted(phase.parts.items(), key=lambda part: -part[1])
-    shown = ", ".join(f"{name} {size:.1f}" for name, size in parts if size >= 0.05)
-    return f"{phase.name:{width}} {phase.total:5.1f} ± {phase.margin:4.1f}  {shown}"
+    """The range and its parts, the largest first; what the longest samples take where that is beyond the range."""
+    from rlx.preflight.memory import span_text
+
+    parts = sorted(phase.parts.items(), key=lambda part: -part[1].longest)
+    shown = ", ".join(f"{name} {span_text(size)}" for name, size in parts if size.longest >= 0.05)
+    beyond = f"; {phase.longest:.1f} with every sample at its longest" if phase.longest > phase.upper else ""
+    return f"{phase.name:{width}} {range_text(phase):>11}  {shown}{beyond}"
 
 
 def _cache(result: Estimate) -> str:

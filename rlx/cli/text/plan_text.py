@@ -149,6 +149,8 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
         yield from _noise(plan)
         return
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
+    if expected.batches is not None:
+        yield f"{expected.batches} batches generated for a step"
     if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
         yield _validations(expected)
         yield f"{_items(expected)}; metric {expected.metric}"

@@ -61,6 +61,16 @@ def _any_backend(found: Facts, examined: Examined) -> Iterator[Finding]:
     yield Finding("RLX543", Severity.NOTE, message, fix, examined.where)
 
 
+def trackers(examined: Examined) -> Iterator[Finding]:
+    """Warn of packages that a recipe's `track` names and the host lacks: the run goes on without them."""
+    found = _packages(examined)
+    missing = [name for name in examined.wanted.trackers if name not in found.get("locations", {})]
+    for name in missing if "packages" in found else ():
+        message = f"{name} is not there for {found['executable']}: the run would go on without it"
+        fix = f"install it there, or leave it out of track.to and write it afterwards: rlx export RUN --to {name}"
+        yield Finding("RLX473", Severity.WARNING, message, fix, examined.where)
+
+
 def versions(examined: Examined) -> Iterator[Finding]:
     found = dict(_packages(examined).get("packages", {}))
     side = examined.environment

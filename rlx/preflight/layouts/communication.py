@@ -30,7 +30,7 @@ def training_communication(job: Job, batch: Batch) -> dict[str, float]:
 
 def waiting(job: Job, batch: Batch) -> float:
     """The pipeline's bubble, as a share of the time: (pp - 1) / (pp - 1 + micro batches) (arXiv:2104.04473, 2.2)."""
-    micro = max(1.0, batch.update / job.split.data * job.rollout.sequence / job.update_tokens)
+    micro = max(1.0, batch.update / job.split.data * job.rollout.sequence / job.update_tokens.longest)
     return (job.split.pp - 1) / (job.split.pp - 1 + micro)
 
 
@@ -70,7 +70,7 @@ def _sharded(job: Job, batch: Batch) -> float:
     """FSDP gathers 16-bit weights in every pass of a micro batch and reduces 32-bit gradients (arXiv:1910.02054, 7)."""
     everything = local_parameters(job).total * job.fsdp_size
     trained = (local_adapters(job) or local_parameters(job)).total * job.fsdp_size
-    micro = max(1.0, batch.step / job.split.data * job.rollout.sequence / job.update_tokens)
+    micro = max(1.0, batch.step / job.split.data * job.rollout.sequence / job.update_tokens.longest)
     gathers = 2 * everything * (_forward(job) + 1)
     return micro * (gathers + 4 * trained) * _others(job.fsdp_size)
 
@@ -87,7 +87,7 @@ def _rollout(job: Job, batch: Batch) -> float:
 
 def _forward(job: Job) -> int:
     """Forward passes of a sample: its log-probability, the reference's, the update, and once more to recompute."""
-    return 2 + job.reference + job.recompute
+    return 2 + job.reference + job.recompute.full
 
 
 def _others(size: int) -> float:

@@ -1,20 +1,25 @@
-"""Estimate the memory a device needs in each phase of a step, with its margin: docs/memory.md."""
+"""Estimate the memory a device needs in each phase of a step, from typical to longest: docs/memory.md."""
 
-from rlx.preflight.memory.estimate import Estimate, Phase, estimate
+from rlx.preflight.memory.activations import Span
+from rlx.preflight.memory.estimate import Estimate, Phase, estimate, span_text
 from rlx.preflight.memory.inputs import device_of, estimate_of, job_of
-from rlx.preflight.memory.job import GIB, Device, Job, Offload, Rollout, Split
+from rlx.preflight.memory.job import GIB, Count, Device, Job, Offload, Recompute, Rollout, Split
 
 __all__ = [
     "GIB",
+    "Count",
     "Device",
     "Estimate",
     "Job",
     "Offload",
     "Phase",
+    "Recompute",
     "Rollout",
+    "Span",
     "Split",
     "device_of",
     "estimate",
     "estimate_of",
     "job_of",
+    "span_text",
 ]

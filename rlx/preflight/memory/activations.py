@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.preflight.memory.job import Job
+from rlx.preflight.memory.job import Count, Job
 from rlx.preflight.memory.states import local_parameters
 from rlx.preflight.models.parameters import count_parameters
 
-# The output of the head in 16 bits, its copy in 32 bits (arXiv:2205.05198, section 4.3), and its gradient.
-_LOGITS_FORWARD = 2 + 4
-_LOGITS_TRAINED = 2 + 4 + 2
+# Bytes a logit: the output of the head in 16 bits and its gradient, both in 16 bits, are surely there; the most is its
+# 32-bit copy, too (arXiv:2205.05198, section 4.3), and another one for an entropy that is not taken piece by piece.
+_LOGIT, _LOGIT_COPY = 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes at the typical and at the longest lengths, with the kernels that take least and most."""
+
+    typical: float
+    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,44 +39,55 @@ class _Layer:
     routed: float = 0.0
 
 
-def update_activations(job: Job) -> float:
+def update_activations(job: Job) -> Span:
     """Sum what is kept for the backward pass of one micro batch, of the fullest pipeline stage.
 
     The first stage has as many micro batches in flight as there are stages: as much as all layers of one
-    (arXiv:2205.05198, section 4.2.3). With recomputation a layer keeps its input, and one layer is redone.
+    (arXiv:2205.05198, section 4.2.3). A layer that is recomputed keeps its input, and is then redone with those up to
+    the next input.
     """
-    layers = _layers(job)
-    if not job.recompute:
-        return _tokens(job, job.update_tokens) * sum(count * _kept(job, layer) for layer, count in layers)
-    inputs = job.shape.layers * 2 * job.shape.hidden / _outside(job)
-    return _tokens(job, job.update_tokens) * (inputs + max(_kept(job, layer) for layer, _ in layers))
+    return _by_tokens(job, job.update_tokens, kept_a_token(job))
 
 
-def forward_activations(job: Job) -> float:
+def forward_activations(job: Job) -> Span:
     """One layer at work; nothing is kept."""
-    return _tokens(job, job.log_prob_tokens) * max(_kept(job, layer) for layer, _ in _layers(job))
+    return _by_tokens(job, job.log_prob_tokens, max(_kept(job, layer) for layer, _ in _layers(job)))
 
 
-def update_logits(job: Job) -> float:
-    return _logits(job, job.update_tokens, _LOGITS_TRAINED)
+def kept_a_token(job: Job) -> float:
+    """Bytes that an update keeps of one token."""
+    layers, total, mode = _layers(job), job.shape.layers, job.recompute
+    every = sum(count * _kept(job, layer) for layer, count in layers)
+    if not mode.full:
+        return every
+    redone = total if mode.block is None else min(mode.block, total)
+    inputs = 2 * job.shape.hidden / _outside(job) * redone / mode.stride
+    return inputs + mode.stride * max(_kept(job, layer) for layer, _ in layers) + every * (total - redone) / total
 
 
-def forward_logits(job: Job) -> float:
-    return _logits(job, job.log_prob_tokens, _LOGITS_FORWARD)
+def update_logits(job: Job) -> Span:
+    return _logits(job, job.update_tokens, 2 * _LOGIT, job.entropy_logits[1])
 
 
-def gathered_weights(job: Job, *, trained: bool) -> float:
-    """FSDP's whole copies in 16 bits: tables and two layers, one of them ahead; a layer's gradient in 16 and 32 bits.
+def forward_logits(job: Job) -> Span:
+    return _logits(job, job.log_prob_tokens, _LOGIT, job.entropy_logits[0])
 
-    Source: torch.distributed.fsdp, "Sharding Strategy", and verl's wrapping of each layer.
+
+def gathered_weights(job: Job, *, trained: bool) -> Span:
+    """FSDP's whole copies in 16 bits.
+
+    Surely the largest unit, a layer ahead of it, and in an update the unit's gradient; at most both tables and two
+    layers, and the gradient of the largest in 16 and 32 bits. Source: torch.distributed.fsdp, "Sharding Strategy"; verl
+    wraps each layer.
     """
     if job.is_megatron:
-        return 0.0
+        return Span(0.0, 0.0)
     counted = count_parameters(job.shape)
     tables = counted.embedding + counted.head
     layer = (local_parameters(job).total * job.fsdp_size - tables) / job.shape.layers
-    gradient = 6 * max(layer, tables) if trained and job.lora_rank is None else 0
-    return 2 * (tables + 2 * layer) + gradient
+    unit = max(layer, counted.embedding)
+    whole = trained and job.lora_rank is None
+    return Span(2 * (unit + layer) + whole * 2 * unit, 2 * (tables + 2 * layer) + whole * 6 * max(layer, tables))
 
 
 def _layers(job: Job) -> list[tuple[_Layer, int]]:
@@ -82,7 +101,7 @@ def _layers(job: Job) -> list[tuple[_Layer, int]]:
 
 def _dense(job: Job) -> _Layer:
     # The MLP keeps gate, up, the activated gate and the product.
-    return _Layer(_norms(job), _attention(job) + 8 * job.shape.mlp_hidden)
+    return _Layer(_norms(job), _attention(job) + _unless(job, "mlp", 8 * job.shape.mlp_hidden))
 
 
 def _mixed(job: Job) -> _Layer:
@@ -90,8 +109,14 @@ def _mixed(job: Job) -> _Layer:
     assert experts is not None
     # The router's scores and probabilities in 32 bits.
     outside = _norms(job) + 8 * experts.count
-    inside = _attention(job) + 8 * experts.shared_hidden + 8 * experts.active * experts.hidden
-    return _Layer(outside, inside, 4 * shape.hidden * experts.active)
+    shared = _unless(job, "shared_experts", 8 * experts.shared_hidden)
+    inside = _attention(job) + shared + _unless(job, "moe", 8 * experts.active * experts.hidden)
+    return _Layer(outside, inside, _unless(job, "moe", 4 * shape.hidden * experts.active))
+
+
+def _unless(job: Job, module: str, size: float) -> float:
+    """Count it, but not where selective recomputation redoes it."""
+    return 0.0 if module in job.recompute.modules else size
 
 
 def _norms(job: Job) -> int:
@@ -124,9 +149,17 @@ def _outside(job: Job) -> int:
     return job.split.tp if job.sequence_parallel else 1
 
 
-def _tokens(job: Job, tokens: int) -> float:
-    return tokens / job.split.cp
+def _by_tokens(job: Job, tokens: Count, each: float) -> Span:
+    """A kernel may do with less, or need more: 30 %."""
+    least, most = tokens.typical / job.split.cp * each, tokens.longest / job.split.cp * each
+    return Span(0.7 * least, 1.3 * most)
 
 
-def _logits(job: Job, tokens: int, each: int) -> float:
-    return 0.0 if job.fused_logits else _tokens(job, tokens) * job.shape.vocab / job.split.tp * each
+def _logits(job: Job, tokens: Count, surely: int, entropy: bool) -> Span:
+    if job.fused_logits:
+        return Span(0.0, 0.0)
+    each = job.shape.vocab / job.split.tp / job.split.cp
+    most = surely + _LOGIT_COPY + _LOGIT_COPY * entropy
+    # The last stage alone has logits, and it is not the fullest where its layers are fewer.
+    least = 0 if job.shape.layers % job.split.pp else surely
+    return Span(tokens.typical * each * least, tokens.longest * each * most)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rlx.backends.registry import optional_part
 from rlx.preflight.memory.estimate import Estimate, estimate
-from rlx.preflight.memory.job import Device, Job, Offload, Rollout, Split
+from rlx.preflight.memory.job import Count, Device, Job, Offload, Recompute, Rollout, Split
 
 if TYPE_CHECKING:
     from rlx.preflight.models.architectures import Architecture
@@ -18,6 +18,8 @@ NPU = Device(64, 60.97)
 _NPU_SHARE = NPU.capacity / NPU.size
 # vLLM's own, where the back-end says nothing.
 _BATCH, _SEQUENCES = 8192, 1024
+# The longest sample, as a multiple of a short one. Fitted: see docs/memory.md.
+_LONGEST = 8
 DTYPE_BYTES = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2}
 
 
@@ -75,11 +77,11 @@ def plain_job(recipe: Recipe, shape: Architecture, device: Device) -> Job:
             colocated=recipe.layout.pools is None,
         ),
         device=device,
-        update_tokens=recipe.train.micro_batch_size * longest,
-        log_prob_tokens=rollout.log_prob_micro_batch_size * longest,
+        update_tokens=fixed_tokens(recipe.train.micro_batch_size, longest),
+        log_prob_tokens=fixed_tokens(rollout.log_prob_micro_batch_size, longest),
         shard_bytes=4,
         fsdp_size=split.devices,
-        recompute=not is_megatron,
+        recompute=Recompute(full=not is_megatron),
         sequence_parallel=True,
         distributed_optimizer=True,
         fused_logits=False,
@@ -92,6 +94,35 @@ def plain_job(recipe: Recipe, shape: Architecture, device: Device) -> Job:
         # The shards of FSDP always leave the device.
         reference_offload=not is_megatron,
     )
+
+
+def fixed_tokens(samples: int, longest: int) -> Count:
+    """Tokens of a micro batch that has so many samples."""
+    return Count(samples * short(longest), samples * longest)
+
+
+def filled_tokens(limit: int, samples: float, longest: int) -> Count:
+    """Tokens of a micro batch that is filled up to `limit` from so many samples; a single one may be longer."""
+    return Count(
+        max(short(longest), int(min(limit, samples * short(longest)))),
+        max(longest, int(min(limit, samples * longest))),
+    )
+
+
+def short(longest: int) -> int:
+    """Tokens of a short sample."""
+    return max(1, longest // _LONGEST)
+
+
+def megatron_recompute(read: SettingsReader, section: str, layers: int) -> Recompute:
+    """Read Megatron's own recompute options, which its users find in that section."""
+    granularity = read.text(f"{section}.recompute_granularity")
+    if granularity != "full":
+        modules = read.names(f"{section}.recompute_modules") if granularity == "selective" else frozenset()
+        return Recompute(full=False, modules=modules)
+    count = max(1, read.whole(f"{section}.recompute_num_layers", 1))
+    is_block = read.text(f"{section}.recompute_method") == "block"
+    return Recompute(block=count) if is_block else Recompute(stride=min(count, layers))
 
 
 def _split(recipe: Recipe) -> Split:
@@ -121,6 +152,10 @@ class SettingsReader:
 
     def text(self, key: str) -> str:
         return str(self.settings.get(key))
+
+    def names(self, key: str) -> frozenset[str]:
+        value = self.settings.get(key)
+        return frozenset(map(str, value)) if isinstance(value, list | tuple) else frozenset()
 
     def fraction(self, key: str, default: float) -> float:
         value = self.settings.get(key)

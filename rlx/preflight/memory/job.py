@@ -69,6 +69,28 @@ class Offload:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """A number with short samples, and with the longest."""
+
+    typical: int
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """The layers whose activations are computed again in the backward pass (Megatron's recompute options).
+
+    Without `full` all are kept, but for the `modules` that `selective` recomputation leaves out. `stride`: layers
+    between two inputs that are kept. `block`: only that many layers are recomputed; None: all.
+    """
+
+    full: bool = True
+    stride: int = 1
+    block: int | None = None
+    modules: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """`size`: GiB as it is sold and as npu-smi shows it; `capacity`: GiB that torch can have of it.
 
@@ -82,11 +104,15 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run. `update_tokens` and `log_prob_tokens`: tokens of a device's micro batch, at the longest.
+    """One run. `update_tokens` and `log_prob_tokens`: tokens of a micro batch, before
+    context parallelism splits them; `dynamic_batches`: filled up to so many.
 
     `shard_bytes`: bytes a parameter of FSDP's shards; Megatron keeps 16-bit weights and 32-bit masters whatever it
-    says. `fsdp_size`: devices that share one copy of the shards. `lora_targets`: None for all linear layers.
-    `whole_critic`: the critic of the NLA fork, which has to see all layers.
+    says. `gradient_bytes` and `optimizer_bytes`: Megatron's on the device, a parameter. `fsdp_size`: devices that share
+    one copy of the shards. `lora_targets`: None for all linear layers. `entropy_logits`: 32-bit copies of the logits
+    that the entropy takes, in log-probabilities and in an update. `defers_sync`: FSDP keeps whole gradients until the
+    last micro batch; `update_steps`: micro batches of an update. `whole_critic`: the critic of the NLA fork, which has
+    to see all layers.
     """
 
     shape: Architecture
@@ -94,14 +120,20 @@ class Job:
     split: Split
     rollout: Rollout
     device: Device
-    update_tokens: int
-    log_prob_tokens: int
+    update_tokens: Count
+    log_prob_tokens: Count
+    dynamic_batches: bool = False
     shard_bytes: int = 4
+    gradient_bytes: int = 4
+    optimizer_bytes: float = 12.0
     fsdp_size: int = 1
-    recompute: bool = True
+    recompute: Recompute = Recompute()
     sequence_parallel: bool = True
     distributed_optimizer: bool = True
     fused_logits: bool = False
+    entropy_logits: tuple[bool, bool] = (True, False)
+    defers_sync: bool = False
+    update_steps: Count = Count(1, 1)
     reference: bool = True
     critic: bool = False
     whole_critic: bool = False

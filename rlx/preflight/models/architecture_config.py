@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_text
-from rlx.preflight.models.architectures import Architecture, Experts, Latent, architecture_of
+from rlx.preflight.models.architectures import Architecture, Experts, Latent, architecture_of, linear_attention
+from rlx.preflight.models.vision import Vision, count_vision
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -21,10 +23,12 @@ _QK_NORM = {"qwen3", "qwen3_moe"}
 _DENSE = {"llama", "qwen2", "qwen3"}
 _MIXED = {"qwen2_moe", "qwen3_moe"}
 _LATENT = {"deepseek_v2", "deepseek_v3"}
+# Models with a vision tower, and the language model in each.
+_LANGUAGE = {"qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe"}
 # Beyond any position, width or vocabulary; layers are counted one by one.
 _LARGEST = 10_000_000
 _MOST_BYTES = 4 << 20
-SUPPORTED = tuple(sorted(_DENSE | _MIXED | _LATENT))
+SUPPORTED = tuple(sorted(_DENSE | _MIXED | _LATENT | _LANGUAGE.keys()))
 
 
 def known_architecture(recipe: Recipe) -> Architecture | None:
@@ -62,8 +66,11 @@ def architecture_from_text(text: str, where: str) -> Architecture:
 def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     """Raises UsageError for a model type that rlx does not know, or a number that is missing."""
     kind = config.get("model_type")
+    if kind in _LANGUAGE:
+        return _with_vision(config, kind)
     if kind not in SUPPORTED:
-        raise UsageError(f"model_type {kind!r} is not known to rlx", f"known are {', '.join(SUPPORTED)}")
+        why = linear_attention(str(kind)) or "is not known to rlx"
+        raise UsageError(f"model_type {kind!r} {why}", f"known are {', '.join(SUPPORTED)}")
     heads, hidden = _number(config, "num_attention_heads"), _number(config, "hidden_size")
     return Architecture(
         name=str(config.get("_name_or_path") or kind),
@@ -84,6 +91,39 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         latent=_latent(config) if kind in _LATENT else None,
         max_positions=_positions(config),
     )
+
+
+def _with_vision(config: Mapping[str, Any], kind: str) -> Architecture:
+    """Read the language model in `text_config`, where newer files have it, and the tower in `vision_config`."""
+    text = _section(config, "text_config") if config.get("text_config") else config
+    tied = bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", False)))
+    language = architecture_from_config({**text, "model_type": _LANGUAGE[kind], "tie_word_embeddings": tied})
+    tower = _tower(_section(config, "vision_config"), kind)
+    return replace(language, name=str(config.get("_name_or_path") or kind), vision=count_vision(tower))
+
+
+def _tower(config: Mapping[str, Any], kind: str) -> Vision:
+    newer = kind != "qwen2_5_vl"
+    levels = config.get("deepstack_visual_indexes") or []
+    if not isinstance(levels, list):
+        raise UsageError("deepstack_visual_indexes is no list", "copy the model's config.json again")
+    return Vision(
+        depth=_number(config, "depth"),
+        hidden=_number(config, "hidden_size"),
+        mlp_hidden=_number(config, "intermediate_size"),
+        out=_number(config, "out_hidden_size"),
+        patch=_number(config, "patch_size", 16 if newer else 14),
+        positions=_number(config, "num_position_embeddings") if newer else 0,
+        deepstack=len(levels) if newer else 0,
+        gated=not newer,
+    )
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = config.get(name)
+    if not isinstance(found, dict):
+        raise UsageError(f"{name} is no mapping", "copy the model's config.json again")
+    return found
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:

@@ -1,7 +1,7 @@
 """The shapes of models, as far as layouts and memory depend on them.
 
-`architectures.json` holds what is known without the model. `"confirmed": false` marks a row that nobody has held
-against a file of the model or of a framework; a config.json is always better (`architecture_config`).
+`architectures.json` holds what is known without the model, each row with its sources. `"confirmed": false` would mark a
+row from memory, of which misfits only warn; a config.json is always better (`architecture_config`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
+_LINEAR = re.compile(r"qwen3[-_](next|5)|qwen3\.5", re.IGNORECASE)
 # What distinguishes weights, not shapes: Qwen3-30B-A3B-Instruct-2507 is a qwen3-30b-a3b.
 _FLAVOUR = re.compile(r"-(instruct|chat|base|math|coder|thinking|\d{4})$")
 
@@ -47,6 +48,8 @@ class Latent:
 class Architecture:
     """Widths in numbers, `mlp_hidden` of a dense layer; `max_positions` in tokens, None: not known.
 
+    `vision` counts the parameters of the tower that turns images into tokens; all else is the language model's.
+
     `source` names where the numbers are from; `confirmed` is False for those from memory.
     """
 
@@ -66,6 +69,7 @@ class Architecture:
     experts: Experts | None = None
     latent: Latent | None = None
     max_positions: int | None = None
+    vision: int = 0
 
     @property
     def dense_layers(self) -> int:
@@ -87,6 +91,11 @@ def find_architecture(name: str) -> Architecture | None:
             return None
         short = shorter
     return table[short]
+
+
+def linear_attention(name: str) -> str:
+    """Say why a model is recognised and yet not estimated; "" for any other."""
+    return "mixes linear attention into its layers, which rlx does not estimate" if _LINEAR.search(name) else ""
 
 
 def known_architectures() -> tuple[Architecture, ...]:

@@ -12,7 +12,7 @@ class Parameters:
     """Numbers of parameters of the whole model. A tied output layer counts once, in `embedding`.
 
     `mlp` is what every token passes in the MLPs: dense layers, shared experts and routers. `active_experts` of the
-    `experts` are used for one token.
+    `experts` are used for one token. `vision` is the tower of a model that sees.
     """
 
     embedding: int
@@ -22,6 +22,7 @@ class Parameters:
     experts: int
     active_experts: int
     norms: int
+    vision: int = 0
 
     @property
     def total(self) -> int:
@@ -30,7 +31,7 @@ class Parameters:
     @property
     def active(self) -> int:
         """Count for one token, the embedding included, as the published counts have it."""
-        return self.embedding + self.head + self.attention + self.mlp + self.active_experts + self.norms
+        return self.embedding + self.head + self.attention + self.mlp + self.active_experts + self.norms + self.vision
 
 
 def count_parameters(shape: Architecture) -> Parameters:
@@ -43,6 +44,7 @@ def count_parameters(shape: Architecture) -> Parameters:
         experts=_routed(shape, shape.experts.count) if shape.experts else 0,
         active_experts=_routed(shape, shape.experts.active) if shape.experts else 0,
         norms=shape.layers * _norms(shape) + shape.hidden,
+        vision=shape.vision,
     )
 
 
@@ -78,3 +80,12 @@ def _norms(shape: Architecture) -> int:
     heads = 2 * shape.head_dim if shape.qk_norm else 0
     latents = (shape.latent.q_rank or 0) + shape.latent.kv_rank if shape.latent else 0
     return 2 * shape.hidden + heads + latents
+
+
+def largest_tensor(shape: Architecture) -> tuple[str, int]:
+    """Name the largest tensor as verl hands it to the rollout, with its elements.
+
+    Experts go one by one: Megatron's bridges export them so, and verl takes apart what transformers has put together.
+    """
+    tensors = {"the embedding": shape.vocab * shape.hidden, "an MLP's projection": shape.hidden * shape.mlp_hidden}
+    return max(tensors.items(), key=lambda tensor: tensor[1])

@@ -49,7 +49,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "HOME": home, "RLX_RAY_TMP": home, "RAY_AUTH_MODE": "disabled"},
+        env={**os.environ, "HOME": home, "RAY_AUTH_MODE": "disabled"},
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(recipes, json.loads(done.stdout.splitlines()[-1]), strict=True))

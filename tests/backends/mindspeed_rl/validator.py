@@ -86,7 +86,7 @@ def main(checkout: Path) -> None:
 
     # Its loggers write to standard error, and so may Ray; the answers have standard output to themselves.
     prepare(checkout)
-    os.environ.update(RLX_RUN_DIR="/run", RLX_ATTEMPT_DIR="/run/attempts/1")
+    os.environ.update(RLX_RUN_DIR="/run", RLX_ATTEMPT_DIR="/run/attempts/1", RLX_RAY_TMP="/run/ray")
     ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     answers = [refusal(checkout, order["folder"], order["kind"]) for order in json.load(sys.stdin)]
     ray.shutdown()

@@ -91,6 +91,7 @@ def test_a_recipe_without_noise_brings_none() -> None:
 # Taken by the planner, the expectations or launch.sh rather than as an argument of TRL.
 ELSEWHERE = {
     *("version", "name", "env", "secrets", "seed", "waive", "overrides", "reward", "aqn", "eval.noise", "eval.post"),
+    "track",
     *("backend.kind", "backend.version", "backend.workdir", "backend.python", "model.path", "model.arch"),
     *("data.train", "data.val", "data.val_rows", "data.prompt_key", "data.max_prompt_tokens", "data.train_rows"),
     *("eval.metric", "rollout.log_prob_micro_batch_size", "train.epochs", "train.steps"),
@@ -98,6 +99,7 @@ ELSEWHERE = {
 # Refused by rule where they say anything but the one thing that is run.
 ONE_VALUE = {
     *("algorithm.kind", "algorithm.correction", "model.lora", "layout.device", "rollout.engine", "eval.temperature"),
+    *("backend.trainer", "backend.totals"),
 }
 
 

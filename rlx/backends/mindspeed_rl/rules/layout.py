@@ -22,7 +22,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     Sizes,
 )
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 # Somebody has said how many layers each stage has.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
@@ -95,17 +95,22 @@ def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterato
     "RLX274",
     title="MindSpeed-RL: the rollout's experts and the training's do not fit",
     why="it asserts this when the weights are resharded, after the model is loaded",
-    fix="a `layout.ep` that divides rollout.ep × rollout.tp, and no `moe_tp_extend_ep: false`",
-    source=f"{LATE}:140-177: (infer_ep*infer_tp) % train_ep == 0; training EP needs moe_tp_extend_ep",
+    fix="`layout.ep` × `layout.tp` that divides rollout.ep × rollout.tp, and no `moe_tp_extend_ep: false`",
+    source=f"{LATE}:117-177: with moe_tp_extend_ep the training's size is tp × ep, and infer_ep × infer_tp a multiple "
+    "of it; training EP needs moe_tp_extend_ep",
 )
 def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
     if not (infer_ep and infer_tp and ep):
         return
-    if (whole := infer_ep * infer_tp) % ep:
-        message = f"{sizes.named(EP)} does not divide {sizes.named(INFER_EP)} × {sizes.named(INFER_TP)}"
-        yield error(message, f"{sizes.source(EP)} {one_of(near(divisors(whole), ep))}", sizes.source(EP))
+    tp = sizes[TP] or 1 if ep > 1 else 1
+    if (whole := infer_ep * infer_tp) % (tp * ep):
+        over = f" × {sizes.named(TP)}" if tp > 1 else ""
+        message = f"{sizes.named(EP)}{over} does not divide {sizes.named(INFER_EP)} × {sizes.named(INFER_TP)}"
+        fits = [size for size in divisors(whole) if whole % (tp * size) == 0]
+        fix = f"{sizes.source(EP)} {one_of(near(fits, ep))}" if fits else f"a larger {sizes.source(INFER_TP)}"
+        yield error(message, fix, sizes.source(EP))
     if ep > 1 and not facts.is_true("actor_config.moe_tp_extend_ep"):
         yield error(f"{sizes.named(EP)} without moe_tp_extend_ep", "remove the override", sizes.source(EP))
 
@@ -194,3 +199,32 @@ def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if model and model.experts and model.experts.shared_gate:
         message = f"model.arch {model.name}: MindSpeed-RL has no weights of Qwen2MoeForCausalLM"
         yield error(message, "another model, or backend.kind verl", "model.path")
+
+
+@rule(
+    "RLX288",
+    title="MindSpeed-RL: experts that are not dealt out, or none that could be",
+    why="without `layout.ep` each expert is cut in pieces by tp, or whole on every NPU; a dense model has none",
+    fix="a `layout.ep` in place of `layout.tp`: tp 1 and ep 4 take the NPUs of tp 4; 1 for a dense model",
+    source=f"{LATE}:117: with moe_tp_extend_ep tp × ep NPUs share the experts",
+)
+def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+    model, sizes = facts.architecture, Sizes(facts)
+    ep, tp = sizes[EP] or 1, sizes[TP] or 1
+    if model is None:
+        return
+    if model.experts is None and ep > 1:
+        yield warning(f"{sizes.named(EP)}: {model.name} has no experts", f"{sizes.source(EP)} 1", sizes.source(EP))
+    elif model.experts and ep == 1:
+        held = f"cut in {tp} by {sizes.named(TP)}" if tp > 1 else "whole on every NPU of its stage"
+        message = f"{sizes.named(EP)}: each of the {model.experts.count} experts of {model.name} is {held}"
+        yield note(message, _dealt_out_by(sizes, model.experts.count, tp), sizes.source(EP))
+
+
+def _dealt_out_by(sizes: Sizes, experts: int, tp: int) -> str:
+    """Name a split over as many NPUs that the rollout can take, if there is one."""
+    whole = (sizes[INFER_EP] or 1) * (sizes[INFER_TP] or 1)
+    if tp > 1 and experts % tp == 0 and whole % tp == 0:
+        return f"{sizes.source(TP)} 1 and {sizes.source(EP)} {tp} give each NPU {experts // tp} whole experts"
+    rollout = f"{sizes.source(INFER_EP)} × {sizes.source(INFER_TP)}"
+    return f"{sizes.source(EP)}, and a {rollout} ({whole} now) that {sizes.source(EP)} × {sizes.source(TP)} divides"

@@ -19,6 +19,7 @@ from data_rows import expanded
 from rlx_trl_records import Records
 from rlx_trl_rewards import Rewards
 from rlx_trl_rows import dataset, read_rows
+from rlx_trl_track import trackers
 from rlx_trl_trainer import WitnessTrainer
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig
@@ -60,6 +61,8 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     rewards = Rewards(order["reward"], {"train": train, "val": validation})
     records = Records(attempt_dir, checkpoints, order["validation"], rewards)
     arguments = {**order["arguments"], "output_dir": str(checkpoints)}
+    track = order.get("track", {"to": [], "name": None})
+    arguments["run_name"] = track["name"]
     if resumes:
         arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved
     trainer = WitnessTrainer(
@@ -70,7 +73,7 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
         train_dataset=dataset(train, "train"),
         eval_dataset=dataset(validation, "val"),
         processing_class=tokenizer,
-        callbacks=[records],
+        callbacks=[records, *trackers(track["to"])],
     )
     trainer.remove_callback(PrinterCallback)
     print(f"rlx: TRL trains {order['arguments']['max_steps']} steps", flush=True)

@@ -19,7 +19,7 @@ from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 
 GRAMMAR = LogGrammar(
     title="verl",
-    rules="verl 1",
+    rules="verl 2",
     lines=LINES,
     noise_needles=noise_wordings.NEEDLES,
     noise=noise_wordings.read_noise_line,

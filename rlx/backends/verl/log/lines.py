@@ -16,6 +16,8 @@ from rlx.evidence.run_evidence import Progress
 # No number has more digits. What stands before is checked apart: a look-behind would keep re from searching fast.
 _STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
 _PART_OF_A_NAME = re.compile(r"[\w/.-]")
+# The DAPO recipe's trainer saves once more where its data ended, and logs that under the step that it did not take.
+_ONLY_SAVED = {"timing/save_checkpoint"}
 # What follows a metrics line without an end of line: a bar, or what another process said.
 _GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
 _BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
@@ -34,7 +36,8 @@ def read_step_lines(line: str) -> Iterator[StepMetrics]:
     ends = [*(head.start() for head in heads), len(line)][1:]
     for head, end in zip(heads, ends, strict=True):
         body = _GLUED.split(line[head.end() : end], maxsplit=1)[0]
-        if values := read_pairs(body, " - "):
+        values = read_pairs(body, " - ")
+        if values and values.keys() != _ONLY_SAVED:
             yield StepMetrics(int(head[1]), values)
 
 

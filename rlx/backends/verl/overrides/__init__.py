@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.overrides import (
     algorithm,
+    ascend,
     correction,
     cpu,
     critic,
@@ -33,6 +34,7 @@ _TOPICS: tuple[Callable[[Rendering], Iterator[Override]], ...] = (
     evaluation.overrides,
     records.overrides,
     cpu.overrides,
+    ascend.overrides,
     noise.overrides,
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.overrides.base import Rendering
+from rlx.backends.verl.trainers import config_of
 
 MEGATRON_SPLITS = {
     "tp": "tensor_model_parallel_size",
@@ -37,7 +38,9 @@ def config_name(rendering: Rendering) -> str | None:
     if rendering.recipe.backend.config_name:
         return str(rendering.recipe.backend.config_name)
     # Later versions choose the engine by the group model_engine and call this file deprecated.
-    return "ppo_megatron_trainer" if rendering.is_megatron and "model_engine" not in rendering.table else None
+    if not rendering.is_megatron or "model_engine" in rendering.table:
+        return None
+    return config_of(rendering.recipe, rendering.version) or "ppo_megatron_trainer"
 
 
 def _engine(rendering: Rendering) -> Iterator[Override]:

@@ -11,10 +11,14 @@ from rlx.backends.verl.overrides.base import Rendering
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
     resolved = rendering.resolved
-    yield Override("trainer.project_name", rendering.recipe.name, "name")
+    track = rendering.recipe.track
+    if track is not None and track.project is not None:
+        yield Override("trainer.project_name", track.project, "track.project")
+    else:
+        yield Override("trainer.project_name", rendering.recipe.name, "name")
     yield Override("trainer.experiment_name", f"{resolved.arm}-s{rendering.recipe.seed}", "seed")
     # The default asks for wandb and fails without a login.
-    yield Override("trainer.logger", ["console", "file"], "name")
+    yield Override("trainer.logger", ["console", "file", *(track.to if track else ())], "track.to" if track else "name")
     # Each worker writes its part of a checkpoint on its own node.
     checkpoints = path_on_all_nodes(rendering.recipe, "checkpoints")
     outputs = run_path("RLX_ATTEMPT_DIR", training_outputs(rendering.recipe))

@@ -1,4 +1,7 @@
-"""The places of verl that the noise is hooked into. Read in the wheels of verl 0.6.1, 0.7.1, 0.8.0 and 0.9.1."""
+"""The places of verl that the noise is hooked into.
+
+Read in the wheels of verl 0.6.1, 0.7.1, 0.8.0 and 0.9.1, and in its main at 1dda039b (0.10.0.dev).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from rlx_aqn_hook import Point, check
 _VLLM = "verl.workers.rollout.vllm_rollout"
 _STEP = "self.checkpoint_manager.update_weights(self.global_steps)"
 _SERVER = "vLLMHttpServer"
-# From 0.7.1 to 0.9.1.
+# From 0.7.1 to 0.10.0.dev.
 SYNC = (
     Point("worker", f"{_VLLM}.utils", "vLLMColocateWorkerExtension", "update_weights_from_ipc",
           ("self", "peft_config", "base_sync_done"), "self.model_runner.model"),
@@ -31,7 +34,10 @@ BEFORE_EACH = (
     Point("step", "verl.trainer.ppo.ray_trainer", "RayPPOTrainer", "fit", ("self",),
           'gen_batch.meta_info["global_steps"] = self.global_steps'),
 )  # fmt: skip
-_FIX = "use verl 0.6.1, 0.7.1, 0.8.0 or 0.9.1 unchanged, or aqn.provider: builtin with a fork that has noise"
+_FIX = (
+    "use verl 0.6.1, 0.7.1, 0.8.0, 0.9.1 or main at 1dda039b unchanged, "
+    "or aqn.provider: builtin with a fork that has noise"
+)
 
 
 def check_points(verl: Path) -> tuple[Point, ...]:

@@ -19,6 +19,7 @@ from rlx_aqn_settings import Settings, refusal, settings_file
 ROLLOUT, VALIDATION = "rollout", "validation"
 # One sync of LoRA may call a worker twice: the base, then the adapters.
 _MOST_UNTOLD = 3
+_DAPO_TRAINER = "RayDAPOTrainer"
 
 
 class WorkerNoise:
@@ -120,9 +121,20 @@ def _served_after(manager: Any, global_steps: int | None) -> tuple[str, int]:
     if phase == VALIDATION:
         return phase, step
     if global_steps is None:
+        global_steps = _step_of_dapo(manager)
+    if global_steps is None:
         what = "aqn: the trainer syncs weights without saying after which step"
-        raise refusal("RLX641", what, "use verl's main_ppo, whose trainers do")
+        raise refusal("RLX641", what, "use verl's main_ppo, whose trainers do, or the DAPO recipe's main_dapo")
     return ROLLOUT, global_steps + 1
+
+
+def _step_of_dapo(manager: Any) -> int | None:
+    """The step after which the DAPO recipe's trainer syncs: it names none, and counts on only afterwards.
+
+    Of another trainer nobody knows when it counts, and a step late would be noise at the wrong step.
+    """
+    trainer = getattr(manager, "_rlx_trainer", None)
+    return trainer.global_steps if type(trainer).__name__ == _DAPO_TRAINER else None
 
 
 async def _serve(manager: Any, phase: str, step: int) -> None:
@@ -157,3 +169,15 @@ def hook_trainer(cls: Any) -> None:
         return metrics
 
     cls._validate = _validate
+    if hasattr(cls, "init_workers"):
+        cls.init_workers = _known_to_its_manager(cls.init_workers)
+
+
+def _known_to_its_manager(init_workers: Any) -> Any:
+    @functools.wraps(init_workers)
+    def known(self: Any, *arguments: Any, **options: Any) -> Any:
+        done = init_workers(self, *arguments, **options)
+        self.checkpoint_manager._rlx_trainer = self
+        return done
+
+    return known

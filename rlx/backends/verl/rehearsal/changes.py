@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.verl.rehearsal.keys import VERSION
 from rlx.backends.verl.rehearsal.scale import Batch
+from rlx.backends.verl.trainers import DECLARED
 from rlx.preflight.rehearsal.twin import Change, Engine, Places, Untold
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def backend(recipe: Recipe, engine: Engine) -> Iterator[Change]:
     was = recipe.backend
     yield Change("backend.version", was.version, VERSION, "the verl that runs here")
     yield Change("backend.engine", was.engine, "fsdp2", "the engine that runs on a CPU")
-    for key in ("workdir", "entrypoint", "config_name", "key_source"):
+    trainer = was.trainer if was.trainer != DECLARED else None
+    yield Change("backend.trainer", was.trainer, trainer, "nobody knows how that program counts")
+    for key in ("totals", "workdir", "entrypoint", "config_name", "key_source"):
         yield Change(f"backend.{key}", getattr(was, key), None, "stock verl, as it is installed here")
     yield Change("backend.python", was.python, engine.python, "the interpreter that has the rest")
 
@@ -93,6 +96,8 @@ def layout(recipe: Recipe, batch: Batch) -> Iterator[Change]:
 def rest(recipe: Recipe, secrets: tuple[str, ...]) -> Iterator[Change]:
     if recipe.aqn and recipe.aqn.provider == "builtin":
         yield Change("aqn", "the fork's own", None, "stock verl has no such noise")
+    if recipe.track is not None:
+        yield Change("track", list(recipe.track.to), None, "a rehearsal is nobody's run")
     yield Change("secrets", list(recipe.secrets), list(secrets), "those that are set here")
     env = {name: text for name, text in recipe.env.items() if not any(mark in name for mark in _DEVICE_VARIABLES)}
     yield Change("env", dict(recipe.env), env, "variables that name devices or start Ray are the rehearsal's own")

@@ -50,40 +50,56 @@ def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(f"env.{name} {value}: the rollout's memory pool refuses it", f"remove {name}", f"env.{name}")
 
 
+_PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
+_ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+
 @rule(
     "RLX452",
     title="HCCL's two port ranges overlap, or are none",
     why="host and NPU sockets take each other's ports, and a rank fails to bind after minutes",
     fix="two ranges apart, such as 60000-60050 and 61000-61050, or `auto`",
-    source="verl Ascend multi-node guide",
+    source="verl Ascend multi-node guide; CANN: ports and ranges between commas, or auto",
 )
 def hccl_ports(facts: VerlFacts) -> Iterator[Flaw]:
-    names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
-    ranges = []
-    for name in names:
-        value = facts.recipe.env.get(name, "auto")
-        bounds = re.fullmatch(r"(\d+)-(\d+)", value)
-        if bounds and int(bounds[1]) <= int(bounds[2]) < 2**16:
-            ranges.append((int(bounds[1]), int(bounds[2])))
-        elif value != "auto":
-            yield error(f"env.{name} {value}: no range of ports", "write it as 60000-60050, or auto", f"env.{name}")
-    if len(ranges) == 2 and max(low for low, _ in ranges) <= min(high for _, high in ranges):
-        texts = " and ".join(f"{name} {facts.recipe.env[name]}" for name in names)
-        yield error(f"env: {texts} overlap", "61000-61050 for the NPUs, 60000-60050 for the host", f"env.{names[1]}")
+    told = {name: facts.recipe.env.get(name, "auto") for name in _PORTS}
+    ranges = {name: _port_ranges(value) for name, value in told.items() if value != "auto"}
+    for name, found in ranges.items():
+        if not found:
+            yield error(
+                f"env.{name} {told[name]}: no range of ports", "write it as 60000-60050, or auto", f"env.{name}"
+            )
+    host, npu = (ranges.get(name) or [] for name in _PORTS)
+    if any(max(one[0], two[0]) <= min(one[1], two[1]) for one in host for two in npu):
+        texts = " and ".join(f"{name} {told[name]}" for name in _PORTS)
+        yield error(f"env: {texts} overlap", "61000-61050 for the NPUs, 60000-60050 for the host", f"env.{_PORTS[1]}")
+
+
+def _port_ranges(text: str) -> list[tuple[int, int]]:
+    """Read `60000,60050-60100`; nothing at all where a part is no port or no range."""
+    matches = [_ONE_RANGE.fullmatch(part) for part in text.split(",")]
+    ranges = [(int(one[1]), int(one[2] or one[1])) for one in matches if one]
+    return ranges if len(ranges) == len(matches) and all(0 < low <= high < 2**16 for low, high in ranges) else []
 
 
 @rule(
     "RLX453",
     title="a fixed HCCL port",
-    why="a second run on the same host cannot bind it, in another container neither: they share the network",
-    fix="`HCCL_HOST_SOCKET_PORT_RANGE: auto` and `HCCL_NPU_SOCKET_PORT_RANGE: auto`",
-    source="vllm-ascend#4725, #1955",
+    why="a second run on the same host cannot bind it, in another container neither: they share the network; within a "
+    "run, actor and rollout have a process each on every NPU",
+    fix="remove it: rlx sets `HCCL_HOST_SOCKET_PORT_RANGE` and `HCCL_NPU_SOCKET_PORT_RANGE` to `auto`",
+    source="vllm-ascend#4725, #1955; CANN: as many ports as HCCL has processes on an NPU",
 )
 def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
-    name = "HCCL_IF_BASE_PORT"
-    if name in facts.recipe.env:
-        message = f"env.{name} {facts.recipe.env[name]}: only one run on the host can have it"
-        yield warning(message, "HCCL_NPU_SOCKET_PORT_RANGE: auto instead", f"env.{name}")
+    env = facts.recipe.env
+    if "HCCL_IF_BASE_PORT" in env:
+        message = f"env.HCCL_IF_BASE_PORT {env['HCCL_IF_BASE_PORT']}: only one run on the host can have it"
+        yield warning(message, "remove it", "env.HCCL_IF_BASE_PORT")
+    for name in _PORTS:
+        ranges = _port_ranges(env.get(name, ""))
+        if ranges and sum(high - low + 1 for low, high in ranges) == 1:
+            message = f"env.{name} {env[name]}: one port, for the processes of actor and rollout"
+            yield warning(message, f"remove it, or {name}: auto", f"env.{name}")
 
 
 @rule(

@@ -9,6 +9,7 @@ from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 EVERY = "trainer.test_freq"
+FILTER = "algorithm.filter_groups"
 
 
 @rule(
@@ -20,12 +21,19 @@ EVERY = "trainer.test_freq"
     "public log. verl 0.9 begins its data anew instead (trainer_base.py, _fetch_one_gen_batch)",
 )
 def filtered_end(facts: VerlFacts) -> Iterator[Flaw]:
-    key, every, steps = "algorithm.filter_groups.enable", facts.count(EVERY), facts.steps
-    recipe_of_dapo = facts.recipe.backend.entrypoint is not None
-    if not facts.filters_groups or not recipe_of_dapo or not every or not steps:
+    key, every, steps = f"{FILTER}.enable", facts.count(EVERY), facts.steps
+    if not facts.filters_groups or not facts.is_dapo_recipe or not every or not steps or steps <= _sure(facts):
         return
     message = f"{facts.source(key)}: the data may end before step {steps}, and eval.every {every} may miss the end"
-    yield warning(message, f"eval.every 1, or train.steps {max(1, steps // 2)} on the same data", "eval.every")
+    fewer = _sure(facts) or max(1, steps // 2)
+    yield warning(message, f"eval.every 1, or more epochs, or train.steps {fewer} on the same data", "eval.every")
+
+
+def _sure(facts: VerlFacts) -> int:
+    """Count the steps for which the data lasts even if each takes as many batches as it may; 0 without a limit."""
+    most, rows, generated = facts.count(f"{FILTER}.max_num_gen_batches"), facts.train_rows, facts.generated
+    epochs = facts.count("trainer.total_epochs")
+    return rows // generated * epochs // most if most and rows and generated and epochs else 0
 
 
 @rule(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rlx.backends.verl.keys import release
+from rlx.backends.verl.trainers import DECLARED, is_dapo_recipe, is_own_program
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.number_text import product
 
@@ -13,6 +14,7 @@ ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 REF = "actor_rollout_ref.ref"
 MODEL = "actor_rollout_ref.model"
+BATCH, GEN_BATCH = "data.train_batch_size", "data.gen_batch_size"
 _EPOCHS = "trainer.total_epochs"
 
 
@@ -32,6 +34,8 @@ class VerlFacts(Facts):
 
     @property
     def is_split_as_written(self) -> bool:
+        if self.recipe.backend.trainer == DECLARED:
+            return False  # nobody knows which role it gives which devices
         layout = self.recipe.layout
         sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
         return (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node
@@ -69,7 +73,7 @@ class VerlFacts(Facts):
     @cached_property
     def samples(self) -> int | None:
         """Samples a step: prompts times samples a prompt."""
-        return product(self.whole("data.train_batch_size"), self.whole(f"{ROLLOUT}.n"))
+        return product(self.trained, self.whole(f"{ROLLOUT}.n"))
 
     @cached_property
     def mini_samples(self) -> int | None:
@@ -90,8 +94,11 @@ class VerlFacts(Facts):
 
     @cached_property
     def steps_of_epoch(self) -> int | None:
-        rows, batch = self.train_rows, self.count("data.train_batch_size")
-        return rows // batch if rows and batch else None
+        """The most that an epoch can give: whole batches, of which a filter may take several for a step."""
+        rows, generated = self.train_rows, self.generated
+        if not rows or not generated:
+            return None
+        return rows // generated // (-(-(self.trained or 1) // generated))
 
     @cached_property
     def train_rows(self) -> int | None:
@@ -114,10 +121,29 @@ class VerlFacts(Facts):
         """Tell whether groups without an advantage are thrown away and others generated in their place (DAPO)."""
         return self.is_true("algorithm.filter_groups.enable")
 
+    @property
+    def starts_main_ppo(self) -> bool:
+        return is_own_program(self.recipe.backend, self.settings.version)
+
+    @property
+    def is_dapo_recipe(self) -> bool:
+        """The DAPO recipe's own trainer, which counts batches of the data and not steps."""
+        return is_dapo_recipe(self.recipe, self.settings.version)
+
+    @cached_property
+    def generated(self) -> int | None:
+        """Prompts of a batch of the data, which is generated at once."""
+        return (self.count(GEN_BATCH) if self.is_dapo_recipe else None) or self.count(BATCH)
+
+    @cached_property
+    def trained(self) -> int | None:
+        """Prompts that a step trains on: without its filter the DAPO recipe takes whatever was generated."""
+        return self.generated if self.is_dapo_recipe and not self.filters_groups else self.count(BATCH)
+
     @cached_property
     def uses_v1(self) -> bool:
         """Tell whether verl's trainer of 0.9 runs, and not that of before or of a fork."""
-        return self.release >= (0, 9) and self.is_true("trainer.use_v1") and self.recipe.backend.entrypoint is None
+        return self.release >= (0, 9) and self.is_true("trainer.use_v1") and self.starts_main_ppo
 
     @cached_property
     def fixed_micro_batches(self) -> bool:

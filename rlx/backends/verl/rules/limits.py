@@ -170,3 +170,17 @@ def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
     if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
         message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"
         yield error(message, f"{key} sync", facts.source(key))
+
+
+@rule(
+    "RLX240",
+    title="a version of verl without a number",
+    why="what changed between versions is judged as for the oldest: renamed keys, batch sizes, losses, the hooks",
+    fix="the number in its `verl/version/version`, such as `0.10.0.dev`, beside `backend.key_source`",
+    source="rlx/backends/verl/keys.py, release: rules compare major and minor numbers",
+)
+def unnumbered_version(facts: VerlFacts) -> Iterator[Flaw]:
+    version = facts.settings.version
+    if not facts.release:
+        fix = 'backend.version: the number of that verl, such as "0.10.0.dev"'
+        yield warning(f"backend.version {version}: rules on versions take it for the oldest", fix, "backend.version")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rlx.backends.verl.levers import enough_for_cache, what_fits
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.preflight.memory import GIB, Estimate, Phase
+from rlx.preflight.memory import GIB, Estimate, Phase, span_text
 from rlx.preflight.memory.cache import Cache
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
@@ -18,7 +18,7 @@ _WORK_MARGIN = 0.5
 
 @rule(
     "RLX300",
-    title="a phase needs more memory than a device has",
+    title="a phase cannot fit: states and rollout alone are more than a device has",
     why="the run ends with an out-of-memory error, often minutes after the start",
     fix="a smaller share for the rollout, offloading, recomputation, smaller micro batches, or another layout "
     "(`rlx layouts`)",
@@ -27,21 +27,21 @@ _WORK_MARGIN = 0.5
 def too_large(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and result.cannot_fit:
-        worst = max(result.phases, key=lambda phase: phase.least)
-        yield error(f"memory: {_needs(worst, result, f', {worst.least:.1f} at least')}", _fix(result))
+        worst = max(result.phases, key=lambda phase: phase.states)
+        yield error(f"memory: {_needs(worst, result, f', {worst.states:.1f} in any case')}", _fix(result))
 
 
 @rule(
     "RLX301",
-    title="a phase fits only within the margin of the estimate",
-    why="the run may end with an out-of-memory error",
-    fix="as for RLX300, or try it: the estimate takes every sample to be as long as it may be",
+    title="a phase may not fit on a device where samples are long",
+    why="the run may end with an out-of-memory error, perhaps only when answers grow",
+    fix="as for RLX300, or try it: no run has every sample as long as it may be",
     source=_SOURCE,
 )
 def too_close(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and not result.fits and not result.cannot_fit:
-        worst = max(result.phases, key=lambda phase: phase.total + phase.margin)
+        worst = max(result.phases, key=lambda phase: phase.longest)
         yield warning(f"memory: {_needs(worst, result)}: it may not fit", _fix(result))
 
 
@@ -93,12 +93,12 @@ def _fix(result: Estimate) -> str:
     return "; or ".join(what_fits(result.job)) or "use more devices or another layout: rlx layouts RECIPE"
 
 
-def _needs(phase: Phase, result: Estimate, least: str = "") -> str:
-    largest = sorted(phase.parts.items(), key=lambda part: -part[1])[:4]
-    parts = ", ".join(f"{name} {size:.1f}" for name, size in largest)
+def _needs(phase: Phase, result: Estimate, states: str = "") -> str:
+    largest = sorted(phase.parts.items(), key=lambda part: -part[1].longest)[:4]
+    parts = ", ".join(f"{name} {span_text(size)}" for name, size in largest)
     assumed = f" (a device of {result.job.device.size:g} GiB is assumed)" if result.job.device.assumed else ""
     return (
-        f"the phase {phase.name} needs {phase.total:.1f} ± {phase.margin:.1f} GiB a device{least} ({parts}), "
+        f"the phase {phase.name} needs {phase.lower:.1f} to {phase.longest:.1f} GiB a device{states} ({parts}), "
         f"and there are {result.capacity:.1f}{assumed}"
     )
 

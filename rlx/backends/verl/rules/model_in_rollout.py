@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
+from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.backends.verl.rules.layout import ROLLOUT_TP
 from rlx.backends.verl.rules.model import TABLE, misfit, whole_heads
+from rlx.preflight.memory.inputs import DTYPE_BYTES
+from rlx.preflight.models.parameters import largest_tensor
 from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, rule
+from rlx.preflight.rules.rule_table import Flaw, rule, warning
+
+_BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
 
 
 @rule(
@@ -53,3 +57,34 @@ def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
     if shape and shape.experts and ep and shape.experts.count % ep:
         message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
         yield misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
+
+
+@rule(
+    "RLX239",
+    title="the bucket of the weight sync is smaller than the largest tensor",
+    why="the first sync ends with: Weight … is too large to fit in the bucket; from verl 0.8 on only where it goes by "
+    "shared memory, as on NPUs of older drivers",
+    fix=f"`{_BUCKET}` in `overrides`, and as large as the tensor",
+    source="verl 0.7.1 to 0.9.1, vllm_rollout/bucketed_weight_transfer.py; verl#5952, #5779",
+)
+def weight_bucket(facts: VerlFacts) -> Iterator[Flaw]:
+    shape, bucket = facts.architecture, facts.count(_BUCKET)
+    if shape is None or bucket is None or facts.lora_rank or facts.recipe.rollout.engine != "vllm":
+        return
+    name, elements = largest_tensor(shape)
+    needed = -(-elements * _synced_bytes(facts) // 2**20)
+    if needed <= bucket:
+        return
+    message = f"{facts.named(_BUCKET)}: {name} of {shape.name} takes {needed} MiB"
+    fix = f"overrides: {{{_BUCKET}: {-(-needed // 1024) * 1024}}}"
+    if facts.release < (0, 8):
+        yield misfit(shape, message, fix, facts.source(_BUCKET))
+    elif facts.recipe.layout.device != "cuda":
+        yield warning(message, fix, facts.source(_BUCKET))
+
+
+def _synced_bytes(facts: VerlFacts) -> int:
+    """Bytes of an element on its way: FSDP's as they are kept, but verl 0.8 rounds them first."""
+    if facts.is_megatron or facts.release == (0, 8):
+        return 2
+    return DTYPE_BYTES.get(str(facts.setting(f"{ACTOR}.fsdp_config.model_dtype")), 4)

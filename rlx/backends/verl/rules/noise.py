@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
 
@@ -45,10 +45,14 @@ def layer_sigmas(facts: VerlFacts) -> Iterator[Flaw]:
 )
 def filtered_noise(facts: VerlFacts) -> Iterator[Flaw]:
     key = "algorithm.filter_groups.enable"
-    if facts.recipe.aqn and facts.is_true(key):
-        yield warning(
-            f"aqn with {facts.source(key)}: noisy groups are rejected in a loop", f"remove {facts.source(key)}"
-        )
+    if not facts.recipe.aqn or not facts.is_true(key):
+        return
+    source = facts.source(key)
+    if facts.uses_v1:
+        message = "groups that the noise leaves without an advantage are replaced, so that arms train on other prompts"
+        yield note(f"aqn with {source}: {message}", f"look at the groups dropped beside the result, or remove {source}")
+    else:
+        yield warning(f"aqn with {source}: noisy groups are rejected in a loop", f"remove {source}")
 
 
 @rule(

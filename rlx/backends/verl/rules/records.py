@@ -24,7 +24,7 @@ _KNOWN = ("console", "file", "tensorboard", _MLFLOW, "trackio", "rl_insight", "t
     "RLX734",
     title="a logger that needs the network or a login",
     why="training hosts have neither as a rule: verl fails at the start, or waits",
-    fix="leave the loggers to rlx, or give the key in `secrets`, or switch it to offline",
+    fix="name it in `track` instead, or give the key in `secrets`, or switch it to offline",
     source="verl/utils/tracking.py",
 )
 def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
@@ -113,7 +113,7 @@ def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
     title="MLflow without a place of its own",
     why="verl writes to /tmp/mlruns.db then, one SQLite file for all runs and users of the machine: it locks, belongs "
     "to whoever came first, and goes with /tmp or the container",
-    fix="`env: {MLFLOW_TRACKING_URI: …}`, a server or a file of your own; or leave the loggers to rlx",
+    fix="name it in `track` instead, or `env: {MLFLOW_TRACKING_URI: …}`, a server or a file of your own",
     source="verl 0.6.1 to 0.9.1, utils/tracking.py and utils/rollout_trace.py: sqlite:////tmp/mlruns.db",
 )
 def own_mlflow(facts: VerlFacts) -> Iterator[Flaw]:
@@ -129,5 +129,7 @@ def own_mlflow(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 def _loggers(facts: VerlFacts) -> list[object]:
-    value = facts.setting(LOGGER)
-    return list(value) if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []
+    """Without those that the recipe's `track` names: they have their place and their login by other rules."""
+    value, track = facts.setting(LOGGER), facts.recipe.track
+    names = list(value) if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []
+    return [name for name in names if track is None or name not in track.to]

@@ -56,21 +56,23 @@ def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
 )
 def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{_FILTER}.metric"
-    # A sampler of one's own, such as the CPU rollout's, is not asked.
-    asked = facts.uses_v1 and not facts.setting("trainer.v1.sampler.custom_sampler.path")
+    asked = facts.is_dapo_recipe or facts.uses_v1
     if facts.filters_groups and asked and not facts.setting(key):
-        yield error(f"{facts.named(key)} with {facts.source(f'{_FILTER}.enable')}", f"{key}: reward", facts.source(key))
+        metric = "acc" if facts.is_dapo_recipe else "reward"
+        yield error(
+            f"{facts.named(key)} with {facts.source(f'{_FILTER}.enable')}", f"{key}: {metric}", facts.source(key)
+        )
 
 
 @rule(
     "RLX122",
     title="group filtering that nobody carries out",
     why="verl's own trainer reads algorithm.filter_groups from 0.9 on only: all groups would be trained on",
-    fix="verl 0.9 or later, or the entry point of the DAPO recipe",
+    fix="`backend.trainer: dapo`, or verl 0.9 or later",
     source="verl 0.6.1 to 0.8.0, trainer/ppo: no word of filter_groups; 0.9.1: trainer/ppo/v1 only",
 )
 def ignored_filter(facts: VerlFacts) -> Iterator[Flaw]:
-    if facts.filters_groups and not facts.uses_v1 and facts.recipe.backend.entrypoint is None:
+    if facts.filters_groups and not facts.uses_v1 and facts.starts_main_ppo:
         key = facts.source(f"{_FILTER}.enable")
         message = f"{key}: the trainer of verl {facts.settings.version} does not filter"
-        yield warning(message, "verl 0.9 with trainer.use_v1, or backend.entrypoint of the DAPO recipe", key)
+        yield warning(message, "backend.trainer dapo, or verl 0.9 with trainer.use_v1", key)

@@ -11,10 +11,26 @@ for cann_script in /usr/local/Ascend/ascend-toolkit/set_env.sh /usr/local/Ascend
 done
 set -euo pipefail
 
+export HCCL_HOST_SOCKET_PORT_RANGE=auto
+export HCCL_NPU_SOCKET_PORT_RANGE=auto
+export HCCL_CONNECT_TIMEOUT=1800
 export VLLM_ASCEND_ENABLE_NZ=0
 export VERL_USE_EXTERNAL_MODULES=mine,rlx_verl_hook
 export PATH=/opt/tools:"$PATH"
 export PATH='/opt/my python/bin':"$PATH"
+# Ray and HCCL open many files: as many as 65535 where the limit is lower and may be raised.
+if [[ $(ulimit -Sn) != unlimited ]] && (( $(ulimit -Sn) < 65535 )); then
+  ulimit -Sn 65535 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
+fi
+# Ray gives memory back only with it; a path that does not exist would be complained about by every process.
+for library in /usr/local/lib/libjemalloc.so.2 "/usr/lib/$(uname -m)-linux-gnu/libjemalloc.so.2" \
+  /usr/lib64/libjemalloc.so.2; do
+  if [[ -r $library ]]; then
+    export LD_PRELOAD="$library${LD_PRELOAD:+:$LD_PRELOAD}"
+    break
+  fi
+done
+
 export PYTHONPATH="$RLX_RUN_DIR/payload${PYTHONPATH:+:$PYTHONPATH}"
 export VERL_FILE_LOGGER_PATH="$RLX_ATTEMPT_DIR/metrics.jsonl"
 # A Ray of its own, which no neighbour can join, and which joins no neighbour's.

@@ -1,0 +1,276 @@
+"""Turn what a launch sets, keys and environment, into a recipe, and hold each key against what that recipe renders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from rlx.api.mended_recipe import STAND_INS, mended
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.backends.shared.users_keys import KeysPart, Rendered, UsersLaunch
+    from rlx.recipe import ResolvedRecipe
+
+OVERRIDES = "overrides"
+UNKNOWN = "known only when the launch runs"
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_LEASE = "rlx leases the devices of a run, and names them to it"
+_OF_RLX = "rlx writes this variable itself"
+_PATHS = ("model.path", "data.train", "data.val")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFate:
+    """What became of one key of the launch. `place` is the recipe key that renders it, or "overrides".
+
+    `reason` says why `rendered` is not what the launch has; "" where it is the same. `is_rendered`: the recipe's launch
+    sets this key at all.
+    """
+
+    key: str
+    written: object
+    rendered: object
+    place: str
+    reason: str = ""
+    is_rendered: bool = True
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRecipe:
+    """A recipe made of a launch: its `document` and `text`, the fate of each key and variable, what is to be said."""
+
+    document: Mapping[str, Any]
+    keys: tuple[KeyFate, ...]
+    environment: tuple[KeyFate, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def text(self) -> str:
+        from rlx.recipe.render import plain_yaml
+
+        return plain_yaml(self.document)
+
+
+def recipe_from_keys(
+    program: str,
+    keys: Mapping[str, object] | Iterable[tuple[str, object]],
+    environment: Mapping[str, str] | None = None,
+    *,
+    name: str = "imported",
+    config_name: str = "",
+    device: str = "",
+    version: str = "",
+    workdir: str = "",
+    unknown: Collection[str] = (),
+    secrets: Collection[str] = (),
+) -> ImportedRecipe:
+    """Make a recipe of a launch of `program`, a module or a file, that sets `keys` and exports `environment`.
+
+    Keys may have Hydra's prefixes; of one that is set twice the last counts. Those in `unknown` have a value that only
+    the launch itself will know, and stand here as they are written. `device` is the kind of devices where the launch
+    does not say it, `version` that of the back-end; by default the newest that knows most of the keys. `workdir` is the
+    folder on the host that it starts in, `secrets` are names of further secret variables. Raises UsageError for a
+    program that no recipe starts.
+    """
+    from rlx.backends.shared.users_keys import UsersLaunch
+
+    part = keys_part(program)
+    pairs = tuple(keys.items() if isinstance(keys, Mapping) else keys)
+    last = {part.bare(key): key for key, _ in pairs}
+    kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
+    known = {key: None if key in unknown else value for key, value in kept.items()}
+    variables = dict(environment or {})
+    launch = UsersLaunch(program, known, config_name, device, version, workdir)
+    public, fates = _environment(variables, secrets)
+    secrets = [fate.key for fate in fates if fate.place == "secrets"]
+    document = mended({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
+    document = _with_overrides(document, part, kept, unknown)
+    found = tuple(_fates(document, part, pairs, launch, unknown))
+    findings = (*_findings((*found, *fates)), *_unsaid(document, found))
+    return ImportedRecipe(document, found, fates, findings)
+
+
+def keys_part(program: str) -> KeysPart:
+    """The part of the back-end whose program this is. Raises UsageError where no recipe starts it."""
+    from rlx.backends.registry import parts
+
+    for _, module in parts("users_keys"):
+        part = cast("KeysPart", module)
+        if part.takes(program):
+            if refused := part.refusal(program):
+                raise UsageError(*refused)
+            return part
+    raise UsageError(
+        f"{program}: is no program that rlx knows",
+        f"recipes are for {examples()}; others: rlx launch --script",
+    )
+
+
+def examples() -> str:
+    """How launches that rlx knows begin."""
+    from rlx.backends.registry import parts
+
+    return " or ".join(f"`{module.EXAMPLE}`" for _, module in parts("users_keys"))
+
+
+def _named(name: str) -> str:
+    from rlx.recipe.fields import NAME_LIMIT
+
+    return _NAME.sub("-", name).strip("-._")[:NAME_LIMIT] or "imported"
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        *sections, last = path.split(".")
+        inner = tree
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[last] = value
+    return tree
+
+
+def _environment(variables: Mapping[str, str], secrets: Collection[str]) -> tuple[dict[str, str], tuple[KeyFate, ...]]:
+    """Part the variables into those that a recipe may show and secrets, of which only the names are kept."""
+    from rlx.recipe.fields import is_secret_like
+
+    public: dict[str, str] = {}
+    fates = [KeyFate(name, None, None, "secrets") for name in dict.fromkeys(secrets)]
+    for name, value in variables.items():
+        if name in secrets:
+            continue
+        if name in _LEASED or name.startswith("RLX_"):
+            fates.append(KeyFate(name, value, None, "", _LEASE if name in _LEASED else _OF_RLX, False))
+        elif is_secret_like(name):
+            fates.append(KeyFate(name, None, None, "secrets"))
+        else:
+            public[name] = value
+            fates.append(KeyFate(name, value, value, "env"))
+    return public, tuple(fates)
+
+
+def _resolved(document: Mapping[str, Any]) -> ResolvedRecipe:
+    from pathlib import Path
+
+    from rlx.recipe.load import ONLY_ARM, load_recipe
+    from rlx.recipe.render import plain_yaml
+    from rlx.recipe.source import Source
+
+    return load_recipe(Source("the new recipe", Path.cwd(), plain_yaml(document))).resolve(ONLY_ARM)
+
+
+def _with_overrides(
+    document: dict[str, Any], part: KeysPart, keys: Mapping[str, object], unknown: Collection[str]
+) -> dict[str, Any]:
+    """Hand on as it is each key that the recipe renders otherwise, or not at all."""
+    from rlx.backends.shared.users_keys import same
+
+    rendered = part.rendered(_resolved(document))
+    overrides = {}
+    for key, value in keys.items():
+        found = rendered.get(part.bare(key))
+        if part.bare(key) in part.OWN or (found is not None and (key in unknown or same(value, found.value))):
+            continue
+        if not _stands_in(document, found):
+            override, given = part.override(key, value, document["backend"])
+            overrides[override] = given
+    return {**document, OVERRIDES: overrides} if overrides else document
+
+
+def _stands_in(document: Mapping[str, Any], found: Rendered | None) -> bool:
+    """Tell whether the recipe has a stand-in there for a path that is none on a host."""
+    if found is None or found.source not in _PATHS:
+        return False
+    section, _, key = found.source.partition(".")
+    return bool(document[section][key] == STAND_INS[found.source])
+
+
+def _fates(
+    document: Mapping[str, Any],
+    part: KeysPart,
+    pairs: tuple[tuple[str, object], ...],
+    launch: UsersLaunch,
+    unknown: Collection[str],
+) -> Iterable[KeyFate]:
+    from rlx.backends.shared.users_keys import CONFIG_NAME, same
+
+    rendered = part.rendered(_resolved(document))
+    last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}
+    if launch.config_name and CONFIG_NAME in rendered:
+        pairs = ((CONFIG_NAME, launch.config_name.removesuffix(".yaml")), *pairs)
+        last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}
+    for i, (key, value) in enumerate(pairs):
+        bare = part.bare(key)
+        found = rendered.get(bare)
+        reason = ""
+        if last[bare] != i:
+            reason = "set again further on, and the last one counts"
+        elif key in unknown and bare not in part.OWN:
+            reason = UNKNOWN
+        elif found is None:
+            reason = part.OWN.get(bare, "nothing in the recipe's launch sets it")
+        elif not same(value, found.value):
+            reason = part.OWN.get(bare) or _why(document, found)
+        yield KeyFate(key, value, found and found.value, _place(found), reason, found is not None)
+
+
+def _place(found: Rendered | None) -> str:
+    source = found.source if found else ""
+    return OVERRIDES if source.startswith(f"{OVERRIDES}.") else source
+
+
+def _why(document: Mapping[str, Any], found: Rendered) -> str:
+    if _stands_in(document, found):
+        return f"no path on a host, which {found.source} must be: write there where it lies"
+    return f"{found.source} renders it otherwise"
+
+
+def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
+    for fate in fates:
+        if fate.place == "secrets":
+            message = f"{fate.key} looks like a secret: the recipe has its name, and its value nowhere"
+            yield Finding("RLX006", Severity.NOTE, message, f"export {fate.key} where you launch")
+        elif fate.reason == UNKNOWN:
+            message = f"{fate.key}: {shown(fate.written)} is known only when the script runs; the recipe has "
+            fix = f"write the value into {fate.place}" if fate.place else "write it into overrides"
+            yield Finding("RLX004", Severity.WARNING, message + shown(fate.rendered), fix)
+        elif not fate.is_equal:
+            severity, fix = Severity.NOTE, ""
+            if fate.place in _PATHS:
+                severity, fix = Severity.WARNING, f"write {fate.place} in the recipe"
+            both = f"{shown(fate.written)} in the launch, {_shown_rendered(fate)} in the recipe's"
+            yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
+
+
+def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[Finding]:
+    """What the launch does not say, and a recipe must: places on a host, and a configuration that was not read."""
+    places = {fate.place for fate in fates}
+    for path in (*_PATHS, "backend.workdir"):
+        section, _, key = path.partition(".")
+        if document[section].get(key) == STAND_INS[path] and path not in places:
+            message = f"{path}: the launch does not say it, and {STAND_INS[path]} stands there"
+            yield Finding("RLX004", Severity.WARNING, message, f"write {path} in the recipe")
+    if name := document["backend"].get("config_name"):
+        message = f"the launch starts from {name}, whose keys are not read here"
+        fix = "give that file to rlx init --from, or name its folder in backend.key_source"
+        yield Finding("RLX005", Severity.WARNING, message, fix)
+
+
+def _shown_rendered(fate: KeyFate) -> str:
+    return shown(fate.rendered) if fate.is_rendered else "not"
+
+
+def shown(value: object) -> str:
+    """A value as a recipe would show it."""
+    import json
+
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,165 @@
+"""Make a recipe of a launch that somebody has, with arms of further ones, and write it where there is none yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
+
+if TYPE_CHECKING:
+    from rlx.api.imported_recipe import ImportedRecipe
+
+CONTROL = "baseline"
+# In these a null is a value, so what an arm does not have must not stand in what all share.
+_MAPS = ("overrides", "env")
+_OPEN = "made of what its environment has where it starts, which a recipe's text cannot follow"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFrom:
+    """The text of the recipe; what each launch became, the control first; the file if it was `written`."""
+
+    text: str
+    arms: Mapping[str, ImportedRecipe]
+    written: Path | None = None
+
+
+def recipe_from(
+    source: str,
+    target: Path | str | None = None,
+    *,
+    arms: Mapping[str, str] | None = None,
+    version: str = "",
+) -> RecipeFrom:
+    """Make a recipe of a script, a line, a configuration or a log; write it into `target`, a new file, if one is named.
+
+    `arms`: a name and a source each, of which what differs becomes an arm; `source` is then the control. `version` is
+    the back-end's where it is known. Nothing is run. Raises UsageError for what starts no training that rlx knows, and
+    where `target` exists already.
+    """
+    from rlx.recipe.start import write_new
+
+    path = None if target is None else Path(target)
+    if path is not None and path.exists():
+        raise UsageError(f"{path}: exists already, nothing was written", "name another file, or move this one")
+    name = path.stem if path is not None and path.stem != "recipe" else _stem(source)
+    made = {CONTROL: _imported(source, name, version)}
+    for arm, other in (arms or {}).items():
+        if arm in made:
+            raise UsageError(f"--arm {arm}: is there twice", f"name each arm once; {CONTROL} is that of --from")
+        made[arm] = _imported(other, name, version or str(made[CONTROL].document["backend"]["version"]))
+    text = _head(source, arms or {}) + _text(made)
+    _check(text, tuple(made) if arms else ())
+    if path is not None:
+        write_new({path: text})
+    return RecipeFrom(text, made, path)
+
+
+def _stem(source: str) -> str:
+    return Path(source).stem if "\n" not in source and " " not in source and source != "-" else "imported"
+
+
+def _imported(source: str, name: str, version: str) -> ImportedRecipe:
+    from rlx.api.imported_recipe import recipe_from_keys
+    from rlx.api.recipe_source import launch_of
+
+    found = launch_of(source)
+    imported = recipe_from_keys(
+        found.program,
+        found.pairs,
+        found.environment,
+        name=name,
+        config_name=found.config_name,
+        device=found.device,
+        version=version,
+        workdir=found.workdir,
+        unknown=found.unknown,
+        secrets=found.secrets,
+    )
+    opened = tuple(_open_fates(found.open_variables))
+    findings = (*imported.findings, *(finding for _, finding in opened), *found.findings)
+    return replace(imported, environment=(*imported.environment, *(fate for fate, _ in opened)), findings=findings)
+
+
+def _open_fates(variables: Mapping[str, str]) -> Iterator[tuple[Any, Finding]]:
+    from rlx.api.imported_recipe import KeyFate
+
+    for name, value in variables.items():
+        message = f"{name}={value}: {_OPEN}"
+        fix = "write it in full into env, or into a script that the host's entry names in setup"
+        yield KeyFate(name, value, None, "", _OPEN, False), Finding("RLX005", Severity.WARNING, message, fix)
+
+
+def _head(source: str, arms: Mapping[str, str]) -> str:
+    names = [_shown(each) for each in (source, *arms.values())]
+    return f"# Made of {', '.join(names)} by rlx init --from.\n"
+
+
+def _shown(source: str) -> str:
+    return "a line" if re.search(r"\s", source) else "standard input" if source == "-" else Path(source).name
+
+
+def _text(made: Mapping[str, ImportedRecipe]) -> str:
+    from rlx.recipe.render import plain_yaml
+
+    documents = {arm: one.document for arm, one in made.items()}
+    base = documents[CONTROL]
+    if len(documents) == 1:
+        return plain_yaml(base)
+    shared = {**base, **{key: _common([each.get(key, {}) for each in documents.values()]) for key in _MAPS}}
+    shared["secrets"] = sorted({name for each in documents.values() for name in each.get("secrets", ())})
+    shared = {key: value for key, value in shared.items() if value not in ({}, [])}
+    arms = {arm: _beyond(shared, document) for arm, document in documents.items()}
+    text = plain_yaml({**shared, "control": CONTROL})
+    return text + "arms:\n" + "".join(_indented(arm, changes) for arm, changes in arms.items())
+
+
+def _indented(arm: str, changes: Mapping[str, Any]) -> str:
+    from rlx.recipe.render import plain_yaml
+
+    if not changes:
+        return f"  {arm}: {{}}\n"
+    lines = "".join(f"    {line}\n" for line in plain_yaml(changes).splitlines())
+    return f"  {arm}:\n{lines}"
+
+
+def _common(maps: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all of them have, with the same value."""
+    first, *others = maps
+    return {key: value for key, value in first.items() if all(key in each and each[key] == value for each in others)}
+
+
+def _beyond(shared: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an arm's own recipe is not what all share; null, where it has the recipe's default instead."""
+    found: dict[str, Any] = {}
+    for key in [*document, *(key for key in shared if key not in document)]:
+        if key in ("version", "name", "secrets"):
+            continue
+        new, old = document.get(key), shared.get(key)
+        if isinstance(new, Mapping) and isinstance(old, Mapping):
+            below = _beyond_map(old, new)
+            if below:
+                found[key] = below
+        elif new != old:
+            found[key] = new
+    return found
+
+
+def _beyond_map(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
+    return changed | {key: None for key in old if key not in new}
+
+
+def _check(text: str, arms: tuple[str, ...]) -> None:
+    """Read the recipe as any other: what is written can be launched, or says why not. Raises UsageError."""
+    from rlx.recipe.load import load_recipe
+    from rlx.recipe.source import Source
+
+    file = load_recipe(Source("the new recipe", Path.cwd(), text))
+    for arm in arms:
+        file.resolve(arm)

@@ -1,0 +1,166 @@
+"""Say what a back-end must know so that a launch of its users becomes a recipe: whose key is what in a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rlx.backends.shared.effective import EffectiveSettings
+    from rlx.recipe import ResolvedRecipe
+
+ABSENT = object()
+"""What a reader returns for a value that the recipe's key cannot have."""
+
+CONFIG_NAME = "--config-name"
+"""Hydra's option, which counts as a key of the launch."""
+
+Reader = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class UsersLaunch:
+    """What a launch starts and sets. `program` is a module, or a file; `keys` may have Hydra's prefixes.
+
+    `config_name` is the configuration that it starts from, "" for the program's own. `device` is the kind of devices
+    where the launch shows it, `version` the back-end's where a person says it, `workdir` the folder that it starts in.
+    """
+
+    program: str
+    keys: Mapping[str, object]
+    config_name: str = ""
+    device: str = ""
+    version: str = ""
+    workdir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeField:
+    """The key of a back-end that says what `path` says in a recipe. `read` takes its value over."""
+
+    key: str
+    path: str
+    read: Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The value of a key in the launch of a recipe. `source` is the dotted recipe key that it follows from."""
+
+    value: object
+    source: str
+
+
+class KeysPart(Protocol):
+    """The part `users_keys` of a back-end."""
+
+    OWN: Mapping[str, str]
+    """Keys that rlx writes whatever a recipe says -> why."""
+    EXAMPLE: str
+    """How a launch of this back-end begins, as its users write it."""
+
+    def takes(self, program: str) -> bool:
+        """Tell whether the program is this back-end's."""
+
+    def program_of(self, tree: Mapping[str, Any]) -> str:
+        """The program that trains by this configuration; "" for one of others."""
+
+    def file_of(self, program: str, config_name: str) -> str:
+        """The local file that holds the keys of a launch; "" where its command line does."""
+
+    def refusal(self, program: str) -> tuple[str, str] | None:
+        """What is wrong with a program of this back-end that no recipe can start, and the fix; None: nothing."""
+
+    def values(self, launch: UsersLaunch) -> Mapping[str, object]:
+        """The recipe's values by dotted path: each that the launch, or the back-end's own default, sets."""
+
+    def beyond_defaults(self, keys: Mapping[str, object]) -> Mapping[str, object]:
+        """Those of all keys of a configuration that have another value than the back-end's own."""
+
+    def bare(self, key: str) -> str:
+        """The key as the back-end reads it, without prefix."""
+
+    def override(self, key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
+        """The key and value as they stand in a recipe's `overrides`."""
+
+    def rendered(self, resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
+        """Each key that the recipe's launch sets, without prefix. Raises UsageError where it cannot be written."""
+
+
+def same(one: object, other: object) -> bool:
+    """Tell whether the back-end gets the same: 1 is 1.0, a tuple a list, and `~/` the home folder."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return float(one) == float(other)
+    if isinstance(one, str) and isinstance(other, str):
+        return home(one) == home(other)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return one == other
+
+
+HOME = "${oc.env:HOME}/"
+
+
+def said(settings: EffectiveSettings, key: str) -> object:
+    """The value of a key; of a path below the home folder the path, although that is known at start only."""
+    value = settings.written.get(key)
+    return value if isinstance(value, str) and value.startswith(HOME) else settings.get(key)
+
+
+def home(text: str) -> str:
+    """The path with the home folder as rlx writes it for OmegaConf."""
+    return HOME + text[2:] if text.startswith("~/") else text
+
+
+def from_home(value: object) -> object:
+    """The path with the home folder as a recipe writes it; any other value as it is."""
+    return "~/" + value.removeprefix(HOME) if isinstance(value, str) and value.startswith(HOME) else value
+
+
+def host_path(value: object) -> object:
+    """A path on the host as a recipe has it: absolute, or below the home folder."""
+    path = from_home(value)
+    if not isinstance(path, str):
+        return ABSENT
+    return path if path.startswith(("/", "~/")) and "${" not in path and "\n" not in path else ABSENT
+
+
+def full_path(value: object, workdir: str) -> object:
+    """A path on the host; one that starts from the folder of the launch is named in full."""
+    if workdir and isinstance(value, str) and value and not value.startswith(("/", "~")) and "${" not in value:
+        return host_path(f"{workdir.rstrip('/')}/{value.removeprefix('./')}")
+    return host_path(value)
+
+
+def whole(value: object) -> object:
+    """A count of at least one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else ABSENT
+
+
+def often(value: object) -> object:
+    """An interval; none where nothing is ever done."""
+    return None if value is None or (isinstance(value, int) and value <= 0) else whole(value)
+
+
+def number(value: object) -> object:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else ABSENT
+
+
+def truth(value: object) -> object:
+    return value if isinstance(value, bool) else ABSENT
+
+
+def text(value: object) -> object:
+    return value if isinstance(value, str) and value and "${" not in value else ABSENT
+
+
+def among(*words: str, **others: str) -> Reader:
+    """One of the words; the others stand for what they say."""
+    return lambda value: others.get(str(value), value if value in words else ABSENT)

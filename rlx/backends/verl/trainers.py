@@ -1,0 +1,70 @@
+"""List the trainers of verl whose steps rlx can count, and the programs that start them.
+
+`sync` generates once for each step. `dapo` generates until enough groups have an advantage: a trainer of its own in the
+DAPO recipe, which lies in verl's checkout up to 0.7.0 and in the repository verl-recipe since; 0.9 has the same built
+into its own trainer. Sources: recipe/dapo/main_dapo.py, verl 0.9.1 trainer/ppo/v1/replay_buffer.py.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
+from rlx.backends.verl.keys import release
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Backend, Recipe
+
+SYNC, DAPO, DECLARED = "sync", "dapo", "declared"
+MAIN_PPO, MAIN_DAPO = "verl.trainer.main_ppo", "recipe.dapo.main_dapo"
+# The NLA fork's program trains as main_ppo does (rules/nla.py).
+_PROGRAMS = (
+    (SYNC, re.compile(r"(?:.*\.)?verl\.trainer\.(?:main_ppo|main_ppo_v0|nla_main)")),
+    (DAPO, re.compile(r"(?:.*\.)?dapo\.main_dapo")),
+)
+_FILTERS_ITSELF = (0, 9)
+
+
+def names(version: str) -> tuple[str, ...]:
+    """What `backend.trainer` may be with this version."""
+    del version  # all that rlx has key tables for have both
+    return SYNC, DAPO, DECLARED
+
+
+def trainer_of_program(program: str) -> str | None:
+    """The trainer that a program starts, a module or a file; None for one that rlx does not know."""
+    module = program.removesuffix(".py").replace("/", ".")
+    return next((name for name, form in _PROGRAMS if form.fullmatch(module)), None)
+
+
+def trainer_of(backend: Backend) -> str | None:
+    """The trainer that a recipe names, or else its program's; None for a program that rlx does not know."""
+    if backend.trainer is not None:
+        return backend.trainer
+    return trainer_of_program(backend.entrypoint) if backend.entrypoint else SYNC
+
+
+def program_of(backend: Backend, version: str) -> str:
+    """The program that starts: the recipe's, or that of its trainer."""
+    if backend.entrypoint:
+        return str(backend.entrypoint)
+    return MAIN_DAPO if backend.trainer == DAPO and release(version) < _FILTERS_ITSELF else MAIN_PPO
+
+
+def is_dapo_recipe(recipe: Recipe, version: str) -> bool:
+    """Tell whether the DAPO recipe's own trainer runs, and not verl's own with a filter of groups."""
+    return trainer_of(recipe.backend) == DAPO and trainer_of_program(program_of(recipe.backend, version)) == DAPO
+
+
+def config_of(recipe: Recipe, version: str) -> str | None:
+    """The configuration that a program starts from, where it is not that of main_ppo."""
+    backend = recipe.backend
+    if backend.config_name or not is_dapo_recipe(recipe, version):
+        return backend.config_name
+    return MEGATRON_CONFIG if backend.engine == "megatron" else CONFIG
+
+
+def is_own_program(backend: Backend, version: str) -> bool:
+    """Tell whether verl's main_ppo starts, which rlx's noise and seeds were shown with."""
+    return program_of(backend, version) == MAIN_PPO

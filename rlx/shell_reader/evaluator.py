@@ -1,0 +1,345 @@
+"""Go through a script as bash would, and note the commands that it would start instead of starting them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from rlx.shell_reader.conditions import Conditions
+from rlx.shell_reader.exit_status import MAYBE, NO, RAN, YES, Status, of_truth, opposite
+from rlx.shell_reader.expansion import Expander
+from rlx.shell_reader.shell_builtins import BUILTINS, Builtins
+from rlx.shell_reader.shell_script import ShellCommand, ShellScript
+from rlx.shell_reader.shell_state import Ended, Left, State, Value
+from rlx.shell_reader.shell_syntax import Node, line_of, named, parse, text_of
+from rlx.shell_reader.shell_words import is_known, without_marks
+
+_SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
+
+_GLUE = {b"": "", b"\\ ": " "}
+
+
+def read_script(text: str, name: str) -> ShellScript:
+    """Read a script called `name`. Raises UsageError for one that is too large, has no end, or calls itself."""
+    state = State(name)
+    evaluator = Evaluator(state)
+    with suppress(Ended, Left):
+        evaluator.text(text)
+    variables = {key: state.marks.word(value) for key, value in state.variables.items() if isinstance(value, str)}
+    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, tuple(state.skipped))
+
+
+class Evaluator:
+    """Goes through the nodes of a script with one state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.expander = Expander(state)
+        self.conditions = Conditions(state, self.expander)
+        self._builtins = Builtins(state, self)
+        self._kinds: dict[str, Callable[[Node], Status]] = {
+            **dict.fromkeys(_SEQUENCES, self._sequence),
+            "list": self._list,
+            "pipeline": self._pipeline,
+            "redirected_statement": self._redirected,
+            "subshell": self._subshell,
+            "negated_command": lambda node: opposite(self._sequence(node)),
+            "test_command": lambda node: of_truth(self.conditions.of_node(node)),
+            "if_statement": self._if,
+            "for_statement": self._for,
+            "c_style_for_statement": self._c_for,
+            "while_statement": self._while,
+            "case_statement": self._case,
+            "function_definition": self._define,
+            "variable_assignment": self._assignment,
+            "variable_assignments": self._sequence,
+            "declaration_command": self._declaration,
+            "unset_command": self._unset,
+            "command": self._command,
+        }
+
+    def text(self, text: str) -> Status:
+        """Go through a text: the script, or what it hands to `eval`."""
+        root = parse(without_marks(text), self._state.name)
+        if root.has_error:
+            self._state.skip(_first_error(root), "cannot be read as bash, and what it means is a guess")
+        return self.run(root)
+
+    def run(self, node: Node) -> Status:
+        self._state.step()
+        kind = self._kinds.get(node.type)
+        if kind is None:
+            return RAN
+        with self._state.deeper():
+            return kind(node)
+
+    def all(self, nodes: Iterable[Node]) -> Status:
+        status: Status = YES
+        for node in nodes:
+            status = self.run(node)
+        return status
+
+    def _sequence(self, node: Node) -> Status:
+        if node.type == "compound_statement" and node.children and node.children[0].type == "((":
+            return self._arithmetic(text_of(node)[2:-2])
+        return self.all(named(node))
+
+    def _arithmetic(self, text: str) -> Status:
+        name, equals, value = text.partition("=")
+        if equals and name.strip().isidentifier() and not value.startswith("="):
+            number = self.expander.arithmetic(value)
+            self.assign(name.strip(), self._state.unknown(text) if number is None else str(number))
+            return RAN
+        for ending, by in (("++", 1), ("--", -1)):
+            if text.strip().removesuffix(ending).isidentifier() and text.strip().endswith(ending):
+                return self._arithmetic(f"{text.strip()[:-2]}={text.strip()[:-2]}+{by}")
+        number = self.expander.arithmetic(text)
+        return MAYBE if number is None else YES if number else NO
+
+    def _list(self, node: Node) -> Status:
+        left, operator, right = (*node.children, None, None)[:3]
+        status = self.run(left)
+        if operator is None or right is None:
+            return status
+        is_or = operator.type == "||"
+        if status == MAYBE:
+            self._state.branch(lambda: self.run(right), lambda: None)
+            return MAYBE
+        return self.run(right) if (status == NO) == is_or else status
+
+    def _pipeline(self, node: Node) -> Status:
+        return self.all(named(node))
+
+    def _redirected(self, node: Node) -> Status:
+        body = node.child_by_field_name("body")
+        return self.run(body) if body is not None else RAN
+
+    def _subshell(self, node: Node) -> Status:
+        """What it changes is gone when it ends."""
+        state = self._state
+        before, exported, workdir = dict(state.variables), set(state.exported), state.workdir
+        try:
+            return self.all(named(node))
+        except Ended:
+            return RAN
+        finally:
+            state.variables, state.exported, state.workdir = before, exported, workdir
+
+    def _if(self, node: Node) -> Status:
+        return self._choice(list(node.children), "then")
+
+    def _choice(self, children: list[Node], word: str) -> Status:
+        """One condition with what follows it; the `elif` and `else` behind it are the other way."""
+        at = next((i for i, child in enumerate(children) if child.type == word), len(children))
+        others = [child for child in children if child.type in ("elif_clause", "else_clause")]
+        body = [child for child in children[at + 1 :] if child not in others]
+        status = self.all(child for child in children[:at] if child.is_named)
+        if status == YES:
+            return self.all(body)
+        if status == NO:
+            return self._otherwise(others)
+        self._state.branch(lambda: self.all(body), lambda: self._otherwise(others))
+        return MAYBE
+
+    def _otherwise(self, others: list[Node]) -> Status:
+        if not others:
+            return YES
+        if others[0].type == "else_clause":
+            return self.run(others[0])
+        return self._choice([*others[0].children, *others[1:]], "then")
+
+    def _for(self, node: Node) -> Status:
+        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        values = [word for child in node.children_by_field_name("value") for word in self.expander.fields(child)]
+        if variable is None or body is None:
+            return RAN
+        if not any(child.type == "in" for child in node.children):
+            values = list(self._state.positional or [])
+        for value in values:
+            self.assign(text_of(variable), value)
+            if not self._round(body, is_sure=is_known(value)):
+                break
+        return RAN
+
+    def _round(self, body: Node, *, is_sure: bool) -> bool:
+        """Go once through the body of a loop. Returns False for the last time."""
+        if not is_sure:
+            self._state.branch(lambda: self.run(body), lambda: None)
+            return True
+        self._state.may_leave = False
+        try:
+            self.run(body)
+        except Left as left:
+            if left.word == "return":
+                raise
+            return left.word == "continue"
+        return True
+
+    def _c_for(self, node: Node) -> Status:
+        parts = {name: node.child_by_field_name(name) for name in ("initializer", "condition", "update", "body")}
+        first, condition, update, body = parts.values()
+        if first is None or condition is None or update is None or body is None:
+            return RAN
+        self._arithmetic(text_of(first))
+        while (status := self._arithmetic(text_of(condition))) == YES:
+            self._state.step()
+            if not self._round(body, is_sure=True) or self._state.may_leave:
+                return RAN
+            self._arithmetic(text_of(update))
+        if status == MAYBE:
+            self._round(body, is_sure=False)
+        return RAN
+
+    def _while(self, node: Node) -> Status:
+        body = node.child_by_field_name("body")
+        conditions = node.children_by_field_name("condition")
+        if body is None:
+            return RAN
+        going, ending = (NO, YES) if node.children[0].type == "until" else (YES, NO)
+        while (status := self.all(child for child in conditions if child.is_named)) == going:
+            self._state.step()
+            if not self._round(body, is_sure=True) or self._state.may_leave:
+                return RAN
+        if status != ending:
+            self._round(body, is_sure=False)
+        return RAN
+
+    def _case(self, node: Node) -> Status:
+        word = node.child_by_field_name("value")
+        items = [child for child in node.children if child.type == "case_item"]
+        value = self.expander.joined(word) if word is not None else ""
+        if self._state.marks.only_variable(value):
+            value = ""
+        if not is_known(value):
+            self._state.branch(*(lambda item=item: self._item(item) for item in items), lambda: None)
+            return MAYBE
+        for item in items:
+            patterns = item.children_by_field_name("value")
+            if any(fnmatch.fnmatchcase(value, self.expander.joined(pattern)) for pattern in patterns):
+                return self._item(item)
+        return RAN
+
+    def _item(self, item: Node) -> Status:
+        patterns = item.children_by_field_name("value")
+        return self.all(child for child in named(item) if child not in patterns)
+
+    def _define(self, node: Node) -> Status:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            self._state.functions[text_of(name)] = body
+        return RAN
+
+    def _assignment(self, node: Node) -> Status:
+        name, value = self._assigned(node)
+        self.assign(name, value)
+        return RAN
+
+    def _assigned(self, node: Node) -> tuple[str, Value]:
+        """The name, and the value that it gets; an element of a list changes the list."""
+        target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        adds = any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            items = [word for child in named(value) for word in self.expander.fields(child)]
+            old = self._state.variables.get(text_of(target), [])
+            before = old if isinstance(old, list) else [old]
+            return text_of(target), [*before, *items] if adds else items
+        new = "" if value is None else self.expander.joined(value)
+        if target.type == "subscript":
+            return self._element(target, new)
+        start = self._state.variables.get(text_of(target), "") if adds else ""
+        return text_of(target), self._state.made((start if isinstance(start, str) else "".join(start[:1])) + new)
+
+    def _element(self, target: Node, new: str) -> tuple[str, Value]:
+        name, *index = [text_of(child) for child in named(target)]
+        old = self._state.variables.get(name, [])
+        items = list(old) if isinstance(old, list) else [old]
+        at = self.expander.arithmetic(index[0]) if index else None
+        if at is not None and 0 <= at <= len(items):
+            return name, [*items[:at], new, *items[at + 1 :]]
+        return name, self._state.unknown(text_of(target))
+
+    def assign(self, name: str, value: Value) -> None:
+        self._state.variables[name] = value
+        if self._state.exports_all:
+            self._state.exported.add(name)
+
+    def _declaration(self, node: Node) -> Status:
+        word, *rest = node.children
+        flags = [text_of(child) for child in rest if child.type == "word" and text_of(child).startswith("-")]
+        exports = word.type == "export" or any("x" in flag for flag in flags)
+        for child in rest:
+            if child.type == "variable_assignment":
+                name, value = self._assigned(child)
+                if word.type == "local":
+                    self._builtins.keep(name)
+                self.assign(name, value)
+            elif child.type == "variable_name":
+                name = text_of(child)
+            else:
+                continue
+            if exports and "-n" not in flags:
+                self._state.exported.add(name)
+        return RAN
+
+    def _unset(self, node: Node) -> Status:
+        for child in named(node):
+            self._state.variables.pop(text_of(child), None)
+            self._state.exported.discard(text_of(child))
+        return RAN
+
+    def _command(self, node: Node) -> Status:
+        own = [child for child in named(node) if child.type == "variable_assignment"]
+        name = node.child_by_field_name("name")
+        if name is None:
+            return self.all(own)
+        # The grammar takes assignments on lines of their own for those of the command that follows.
+        apart = [child for child in own if b"\n" in _gap(node, child, name)]
+        self.all(apart)
+        words = self._words(node, [child for child in named(node) if child not in own])
+        given = dict(map(self._assigned, (child for child in own if child not in apart)))
+        if not words:
+            for key, value in given.items():
+                self.assign(key, value)
+            return RAN
+        return self.started(words, given, line_of(name))
+
+    def _words(self, node: Node, children: list[Node]) -> list[str]:
+        """The words of a command. The grammar parts some that only an escaped blank or new line seems to part."""
+        words: list[str] = []
+        for i, child in enumerate(children):
+            fields = self.expander.fields(child)
+            glue = _GLUE.get(_gap(node, children[i - 1], child)) if i else None
+            if glue is not None and words and fields:
+                words[-1] += glue + fields.pop(0)
+            words += fields
+        return words
+
+    def started(self, words: list[str], given: dict[str, Value], line: int) -> Status:
+        """Call a function or a builtin, or note the program that the words start."""
+        if words[0] in self._state.functions:
+            return self._builtins.call(words)
+        if words[0] in BUILTINS:
+            return self._builtins.run(words, line)
+        state = self._state
+        environment = state.environment()
+        environment |= {key: state.marks.word(value) for key, value in given.items() if isinstance(value, str)}
+        parts = tuple(map(state.marks.word, words))
+        state.start(ShellCommand(parts, environment, state.workdir, line, state.is_certain))
+        return RAN
+
+
+def _gap(node: Node, assignment: Node, name: Node) -> bytes:
+    """What lies between two parts of a command: a new line ends it, unless a backslash goes on."""
+    begin, end = assignment.end_byte - node.start_byte, name.start_byte - node.start_byte
+    return bytes(node.text[begin:end]).replace(b"\\\n", b"")
+
+
+def _first_error(root: Node) -> int:
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.type == "ERROR" or node.is_missing:
+            return line_of(node)
+        nodes += [child for child in reversed(node.children) if child.has_error]
+    return line_of(root)

@@ -1,0 +1,150 @@
+"""Keep what a shell has in its memory while it goes through a script, and how much it may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlx.errors import UsageError
+from rlx.shell_reader.shell_script import ShellCommand, Skipped
+from rlx.shell_reader.shell_words import Marks, Unknown, Variable, Word
+
+MOST_STEPS = 20_000
+_MOST_DEPTH = 60
+_MOST_CHARACTERS = 4_000_000
+_LONGEST = 64 * 1024
+_MOST_COMMANDS = 1000
+_MOST_SHOWN = 200
+
+Value = str | list[str]
+
+
+class Ended(Exception):
+    """The script goes no further."""
+
+
+class Left(Exception):
+    """A loop or a function goes no further: `break`, `continue`, `return`."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+
+@dataclass
+class State:
+    """`positional` is None where nobody knows how the script is called. `may_leave`: perhaps the loop ends here."""
+
+    name: str
+    variables: dict[str, Value] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    functions: dict[str, Any] = field(default_factory=dict)
+    positional: list[str] | None = None
+    workdir: str = ""
+    is_certain: bool = True
+    marks: Marks = field(default_factory=Marks)
+    exports_all: bool = False
+    may_leave: bool = False
+    commands: list[ShellCommand] = field(default_factory=list)
+    sourced: list[Word] = field(default_factory=list)
+    skipped: dict[Skipped, None] = field(default_factory=dict)
+    steps: int = 0
+    characters: int = 0
+    depth: int = 0
+
+    def step(self) -> None:
+        """Count one more thing that is done. Raises UsageError for a script without end."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise UsageError(
+                f"{self.name}: does not come to its end within {MOST_STEPS:,} steps",
+                "name a script without endless loops, or the launch's own line",
+            )
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """Go one level into the script. Raises UsageError for one that calls itself without end."""
+        self.depth += 1
+        try:
+            if self.depth > _MOST_DEPTH:
+                raise UsageError(
+                    f"{self.name}: goes more than {_MOST_DEPTH} levels deep, or calls itself",
+                    "name a script that does not, or the launch's own line",
+                )
+            yield
+        finally:
+            self.depth -= 1
+
+    def made(self, text: str) -> str:
+        """Count text that came about. Raises UsageError for too much of it."""
+        self.characters += len(text)
+        if len(text) > _LONGEST or self.characters > _MOST_CHARACTERS:
+            raise UsageError(f"{self.name}: makes values of more than {_LONGEST // 1024} KB", "name a smaller script")
+        return text
+
+    def unknown(self, source: str) -> str:
+        source = " ".join(source.split())
+        return self.marks.mark(Unknown(source if len(source) <= _MOST_SHOWN else source[:_MOST_SHOWN] + "…"))
+
+    def outside(self, name: str) -> str:
+        return self.marks.mark(Variable(name))
+
+    def skip(self, line: int, text: str) -> None:
+        self.skipped[Skipped(line, text)] = None
+
+    def start(self, command: ShellCommand) -> None:
+        if len(self.commands) >= _MOST_COMMANDS:
+            raise UsageError(f"{self.name}: starts more than {_MOST_COMMANDS} commands", "name a smaller script")
+        self.commands.append(command)
+
+    def environment(self) -> dict[str, Word]:
+        found = {}
+        for name in sorted(self.exported):
+            value = self.variables.get(name)
+            if isinstance(value, str):
+                found[name] = self.marks.word(value)
+        return found
+
+    def branch(self, *ways: Callable[[], object]) -> None:
+        """Go each of several ways of which nobody can tell which one is taken: what they make different is unknown.
+
+        A way that ends the script has no part in what comes after. Raises Ended if all of them end it.
+        """
+        before, exported, workdir, certain = self.variables, self.exported, self.workdir, self.is_certain
+        outcomes = []
+        self.is_certain = False
+        try:
+            for way in ways:
+                self.variables, self.exported, self.workdir = dict(before), set(exported), workdir
+                try:
+                    way()
+                except Left as left:
+                    self.may_leave = left.word != "continue"
+                except Ended:
+                    self.may_leave = True
+                    continue
+                outcomes.append((self.variables, self.exported, self.workdir))
+        finally:
+            self.is_certain = certain
+        if not outcomes:
+            raise Ended
+        self.variables, self.exported, self.workdir = outcomes[0]
+        for variables, others, folder in outcomes[1:]:
+            self.variables = self._either(self.variables, variables)
+            self.exported = self.exported | others
+            self.workdir = folder if folder == self.workdir else ""
+
+    def _either(self, one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+        found = dict(one)
+        for name in one.keys() - other.keys():
+            found[name] = self.unknown(f"{self._shown(one[name])} or unset")
+        for name, value in other.items():
+            if name not in one:
+                found[name] = self.unknown(f"unset or {self._shown(value)}")
+            elif one[name] != value:
+                found[name] = self.unknown(f"{self._shown(one[name])} or {self._shown(value)}")
+        return found
+
+    def _shown(self, value: Value) -> str:
+        return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})") or '""'

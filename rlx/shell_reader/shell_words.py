@@ -1,0 +1,104 @@
+"""Hold the words of a shell, parts of which only the shell itself will know.
+
+While a script is evaluated such a part stands in the text as a number between two marks, which no script can contain,
+so that words are joined, split and stored as plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+BEGIN, END = "\ue000", "\ue001"
+_MARK = re.compile(f"{BEGIN}(\\d+){END}")
+_MARKS = str.maketrans("", "", BEGIN + END)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that the script does not set: its environment may."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What only the shell will know, as it is written."""
+
+    source: str
+
+
+Part = str | Variable | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a command, in parts."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether nothing but variables from outside is missing."""
+        return not any(isinstance(part, Unknown) for part in self.parts)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts if isinstance(part, Variable))
+
+    def text(self, variable: Callable[[str], str] = lambda name: f"${{{name}}}") -> str:
+        """The text: `variable` says how one from outside is written, what is unknown stands as in the script."""
+        return "".join(_text(part, variable) for part in self.parts)
+
+
+def _text(part: Part, variable: Callable[[str], str]) -> str:
+    if isinstance(part, str):
+        return part
+    return variable(part.name) if isinstance(part, Variable) else part.source
+
+
+class Marks:
+    """The parts that marked text stands for."""
+
+    def __init__(self) -> None:
+        self._parts: list[Variable | Unknown] = []
+        self._numbers: dict[Variable | Unknown, int] = {}
+
+    def mark(self, part: Variable | Unknown) -> str:
+        number = self._numbers.setdefault(part, len(self._parts))
+        if number == len(self._parts):
+            self._parts.append(part)
+        return f"{BEGIN}{number}{END}"
+
+    def word(self, text: str) -> Word:
+        return Word(tuple(self._split(text)))
+
+    def only_variable(self, text: str) -> str:
+        """The name of the variable from outside that is all of the text; "" for any other."""
+        match = _MARK.fullmatch(text)
+        part = self._parts[int(match[1])] if match else None
+        return part.name if isinstance(part, Variable) else ""
+
+    def shown(self, text: str) -> str:
+        return self.word(text).text()
+
+    def _split(self, text: str) -> Iterator[Part]:
+        end = 0
+        for match in _MARK.finditer(text):
+            if match.start() > end:
+                yield text[end : match.start()]
+            yield self._parts[int(match[1])]
+            end = match.end()
+        if end < len(text):
+            yield text[end:]
+
+
+def is_known(text: str) -> bool:
+    """Tell whether no part of marked text is missing."""
+    return BEGIN not in text
+
+
+def without_marks(text: str) -> str:
+    """A script's text without the characters that mark parts here."""
+    return text.translate(_MARKS)

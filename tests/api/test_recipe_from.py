@@ -1,0 +1,146 @@
+"""Launches as people have them, and the recipes, keys and findings that are made of them.
+
+Each folder of tests/cases/init-from has a launch `run.*`, further ones that become arms, and beside them what is
+expected: the recipe, and what is to be said. RLX_WRITE_CASES=1 writes both anew, to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rlx.api.recipe_from import RecipeFrom, recipe_from
+from rlx.recipe import load_recipe
+from rlx.recipe.source import Source
+from tests.cli.support import rlx
+from tests.conftest import CASES
+
+FOLDERS = sorted((CASES / "init-from").iterdir())
+EXPECTED = ("recipe.yaml", "said.txt")
+
+
+def said(made: RecipeFrom) -> str:
+    """Each key and variable that is not as the launch has it, and each finding, a line each."""
+    lines = []
+    for arm, one in made.arms.items():
+        fates = (*one.keys, *one.environment)
+        lines.append(f"{arm}: {len(fates)}, of which {sum(fate.is_equal for fate in fates)} equal")
+        lines += [f"  {fate.key}: {fate.reason}" for fate in fates if not fate.is_equal]
+        lines += [f"  {finding.severity} {finding.id} {finding.message}" for finding in one.findings]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> RecipeFrom:
+    folder: Path = request.param
+    monkeypatch.chdir(folder)
+    others = sorted(path.name for path in folder.glob("*.sh") if path.stem != "run")
+    source = next(folder.glob("run.*")).name
+    return recipe_from(
+        (folder / source).read_text() if folder.name == "line" else source,
+        arms={Path(each).stem: each for each in others},
+    )
+
+
+@pytest.mark.parametrize(("made", "folder"), [(each, each) for each in FOLDERS], indirect=["made"], ids=lambda x: "")
+def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path) -> None:
+    found = dict(zip(EXPECTED, (made.text, said(made)), strict=True))
+    if os.environ.get("RLX_WRITE_CASES"):
+        for name, text in found.items():
+            (folder / name).write_text(text)
+    assert found == {name: (folder / name).read_text() for name in EXPECTED}
+    file = load_recipe(Source("made", folder, made.text))
+    assert set(file.arms) == (set(made.arms) if len(made.arms) > 1 else {"main"})
+
+
+SECRETS = ("NotARealToken", "0123456789abcdef", "secretpassword", "hunter2hunter2", "abcdefghijkl")
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "json"])
+def test_no_secret_of_a_script_is_shown_or_written(option: list[str], tmp_path: Path) -> None:
+    script = CASES / "init-from/ray-job/run.sh"
+    assert all(secret in script.read_text() for secret in SECRETS)
+    done = rlx("init", "--from", str(script), str(tmp_path / "new.yaml"), *option)
+    everything = done.stdout + done.stderr + (tmp_path / "new.yaml").read_text()
+    assert [secret for secret in SECRETS if secret in everything] == []
+    assert "HF_TOKEN" in done.stdout and "http_proxy" in done.stdout
+
+
+REFUSED = {
+    "missing.sh": (None, "No such file", "name a bash script"),
+    "empty.sh": ("\n \n", "is empty", "name a bash script"),
+    "binary.sh": ("\0\x01\x02" * 100, "is no text", "name a launch script"),
+    "large.sh": ("# x\n" * 2_600_000, "is larger than 4", "name a bash script"),
+    "self.sh": ("f() { f; }; f", "calls itself", "name a script"),
+    "endless.sh": ("while :; do :; done", "does not come to its end", "name a script"),
+    "foreign.sh": ("#!/bin/bash\necho hello; make all", "starts no training", "name the script"),
+    "other.sh": ("python train.py --lr 1", "train.py: is no program that rlx knows", "rlx launch --script"),
+    "entropy.sh": (
+        "python3 -m recipe.entropy.main_entropy a=1",
+        "recipe.entropy.main_entropy: starts a trainer",
+        "rlx launch --script",
+    ),
+    "dpo.sh": ("python cli/train_dpo.py --config-name x", "no recipe for this trainer", "rlx launch --script"),
+    "no-yaml.sh": ("python cli/train_grpo.py --config-name lost", "lost.yaml, which is not beside it", "lost.yaml"),
+    "broken.yaml": ("a: [1", "line ", "correct the file"),
+    "other.yaml": ("a: 1", "is no configuration that rlx knows", "name a bash script"),
+    "recipe.yaml": ("version: 1\nbackend: {}", "is a recipe already", "rlx validate"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_launch_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    text, message, fix = REFUSED[name]
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    begun = time.process_time()
+    done = rlx("init", "--from", str(tmp_path / name), str(tmp_path / "new.yaml"), code=None)
+    assert done.returncode == 2
+    assert message in done.stderr and fix in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "new.yaml").exists()
+    assert time.process_time() - begun < 2
+
+
+def test_nothing_is_overwritten_and_options_go_with_a_launch(tmp_path: Path) -> None:
+    script = str(CASES / "init-from/arms/run.sh")
+    target = tmp_path / "new.yaml"
+    target.write_text("mine")
+    assert "exists already" in rlx("init", "--from", script, str(target), code=None).stderr
+    assert target.read_text() == "mine"
+    assert "--arm" in rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", "aqn", code=None).stderr
+    assert "--json goes with --from FILE" in rlx("init", "--json", str(tmp_path / "x.yaml"), code=None).stderr
+    again = rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", f"baseline={script}", code=None)
+    assert "is there twice" in again.stderr
+
+
+def test_a_printed_configuration_becomes_a_recipe() -> None:
+    """Of a configuration with all its keys only those that are not verl's own value are told."""
+    made = recipe_from(str(CASES / "printed-config/log"), version="0.9.1")
+    fates = made.arms["baseline"].keys
+    assert 10 < len(fates) < 120
+    differing = {fate.key for fate in fates if not fate.is_equal}
+    assert differing == {"trainer.experiment_name", "trainer.default_local_dir", "trainer.validation_data_dir"}
+
+
+def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n")
+    done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), code=2)
+    assert "is no program that rlx knows" in done.stderr
+    assert "qwertyuiop" not in done.stderr and "other-word" not in done.stderr
+
+
+def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "actor_rollout_ref: {model: {path: /m}}\n"
+        "trainer: {wandb_token: qwertyuiop, proxy: 'http://me:qwertyuiop@p', name: fine}\n"
+        "ray_kwargs: {ray_init: {runtime_env: {env_vars: {HF_TOKEN: qwertyuiop, list: [hf_qwertyuiop]}}}}\n"
+        "data: {prompt_key: prompt, max_token_len: 5, reward_fn_key: data_source}\n"
+    )
+    done = rlx("init", "--from", str(tmp_path / "run.yaml"), str(tmp_path / "new.yaml"), "--json")
+    text = (tmp_path / "new.yaml").read_text()
+    assert "qwertyuiop" not in done.stdout + done.stderr + text
+    assert "secrets: [WANDB_TOKEN, PROXY, HF_TOKEN, LIST]" in text
+    assert "reward_fn_key: data_source" in text

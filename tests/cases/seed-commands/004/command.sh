@@ -1,0 +1,1 @@
+python verl/trainer/nla_main.py --config-name=runs/qwen_7b/rl_grpo
