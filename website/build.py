@@ -19,6 +19,9 @@ BUILD = REPOSITORY / "build" / "website"
 SITE = REPOSITORY / "build" / "site"
 HOME = {"en": "README.md", "zh": "README.zh.md"}
 _FEATURES = ("navigation.sections", "navigation.footer", "navigation.top", "search.highlight", "content.code.copy")
+_BETWEEN_CHINESE = re.compile(
+    r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffefA-Za-z*\[]|`(?!``))"
+)
 _NAMES = {"en": "English", "zh": "中文"}
 
 
@@ -40,13 +43,18 @@ def lay_out(language: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     sources = {name: source for name, source in written(language).items() if name in placed(language)}
     for name, source in {"index": REPOSITORY / HOME[language], **sources}.items():
-        text = relinked(source.read_text(encoding="utf-8"), source, language)
+        text = joined(relinked(source.read_text(encoding="utf-8"), source, language))
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     for name in PAGES:
         (folder / f"{name}.md").write_text(page(name, language), encoding="utf-8")
     shutil.copytree(REPOSITORY / "docs/pictures", folder / "pictures")
     if language == "en":
         shutil.copytree(REPOSITORY / "docs/example-ab", folder / "example-ab")
+
+
+def joined(text: str) -> str:
+    """The text without the ends of lines beside Chinese marks, which a browser would show as blanks."""
+    return _BETWEEN_CHINESE.sub("", text)
 
 
 def relinked(text: str, source: Path, language: str) -> str:
@@ -111,6 +119,8 @@ def settings(language: str) -> str:
         "tables = {}",
         "attr_list = {}",
         "toc.permalink = true",
+        # Headings in Chinese keep their characters as anchors, as they do on GitHub.
+        'toc.slugify = {object = "pymdownx.slugs.slugify", kwds = {case = "lower"}}',
         "pymdownx.highlight = {}",
         "pymdownx.superfences = {}",
     ]

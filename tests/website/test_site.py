@@ -10,7 +10,7 @@ import pytest
 
 from rlx.api.explaining import explain_all
 from tests.cli.test_help import LEAVES
-from website.build import lay_out, settings
+from website.build import joined, lay_out, settings
 from website.pages import LANGUAGES, generated, placed, sections, written
 from website.reference import page
 
@@ -52,3 +52,11 @@ def test_its_settings_name_pages_that_are_laid_out(language: str, tmp_path: Path
 def _pages(part: dict[str, object]) -> list[str]:
     (inside,) = part.values()
     return [inside] if isinstance(inside, str) else [name for one in inside for name in _pages(one)]  # type: ignore[attr-defined]
+
+
+def test_lines_of_chinese_are_joined_without_a_blank() -> None:
+    assert (
+        joined("不需要 root，\n只需要容器。\n\n## 环境\n\n- 一\n- 二\n")
+        == "不需要 root，只需要容器。\n\n## 环境\n\n- 一\n- 二\n"
+    )
+    assert joined("在 Python\n3.11 上；\n  `rlx` 会看。\n```\n") == "在 Python\n3.11 上；`rlx` 会看。\n```\n"
