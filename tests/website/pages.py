@@ -28,7 +28,9 @@ def text(page: Path) -> str:
 
 
 def commands(page: Path) -> list[str]:
-    return _COMMAND.findall(text(page))
+    """What can be typed as it stands, up to a `&&`; neither a list of options nor the first of two lines."""
+    found = (command.partition(" && ")[0] for command in _COMMAND.findall(text(page)))
+    return [command for command in found if " [" not in command and not command.endswith("\\")]
 
 
 def console(page: Path) -> list[Shown]:

@@ -24,7 +24,7 @@ SCRIPT = "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.total_epochs=2\n
 def test_the_program_understands_each_command(name: str) -> None:
     for command in commands(ENGLISH[name]):
         words = shlex.split(command)[1:]
-        if words == ["--version"]:
+        if words in (["--version"], ["hosts"]):
             continue
         own = next(own for own in (" ".join(words[:2]), words[0]) if own in LEAVES)
         LEAVES[own].make_context(own, words[len(own.split()) :])
