@@ -23,6 +23,9 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("fuzz", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("RLX_EXAMPLES", "same"))
 
+# Some tests become another user of the machine, who is to read what is made here.
+os.umask(0o022)
+
 # A shell ignores Ctrl-C on behalf of what it starts in the background, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

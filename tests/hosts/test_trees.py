@@ -32,7 +32,8 @@ PLAIN = {"backend": {"version": INSTALLED}}
 def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[str, dict[str, str]], str]:
     """The findings of `rlx launch --dry-run` about the recipe and its back-end, by id, and what it said on stderr.
 
-    This machine has neither NPUs nor the model, so there are errors of the host, too.
+    This machine has neither NPUs nor the model, so there are errors of the host, too. That nobody knows the model of
+    these recipes (RLX238) is left out.
     """
     document = json.loads(json.dumps(BASE))
     for change in changes:
@@ -42,7 +43,8 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     done = rlx("launch", str(recipe), "--dry-run", "--trust", "--json", code=code)
     plans = json.loads(done.stdout).get("plans", [{"findings": []}])
-    return {finding["id"]: finding for finding in plans[0]["findings"]}, done.stderr
+    found = {finding["id"]: finding for finding in plans[0]["findings"]}
+    return {id: finding for id, finding in found.items() if id != "RLX238"}, done.stderr
 
 
 @pytest.fixture
