@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-engines check fuzz lint format setup site release engines tmux rig clean
+.PHONY: demo test test-demo test-quick test-engines check fuzz lint format setup site release engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -42,7 +42,10 @@ test-engines: .venv/.ready engines rig
 	$(PYTEST) tests/training $(WORKERS_AT) 2 -m "training and not demo"
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
-check: lint
+check: .venv/.ready
+	@$(MAKE) --no-print-directory -j2 lint test-quick
+
+test-quick: .venv/.ready
 	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts and not engines"
 
 # The property tests on examples that no run has seen, and every parser of what others wrote on mangled inputs.
