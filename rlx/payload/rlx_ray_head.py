@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -100,9 +101,21 @@ def start(settings: dict[str, Any], deadline: float, address: str) -> None:
                 sys.exit(f"rlx: Ray cannot be started: {problem}")
             print(f"rlx: Ray did not start, once again: {problem}", file=sys.stderr)
             ray.shutdown()
+            end_children()
     signal.alarm(0)
     # Ray puts its own handler in place.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
+def end_children() -> None:
+    """End what a start that failed has started: Ray forgets it, and the next one would meet it at the head's port."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            # The name of a program, in brackets, may hold anything; behind it stand state and parent.
+            parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid():
+                os.kill(int(entry.name), signal.SIGKILL)
+                os.waitpid(int(entry.name), 0)
 
 
 def await_nodes(count: int, deadline: float) -> None:

@@ -6,10 +6,12 @@ Both nodes are on this machine, each with a run directory, Ray folder and sessio
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 import pytest
 
 from rlx.plan import Site
+from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
 from tests.backends.mindspeed_rl.running import Nodes, Run
 
@@ -29,6 +32,38 @@ SMALL: dict[str, Any] = {
     "overrides": {"actor_config.load": "/w", "rl_config.num_cpus_for_placement_group": 0},
 }
 ENDLESS = {"train": {"steps": 100_000}}
+
+
+# The first node of Ray starts, and is given up as one that took too long: what it started runs on.
+GIVEN_UP = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import ray, rlx_ray_head
+from ray._private.node import Node
+
+start, tries = Node.__init__, []
+
+def slow(node, *arguments, **options):
+    start(node, *arguments, **options)
+    tries.append(node)
+    if len(tries) == 1:
+        raise Exception("The current node timed out during startup.")
+
+Node.__init__ = slow
+settings = {"offers": {"CPU": 1}, "object_store_memory": 80 << 20, "ready_within_s": 120}
+rlx_ray_head.start(settings, time.monotonic() + 120, sys.argv[2])
+print(len(tries), [node["Alive"] for node in ray.nodes()])
+"""
+
+
+def test_a_ray_that_is_begun_again_does_not_meet_the_first_one(real_ray: None, tmp_path: Path) -> None:
+    address, _, port = Nodes(tmp_path).head_at.rpartition(":")
+    ray = tempfile.mkdtemp(prefix="rlx-", dir="/tmp")
+    environment = {**os.environ, "RAY_TMPDIR": ray, "RAY_GCS_SERVER_PORT": port}
+    command = [sys.executable, "-c", GIVEN_UP, payload_folder(), address]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    shutil.rmtree(ray)
+    assert (done.returncode, done.stdout) == (0, "2 [True]\n"), done.stderr[-2000:]
 
 
 class Cluster:
