@@ -1,12 +1,15 @@
 """Write the reference from the code: commands with their options, the keys of a recipe, every finding.
 
-What the program prints is English, so it stands in both languages as it is; what is around it is in the reader's.
+What the program prints is English, and stands in both languages as it is; what is around it is in the reader's language,
+and so is what the findings mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from website.pages import written
 
 WORDS = {
     "en": {
@@ -34,7 +37,7 @@ WORDS = {
         "findings": "发现",
         "about_commands": "与 `rlx COMMAND --help` 的输出一致；程序的输出是英文，这里不翻译。",
         "about_recipe": "与 `rlx schema` 提供给编辑器的内容一致；`rlx show RECIPE` 打印一份配方的值。",
-        "about_findings": "与 `rlx explain ID` 的输出一致，不翻译。裁决怎样得出：[evidence.md](evidence.md)。",
+        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[evidence.md](evidence.md)。",
         "option": "选项",
         "argument": "参数",
         "meaning": "含义",
@@ -113,11 +116,25 @@ def findings(language: str) -> Iterator[str]:
     from rlx.api.explaining import explain_all
 
     words = WORDS[language]
+    translated = _chinese_rows() if language == "zh" else {}
     yield f"# {words['findings']}\n\n{words['about_findings']}\n"
     for one in explain_all():
-        rows = [(words["why"], one.why), (words["fix"], one.fix), (words["source"], one.source)]
+        what, why, fix = translated.get(one.id, (one.what, one.why, one.fix))
+        rows = [(words["why"], why), (words["fix"], fix), (words["source"], one.source)]
         told = "".join(f"- **{name}**: {_links_cut(text)}\n" for name, text in rows if text)
-        yield f"## {one.id}\n\n{_links_cut(one.what)}\n\n{told}"
+        yield f"## {one.id}\n\n{_links_cut(what)}\n\n{told}"
+
+
+def _chinese_rows() -> dict[str, tuple[str, str, str]]:
+    """What the Chinese page says of each finding; a cell of 同上 is that of the row above."""
+    found: dict[str, tuple[str, str, str]] = {}
+    above = ("", "", "")
+    for line in written("zh")["verdicts"].read_text(encoding="utf-8").splitlines():
+        if line.startswith("| RLX"):
+            id, *cells = line.strip("| ").split(" | ")
+            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells, above, strict=True))
+            found[id] = above = (what, why, fix)
+    return found
 
 
 def _links_cut(text: str) -> str:

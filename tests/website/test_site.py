@@ -37,6 +37,12 @@ def test_the_reference_names_all_that_there_is(language: str) -> None:
     assert "| `sigma_start` |" in keys and "| `micro_batch_size` |" in keys
 
 
+def test_the_chinese_reference_says_of_every_finding_what_it_means() -> None:
+    parts = re.split(r"(?m)^## RLX\d{3}$", page("reference-findings", "zh"))[1:]
+    assert len(parts) == len(explain_all())
+    assert not [part for part in parts if not re.search(r"[\u4e00-\u9fff]", part.strip().partition("\n")[0])]
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_its_settings_name_pages_that_are_laid_out(language: str, tmp_path: Path) -> None:
     lay_out(language, tmp_path / "docs")
