@@ -1,7 +1,7 @@
 """Write the reference from the code: commands with their options, the keys of a recipe, every finding.
 
-What the program prints is English, and stands in both languages as it is; what is around it is in the reader's language,
-and so is what the findings mean.
+What the program prints is English, and stands in both languages as it is. What is around it is in the language of the
+reader, and so is what the findings mean.
 """
 
 from __future__ import annotations
