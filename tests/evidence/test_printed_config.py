@@ -6,6 +6,7 @@ import pprint
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,12 @@ from rlx.evidence.reading.foreign_config import read_printed_config
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.floats(-1e6, 1e6))
 TREES = st.recursive(
     LEAVES, lambda each: st.one_of(st.lists(each, max_size=4), st.dictionaries(st.text(max_size=6), each, max_size=4))
+)
+
+WARNING = (
+    "(TaskRunner pid=7) /usr/lib/x.py:3: UserWarning: no such engine: ModuleNotFoundError('x'\n",
+    "(TaskRunner pid=7)   warnings.warn(\n",
+    "(TaskRunner pid=7) 2026-01-31 09:12:44,120 INFO {'lr': [\n",
 )
 
 
@@ -33,6 +40,9 @@ def test_what_was_printed_is_read(tmp_path: Path, tree: dict[str, Any], lose_bla
     mixed = [line for each in lines for line in (each, "another process {'\n", "(WorkerDict pid=8) {'a': [1,\n")]
     (tmp_path / "log").write_text("step:0 - a:1\n" + "".join(mixed) + "(TaskRunner pid=7) done\n")
     assert read_printed_config(tmp_path / "log") == tree
+    warned = [line for each in lines for line in (each, *WARNING)]
+    (tmp_path / "log").write_text("".join(warned))
+    assert read_printed_config(tmp_path / "log") == tree
 
 
 @settings(deadline=None)
@@ -49,10 +59,11 @@ def test_a_log_that_ends_in_it_or_has_none(tmp_path: Path) -> None:
     assert read_printed_config(tmp_path / "log") == {}
 
 
-def test_a_real_log(tmp_path: Path) -> None:
-    """Cut from a recorded run; the other recordings have theirs cut out."""
+@pytest.mark.parametrize("name", ["log", "log-with-warnings"])
+def test_a_real_log(name: str) -> None:
+    """Cut from recorded runs; in the second, warnings of the same process came between. Others have theirs cut out."""
     recorded = Path(__file__).parent.parent / "cases" / "printed-config"
-    found = read_printed_config(recorded / "log")
+    found = read_printed_config(recorded / name)
     assert found["actor_rollout_ref"]["actor"]["optim"]["lr"] == 0.0002
     assert found["trainer"]["total_epochs"] == 1
     assert found["actor_rollout_ref"]["rollout"]["val_kwargs"]["n"] == 1
