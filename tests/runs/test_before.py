@@ -36,6 +36,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-C", folder, "-xf", archive], check=True)
 
 
