@@ -93,7 +93,10 @@ class StatusWatch:
         if self._host:
             there = [ref for ref in self._index.nodes() if ref.host == self._host]
             return there if self._everything else self._shown(there)
-        return self._index.runs() if self._everything else candidates(self._index)
+        if self._everything:
+            return self._index.runs()
+        current = candidates(self._index)
+        return current or self._shown(self._index.runs())
 
     def _shown(self, refs: Sequence[RunRef]) -> Sequence[RunRef]:
         """Leave out what somebody removed, and say so."""

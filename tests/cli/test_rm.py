@@ -68,6 +68,7 @@ def test_where_all_are_removed_the_id_still_finds_one() -> None:
         front_door.find_runs()
     assert front_door.find_runs(only.run_id) == (only,)
     assert shown() == [] and shown("-a") == [only.run_id]
+    assert "1 run was removed; -a shows what was" in rlx("status").stderr
 
 
 def test_it_comes_back() -> None:
@@ -143,6 +144,7 @@ def test_a_bundle_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert judged.agrees, judged.differences
     assert judged.computed is not None
     assert [run["by"] for run in judged.computed["left_out"]] == ["whoever removed it"]
+    assert f"{bad}: who removed it, when and why" in judged.on_trust
 
 
 def test_words_that_mean_nothing_change_nothing() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,14 +14,20 @@ import pytest
 import rlx as front_door
 from rlx.api.pruning import delete_found, find_prunable
 from rlx.errors import NoSuchRun, UsageError
-from rlx.plan import RunState
+from rlx.plan import LOCAL, RunState
 from rlx.runs import Index, RunRef
+from rlx.runs.index.tombstones import Tombstone
+from rlx.runs.removing.removal_wire import delete_runs
 from tests.cli.support import rlx
 from tests.conftest import CASES
+from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 from tests.registrations import ASKED
+from tests.rig import Rig
+from tests.runs.another_user import commands_as_nobody
 from tests.runs.far import Far, far
-from tests.runs.toys import FOREVER, ended, home, start, start_one, toy_plan
+from tests.runs.laptop import Laptop, run_folder, toy
+from tests.runs.toys import FOREVER, ended, home, start, start_one, toy_plan, until
 
 __all__ = ["Loopback", "far", "loopback"]
 LOG = str(CASES / "logs/tiny-aqn/log")
@@ -216,6 +223,84 @@ def test_what_means_nothing_is_refused() -> None:
             front_door.prune(**options)
     with pytest.raises(NoSuchRun):
         front_door.prune("nobody", what=["runs"])
+
+
+SLOW_RM = """touch "$HOME/deleting"
+while [ ! -e "$HOME/go" ]; do sleep 0.05; done
+exit 1
+"""
+
+
+def test_a_cable_cut_in_the_middle(far: Far) -> None:
+    """The folder has its name in the trash, and the next call deletes it."""
+    (ref,) = start(far.plan("echo 1"))
+    ended(ref)
+    program = far.loopback.home / "bin" / "rm"
+    program.parent.mkdir()
+    put_program(program.parent, "rm", SLOW_RM)
+    far.loopback.write_bashrc(f"PATH={program.parent}:$PATH\n")
+    done: list[Any] = []
+    pruning = Thread(target=lambda: done.append(front_door.prune(ref, what=["runs"])))
+    pruning.start()
+    until(lambda: (far.loopback.home / "deleting").exists(), "it deletes")
+    far.loopback.cut()
+    pruning.join(60)
+    (far.loopback.home / "go").touch()
+    assert [each.run_id for each in done[0].failures] == [ref.run_id] and not done[0].deleted
+    assert not far.folder(ref).exists() and any((far.runs / ".trash").iterdir())
+    far.loopback.write_bashrc("")
+    program.unlink()
+    assert "its run directory is gone" in front_door.status(ref)[0].observation.detail
+    found = find_prunable(ref, what=["runs"])
+    assert found.trash and [item.run_id for item in found.items] == [ref.run_id]
+    assert [item.run_id for item in delete_found(found).deleted] == [ref.run_id]
+    assert not (far.runs / ".trash").exists() and Index(home()).tombstones()[ref.run_id].deleted
+
+
+def test_what_root_of_a_container_owns_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    with commands_as_nobody(monkeypatch) as folder:
+        ref = RunRef("toy-main-s1-20261124-120000-abcd", "l", "toy", "main", 1, LOCAL, str(folder / "root"), 1.8e9)
+        inside = ref.run_dir / "attempts" / "1" / "state" / "started"
+        inside.mkdir(parents=True)
+        (ref.run_dir / "manifest.json").write_text(f'{{"run_id": "{ref.run_id}"}}')
+        for path in (folder / "root", *(folder / "root").rglob("*")):
+            os.chown(path, *((0, 0) if path == inside else (65534, 65534)))
+        tombstone = Tombstone(ref.run_id, "l", "toy", "main", 1, "local", 0, 0, 1.8e9, "", "lost", "?", "", 1.8e9, "me")
+        refused = delete_runs([ref], {ref.run_id: tombstone}).refused
+        assert "belongs to another user, as of a container" in refused[ref.run_id] and inside.is_dir()
+        os.chown(inside, 65534, 65534)
+        assert delete_runs([ref], {ref.run_id: tombstone}).freed and not ref.run_dir.exists()
+
+
+def test_a_read_only_disk(rig: Rig, tmp_path: Path) -> None:
+    host, mine = rig.host("h1"), Laptop(rig.client, tmp_path / "mine")
+    host.limit_disk("/srv", 8_000_000)
+    (ref,) = mine.launch(toy(replace(mine.site("h1"), root="/srv/rlx"), "true\n"))
+    mine.ended(ref)
+    host.run("mount", "--bind", "/srv", "/srv")
+    host.run("mount", "-o", "remount,bind,ro", "/srv")
+    here = json.loads(mine.rlx("rm", ref.run_id, "--json").out)["removed"][0]["here_only"]
+    assert "cannot be written" in here, here
+    said = mine.rlx("prune", ref.run_id, "--what", "runs", "-y")
+    assert said.code == 1 and "read-only" in said.err and run_folder(host, ref).is_dir()
+    host.run("umount", "-l", "/srv")
+    gone = json.loads(mine.rlx("prune", ref.run_id, "--what", "runs", "-y", "--json").out)
+    assert [item["run_id"] for item in gone["deleted"]] == [ref.run_id] and not run_folder(host, ref).exists()
+
+
+def test_of_what_others_launched_names_are_hidden_here_alone(
+    far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ref,) = start(far.plan("echo 1"))
+    ended(ref)
+    monkeypatch.setenv("RLX_HOME", str(tmp_path / "a colleague's"))
+    monkeypatch.setenv("LOGNAME", "a-colleague")
+    front_door.status(host=far.site.place.host)
+    assert "others launched it" in reasons(find_prunable(what=["runs"], keep=0))[ref.run_id]
+    assert "others launched it" in front_door.remove(ref)[0].here_only
+    assert not (far.runs / ".removed").exists()
+    assert front_door.restore(ref) == (ref,)
+    assert front_door.prune(ref.run_id, what=["runs"]).deleted and not far.folder(ref).exists()
 
 
 def test_two_laptops_and_a_mirror(far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
