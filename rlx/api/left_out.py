@@ -80,7 +80,9 @@ def _states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     here = [ref for ref in refs if ref.place.is_local]
     seen = {run_id: sight.state.value for run_id, sight in look(index, here).items()}
     known = index.sightings([ref.run_id for ref in refs if not ref.place.is_local])
-    return seen | {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+    seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+    # Of what was deleted nothing else tells any more how it ended.
+    return seen | {run_id: each.state for run_id, each in index.tombstones().items() if each.deleted}
 
 
 def with_other_experiments(index: Index, found: Comparison, judged: Sequence[JudgedRun]) -> Comparison:

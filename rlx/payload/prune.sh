@@ -197,6 +197,7 @@ checkpoints() {
 throw_checkpoints() {
     [ ! -L "$1/$CHECKPOINTS_DIR" ] || { WHY="its $CHECKPOINTS_DIR are a link to another place, and stay" && return; }
     for name in $2; do
+        case $name in */*) continue ;; esac
         path=$1/$CHECKPOINTS_DIR/$name
         if is_checkpoint "$path" && is_writable "$path"; then throw "$path" "$1"; fi
         [ -z "$WHY" ] || return 0

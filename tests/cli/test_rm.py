@@ -131,6 +131,9 @@ def test_removing_a_bad_run_does_not_flatter_a_comparison() -> None:
         assert f"left out by whoever removed it; {bad} (valid) was removed" in text.replace("\\", ""), text
     named = rlx("compare", "baseline", f"aqn-s1,aqn-s2,{bad}", code=None)
     assert "was removed" in named.stderr and "whoever removed it" not in named.stdout
+    front_door.prune(bad, what=["runs"])
+    (left,) = [run for run in front_door.compare("baseline", "aqn").left_out if run.run_id == bad]
+    assert left.state == "finished" and "was removed with its files" in left.why and "looked bad" in left.why
 
 
 def test_a_bundle_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
