@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from rlx.api.norm_weights import norm_weights
     from rlx.api.planning import plan
     from rlx.api.power import power
+    from rlx.api.pruning import prune
     from rlx.api.pulling import pull
     from rlx.api.reading import judge, read_log
     from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
+    from rlx.api.removing import remove, restore
     from rlx.api.reporting import report
     from rlx.api.run_logs import logs
     from rlx.api.scripts import plan_script
@@ -82,11 +84,14 @@ __all__ = [
     "plan",
     "plan_script",
     "power",
+    "prune",
     "pull",
     "read_log",
     "recipe_from",
     "rehearse",
+    "remove",
     "report",
+    "restore",
     "status",
     "stop",
     "validate",
@@ -120,11 +125,14 @@ _HOMES = {
     "plan": "rlx.api.planning",
     "plan_script": "rlx.api.scripts",
     "power": "rlx.api.power",
+    "prune": "rlx.api.pruning",
     "pull": "rlx.api.pulling",
     "read_log": "rlx.api.reading",
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
+    "remove": "rlx.api.removing",
     "report": "rlx.api.reporting",
+    "restore": "rlx.api.removing",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
     "validate": "rlx.api.validating",

@@ -115,9 +115,12 @@ def found_runs(
     from rlx.api.comparing import compare_asked, with_left_out
     from rlx.api.judged_comparison import beside_control, judged_arms
     from rlx.api.left_out import left_out_runs
+    from rlx.api.removing import removal_notes
 
     refs = _arms(index, names, seeds, tell)
     left_out = left_out_runs(index, names, refs)
+    for note in removal_notes(index, chain(*refs)):
+        tell(note)
     judged = judged_arms(index, refs, tell)
     if len(names) < 2:
         # Nobody said which arm is the control, but their recipe did.

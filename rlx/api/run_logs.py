@@ -58,6 +58,7 @@ def logs(
     the last seconds. The lines are chosen on the host. Raises UsageError for options that exclude each other and for
     a pattern that grep cannot read, NoSuchRun, and at the end one RlxError for all logs that could not be read.
     """
+    from rlx.api.removing import removal_notes
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.runs.logs.log_lines import LogQuery
 
@@ -69,6 +70,8 @@ def logs(
     query.check()
     index = open_index()
     refs = runs_or_latest(index, runs)
+    for note in removal_notes(index, refs):
+        tell(f"rlx: {note}")
     return Logs(refs, _lines(index, refs, query, follow, tell))
 
 

@@ -10,6 +10,8 @@
         log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+
+Beside them in <root>/runs: .removed/<run id>.json, what a removed run was, and .trash/, what is being deleted.
 """
 
 from __future__ import annotations
@@ -55,3 +57,7 @@ CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"
 RESERVED_FILE = "reserved"
 EXIT_FILE = "exit"
+
+# Beside the run directories.
+TOMBSTONES_DIR = ".removed"
+TRASH_DIR = ".trash"

@@ -23,6 +23,8 @@ EXAMPLES = {
     "attach": ("rlx attach aqn", "rlx attach aqn --write"),
     "wait": ("rlx wait", "rlx wait aqn --timeout 2h"),
     "stop": ("rlx stop aqn", "rlx stop --all"),
+    "rm": ("rlx rm aqn --reason 'wrong rate'", "rlx rm --undo 20261124-1200-a1b2c3"),
+    "prune": ("rlx prune --older-than 30d --dry-run", "rlx prune --what checkpoints --keep 1 --host a3"),
     "pull": ("rlx pull aqn --to results", "rlx pull baseline aqn --checkpoints"),
     "adopt": ("rlx adopt a3:/tmp/run.log --name e5", "rlx adopt a3:trainer:/tmp/run.log --name e5 --arm aqn"),
     "import": ("rlx import run.log --name e5", "rlx import aqn.log.gz --name e5 --arm aqn"),

@@ -29,6 +29,8 @@ GROUPS = {
         "attach",
         "wait",
         "stop",
+        "rm",
+        "prune",
         "pull",
         "adopt",
         "import",

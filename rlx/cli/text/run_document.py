@@ -47,6 +47,7 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
         "tags": row.label.tags,
         "note": row.label.note or None,
+        "removed": row.removed,
         "noise": verdict.noise,
         "outlook": outlook(verdict, row.state)._asdict(),
         "verdict": verdict_document(verdict),

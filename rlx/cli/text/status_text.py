@@ -12,6 +12,7 @@ from rlx.runs.duration import duration
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     from rlx.cli.text.fitting_table import Column
     from rlx.evidence.diagnosis import Hit
@@ -21,6 +22,7 @@ _CAUSE_CHARACTERS = 160
 _STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
     "unreachable": "yellow",
     "stalled": "yellow",
+    "removed": "dim",
 }
 _VERDICT_STYLE = {"valid": "green", "on track": "green", "contradicted": "red", "invalid": "red"} | {
     "incomplete": "red",
@@ -41,6 +43,7 @@ def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | N
         launched = list(group)
         parts.append(_table(launched, width))
         parts.extend(_details(launched, causes) if verbose else [*_nodes(launched), *_decided(launched)])
+        parts.extend(_removed(launched))
     return Group(*parts)
 
 
@@ -68,7 +71,7 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
     tags = [" ".join(row.label.tags) for row in rows]
     columns = [
         Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
-        Column("STATE", [Text(row.state.value, _STATE_STYLE.get(row.state.value, "")) for row in rows]),
+        Column("STATE", [_state_cell(row) for row in rows]),
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
         Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
         Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
@@ -77,6 +80,13 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
         Column("VERDICT", [Text(word, _VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
     return [*columns, Column("TAGS", tags, rank=6, flows=True)] if any(tags) else columns
+
+
+def _state_cell(row: Overview) -> Text:
+    from rich.text import Text
+
+    word = "removed" if row.removed else row.state.value
+    return Text(word, _STATE_STYLE.get(word, ""))
 
 
 def progress_cell(row: Overview) -> str:
@@ -102,6 +112,13 @@ def _nodes(rows: Sequence[Overview]) -> list[Any]:
     from rich.text import Text
 
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]
+
+
+def _removed(rows: Sequence[Overview]) -> list[Any]:
+    """Say who took a run out of names."""
+    from rich.text import Text
+
+    return [Text(row.removed.sentence) for row in rows if row.removed]
 
 
 def _decided(rows: Sequence[Overview]) -> list[Any]:

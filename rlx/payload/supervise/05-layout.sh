@@ -33,3 +33,6 @@ CLOCK_FILE=clock
 RAY_TMP_FILE=ray_tmp
 RESERVED_FILE=reserved
 EXIT_FILE='exit'
+TOMBSTONES_DIR=.removed
+TRASH_DIR=.trash
+CHECKPOINTS_DIR=checkpoints

@@ -11,7 +11,7 @@
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
 #   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
-#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
+#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte; of all, also what was removed
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
 #
@@ -79,6 +79,13 @@ alive() {
     case $PID in '' | *[!0-9]*) return 1 ;; esac
     ! another "$written_on" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
+}
+
+# expand PATH: in EXPANDED, with this host's home for a tilde.
+expand() {
+    EXPANDED=$1
+    # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
+    case $1 in '~' | '~/'*) EXPANDED=${HOME:?}${1#'~'} ;; esac
 }
 
 gone() { ! alive "$1"; }

@@ -34,8 +34,14 @@ report_files() {
     case $? in 0 | 1) ;; *) fail "cannot look at the files of the runs" ;; esac
 }
 
+# Of all runs also what is left of those that were removed.
 manifests() {
     choose_runs "$@"
+    if [ $# -eq 1 ]; then
+        for removed in "$root/runs/$TOMBSTONES_DIR/"*.json; do
+            [ -f "$removed" ] && cat "$removed" 2>/dev/null && printf '\0'
+        done
+    fi
     for id in $RUNS; do
         [ -f "$root/runs/$id/$MANIFEST_FILE" ] && cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
     done

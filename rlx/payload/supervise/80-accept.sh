@@ -77,9 +77,3 @@ take_back() {
     printf %s "$results"
     fail "$1"
 }
-
-expand() {
-    EXPANDED=$1
-    # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
-    case $1 in '~' | '~/'*) EXPANDED=${HOME:?}${1#'~'} ;; esac
-}

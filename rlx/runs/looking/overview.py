@@ -19,6 +19,7 @@ from rlx.runs.looking.observation import Observation
 if TYPE_CHECKING:
     from rlx.plan import Expectations, Registration
     from rlx.runs.index.run_index import Index
+    from rlx.runs.index.tombstones import Tombstone
     from rlx.runs.looking.revisit import Revisit
     from rlx.runs.run import RunRef
 
@@ -32,7 +33,8 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine. `registration`: the experiment that its manifest names.
+    of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
+    names, and when.
     """
 
     ref: RunRef
@@ -51,6 +53,7 @@ class Overview:
     as_of: float | None = None
     label: Label = NO_LABEL
     registration: Registration | None = None
+    removed: Tombstone | None = None
 
     @property
     def state(self) -> RunState:
@@ -66,8 +69,11 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     sights = look(index, refs, Files.NEW, visits)
     judged = judge_sights(index, sights)
     labels = _labels(index.home, [sight.ref.head_id for sight in sights.values()])
+    removed = index.tombstones()
     rows = [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
-    return [replace(row, label=labels.get(row.ref.head_id, NO_LABEL)) for row in rows]
+    return [
+        replace(row, label=labels.get(row.ref.head_id, NO_LABEL), removed=removed.get(row.ref.head_id)) for row in rows
+    ]
 
 
 def _labels(home: Path, run_ids: Sequence[str]) -> Mapping[str, Label]:
