@@ -1,7 +1,7 @@
 """Hold public launches against their recipes: what is lost of their keys, and what differs, each with its reason.
 
 python -m benchmarks.conformance              print the tables; exit 1 where a bound is broken
-python -m benchmarks.conformance --write      put them into docs/conformance.md
+python -m benchmarks.conformance --write      put them into docs/conformance.md, and into docs/zh/conformance.md
 python -m benchmarks.conformance --compose    also let Hydra compose each, with the configuration of its version
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page_tables import out_of_date, row, said
 from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.backends.shared.hydra_words import read_word
 from rlx.errors import RlxError
@@ -24,7 +25,7 @@ from rlx.recipe.source import Source
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "tests/cases/conformance"
-PAGE = REPOSITORY / "docs/conformance.md"
+PAGE = "conformance"
 # Of a launch's keys, so many per cent may differ, or so many of a short one.
 MOST_PERCENT, MOST_OF_A_SHORT_ONE = 15, 5
 # Versions whose configuration is in a wheel; the DAPO recipe's own is in no package.
@@ -139,40 +140,44 @@ def composed(launch: Launch) -> str:
     return ""
 
 
-def tables(found: Sequence[Launch]) -> dict[str, str]:
-    return {"totals": _totals(found), "reasons": _reasons(found), "launches": _rows(found)}
+def tables(found: Sequence[Launch], language: str) -> dict[str, str]:
+    return {name: make(found, language) for name, make in _TABLES.items()}
 
 
-def _totals(found: Sequence[Launch]) -> str:
-    rows = ["| repository | commit | launches | keys | lost | differing | explained |", "|---|---|---|---|---|---|---|"]
-    groups = dict.fromkeys((launch.repository, launch.commit) for launch in found if launch.imported)
-    for repository, commit in groups:
-        one = [each for each in found if (each.repository, each.commit) == (repository, commit) and each.imported]
-        rows.append(f"| {repository} | {commit} | {_sums(one)} |")
-    return "\n".join([*rows, f"| all | | {_sums([each for each in found if each.imported])} |"])
+def _totals(found: Sequence[Launch], language: str) -> str:
+    taken = [launch for launch in found if launch.imported]
+    groups = dict.fromkeys((launch.repository, launch.commit) for launch in taken)
+    rows = [
+        row(*group, *_sums([each for each in taken if (each.repository, each.commit) == group])) for group in groups
+    ]
+    last = row(said(PAGE, "all", language), "", *_sums(taken))
+    return "\n".join([*_head(("repository", "commit", "launches", *_COUNTED), language), *rows, last])
 
 
-def _sums(group: Sequence[Launch]) -> str:
-    counted = (group, *([fate for each in group for fate in part(each)] for part in _PARTS))
-    return " | ".join(str(len(part)) for part in counted)
+def _head(names: Sequence[str], language: str) -> tuple[str, str]:
+    return row(*(said(PAGE, name, language) for name in names)), "|" + "---|" * len(names)
 
 
-_PARTS = (
-    lambda launch: launch.fates,
-    lambda launch: launch.lost,
-    lambda launch: launch.differing,
-    lambda launch: launch.explained,
-)
+def _sums(group: Sequence[Launch]) -> list[int]:
+    return [len(group), *(sum(len(part(each)) for each in group) for part in _COUNTED.values())]
 
 
-def _reasons(found: Sequence[Launch]) -> str:
+_COUNTED: dict[str, Callable[[Launch], Sequence[KeyFate]]] = {
+    "keys": lambda launch: launch.fates,
+    "lost": lambda launch: launch.lost,
+    "differing": lambda launch: launch.differing,
+    "explained": lambda launch: launch.explained,
+}
+
+
+def _reasons(found: Sequence[Launch], language: str) -> str:
     counted = Counter((fate.key.lstrip("+~"), fate.reason) for each in found for fate in each.differing)
-    rows = [f"| `{key}` | {number} | {reason} |" for (key, reason), number in counted.most_common()]
-    return "\n".join(["| key | launches | reason |", "|---|---|---|", *rows])
+    rows = [row(f"`{key}`", number, said(PAGE, reason, language)) for (key, reason), number in counted.most_common()]
+    return "\n".join([*_head(("key", "launches", "reason"), language), *rows])
 
 
-def _rows(found: Sequence[Launch]) -> str:
-    head = ["| launch | verl | keys | lost | differing | explained |", "|---|---|---|---|---|---|"]
+def _rows(found: Sequence[Launch], language: str) -> str:
+    head = _head(("launch", "verl", *_COUNTED), language)
     return "\n".join([*head, *(_row(each) for each in found if each.imported)])
 
 
@@ -180,25 +185,19 @@ def _row(launch: Launch) -> str:
     assert launch.imported is not None
     backend = launch.imported.document["backend"]
     version = backend["version"] if backend.get("kind", "verl") == "verl" else "MindSpeed-RL"
-    numbers = " | ".join(str(len(part(launch))) for part in _PARTS)
-    return f"| {launch.repository} {launch.commit} {launch.script} | {version} | {numbers} |"
+    numbers = (len(part(launch)) for part in _COUNTED.values())
+    return row(f"{launch.repository} {launch.commit} {launch.script}", version, *numbers)
 
 
-def write(page: str, made: dict[str, str]) -> str:
-    for name, table in made.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-        before, _, rest = page.partition(begin)
-        page = before + begin + table + end + rest.partition(end)[2]
-    return page
+_TABLES = {"totals": _totals, "reasons": _reasons, "launches": _rows}
 
 
 def main(arguments: Sequence[str]) -> int:
     found = [*launches()]
-    made = tables(found)
     if "--write" in arguments:
-        PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+        out_of_date(PAGE, lambda language: tables(found, language), write=True)
     else:
-        print("\n\n".join(made.values()))
+        print("\n\n".join(tables(found, "en").values()))
     for words, number in Counter(each.refusal for each in found if each.imported is None).items():
         print(f"refused by name: {number} launches: {words}")
     broken = [each for each in found if each.imported and not each.is_within_bounds]

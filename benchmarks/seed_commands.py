@@ -1,8 +1,8 @@
 """The commands of the first users through `rlx init --from`, field by field beside the recipe that rlx ships for them.
 
 python -m benchmarks.seed_commands            print the part of the page; exit 1 for a difference without its reason
-python -m benchmarks.seed_commands --write    put it into docs/recipes.md
-python -m benchmarks.seed_commands --check    exit 1 where docs/recipes.md has another one
+python -m benchmarks.seed_commands --write    put it into docs/recipes.md, and into docs/zh/recipes.md
+python -m benchmarks.seed_commands --check    exit 1 where one of them has another one
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page_tables import out_of_date, row, said
 from rlx.api.recipe_from import CONTROL, recipe_from
-from rlx.errors import UsageError
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
 from rlx.recipe.source import Source
 
 REPOSITORY = Path(__file__).parent.parent
 COMMANDS = REPOSITORY / "tests/cases/seed-commands"
-PAGE = REPOSITORY / "docs/recipes.md"
-BEGIN, END = "<!-- seed commands -->", "<!-- end of seed commands -->"
+PAGE = "recipes"
 
 _DEFAULT = "the command leaves it to the back-end, whose default this is; the recipe says it"
 _PLACE = "where these files lie on a host"
@@ -81,6 +80,9 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "train.micro_batch_size": "the guide's table has 2 as the cautious setting and 8 as the faster one",
     },
 }
+_BESIDE = """\
+**Seed {seed}** beside `{recipe}`: {all} keys and variables, {equal} of them equal in what the
+imported recipe renders. What that recipe has otherwise than the shipped one:"""
 # What the seeds show of a command that cannot be read whole.
 OTHERS = {
     "000": "starts from a configuration of which the seed shows some keys only, under shortened names. What can be "
@@ -91,49 +93,41 @@ OTHERS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    text = "\n".join(page_part())
-    old = PAGE.read_text(encoding="utf-8")
-    head, _, rest = old.partition(BEGIN)
-    new = f"{head}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}"
-    if "--write" in arguments:
-        PAGE.write_text(new, encoding="utf-8")
-    elif "--check" not in arguments:
-        print(text)
-    return int("--check" in arguments and new != old)
+    if not {"--write", "--check"} & {*arguments}:
+        print(page_part("en"))
+        return 0
+    stale = out_of_date(PAGE, lambda language: {"seed commands": page_part(language)}, write="--write" in arguments)
+    return int(bool(stale))
 
 
-def page_part() -> Iterator[str]:
+def page_part(language: str) -> str:
+    return "\n".join(_lines(language))
+
+
+def _lines(language: str) -> Iterator[str]:
     for seed in sorted({*RECIPES, *OTHERS}):
         yield ""
-        yield from _read(seed) if seed in RECIPES else _unread(seed)
+        yield from _read(seed, language) if seed in RECIPES else _unread(seed, language)
 
 
-def _read(seed: str) -> Iterator[str]:
+def _read(seed: str, language: str) -> Iterator[str]:
     made = recipe_from(str(COMMANDS / seed / "command.sh"))
     fates = (*made.arms[CONTROL].keys, *made.arms[CONTROL].environment)
-    equal = sum(fate.is_equal for fate in fates)
-    counted = f"{len(fates)} keys and variables, {equal} of them equal in what the"
-    yield f"**Seed {seed}** beside `{RECIPES[seed]}`: {counted}"
-    yield "imported recipe renders. What that recipe has otherwise than the shipped one:"
+    counted = {"all": len(fates), "equal": sum(fate.is_equal for fate in fates)}
+    yield said(PAGE, _BESIDE, language).format(seed=seed, recipe=RECIPES[seed], **counted)
     yield ""
-    yield "| field | the seed's command | the shipped recipe | why |"
+    yield row(*(said(PAGE, head, language) for head in ("field", "the seed's command", "the shipped recipe", "why")))
     yield "|---|---|---|---|"
     for path, (one, other) in differences(seed).items():
-        yield f"| `{path}` | {_shown(one)} | {_shown(other)} | {REASONS[seed][path]} |"
+        yield row(f"`{path}`", _shown(one), _shown(other), said(PAGE, REASONS[seed][path], language))
 
 
-def _unread(seed: str) -> Iterator[str]:
-    yield f"**Seed {seed}** {OTHERS[seed]}."
+def _unread(seed: str, language: str) -> Iterator[str]:
+    yield said(PAGE, "**Seed {seed}** {why}.", language).format(seed=seed, why=said(PAGE, OTHERS[seed], language))
     script = COMMANDS / seed / "command.sh"
-    if not script.exists():
-        return
-    try:
-        made = recipe_from(str(script))
-    except UsageError as refused:
-        yield f"`rlx init --from` refuses it: *{refused.message.removeprefix(f'{script}, ')}*; {refused.hint}."
-    else:
-        backend = made.arms[CONTROL].document["backend"]
-        yield f"`rlx init --from` says so of it: `{json.dumps(backend)}`."
+    if script.exists():
+        backend = recipe_from(str(script)).arms[CONTROL].document["backend"]
+        yield said(PAGE, "`rlx init --from` says so of it: `{backend}`.", language).format(backend=json.dumps(backend))
 
 
 def differences(seed: str) -> dict[str, tuple[Any, Any]]:

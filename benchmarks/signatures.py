@@ -1,9 +1,9 @@
 """All signatures of failures against all logs: what is known, what is missed, what is a false alarm.
 
-python benchmarks/signatures.py               print the tables; exit 1 for a miss or a false alarm
-python benchmarks/signatures.py LOG…          also these, as logs of runs without a fault
-python benchmarks/signatures.py --write       put the tables into docs/diagnosis.md
-python benchmarks/signatures.py --check       exit 1 where docs/diagnosis.md has other ones
+python -m benchmarks.signatures               print the tables; exit 1 for a miss or a false alarm
+python -m benchmarks.signatures LOG…          also these, as logs of runs without a fault
+python -m benchmarks.signatures --write       put the tables into docs/diagnosis.md, and into docs/zh/diagnosis.md
+python -m benchmarks.signatures --check       exit 1 where one of them has other ones
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.page_tables import out_of_date, row, said
 from rlx.evidence.diagnosis import Diagnosis, Kind, Signature, signatures
 from rlx.runs.judging.diagnosed import diagnose_log
 
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "tests" / "cases"
-PAGE = REPOSITORY / "docs" / "diagnosis.md"
+PAGE = "diagnosis"
 # What is wrong in logs that were recorded for other tests.
 IN_OTHER_CASES = {
     "failed-missing-data": ["RLX870"],
@@ -52,18 +53,28 @@ class Checked:
 
 
 def main(arguments: Sequence[str]) -> int:
-    page = "--write" in arguments or "--check" in arguments
     checked = [*check_cases(), *(check(Path(name), name, []) for name in arguments if not name.startswith("--"))]
     samples = [*check_samples()]
-    tables = {"signatures": signature_table(), "logs": log_table(checked), "totals": totals(checked, samples)}
-    if not page:
-        print("\n\n".join([tables["logs"], tables["totals"]]))
     wrong = [one for one in [*checked, *samples] if not one.is_right]
     for one in wrong:
         print(
             f"wrong: {one.log}: wanted {', '.join(one.wanted) or 'nothing'}, found {', '.join(one.found) or 'nothing'}"
         )
-    return int(bool(wrong) or (page and not on_page(tables, write="--write" in arguments)))
+    if not {"--write", "--check"} & {*arguments}:
+        print("\n\n".join([log_table(checked, "en"), totals(checked, samples, "en")]))
+        return int(bool(wrong))
+    stale = out_of_date(PAGE, lambda language: tables(checked, samples, language), write="--write" in arguments)
+    for path in stale:
+        print(f"{path} is not up to date: python -m benchmarks.signatures --write")
+    return int(bool(wrong or stale))
+
+
+def tables(checked: Sequence[Checked], samples: Sequence[Checked], language: str) -> dict[str, str]:
+    return {
+        "signatures": signature_table(language),
+        "logs": log_table(checked, language),
+        "totals": totals(checked, samples, language),
+    }
 
 
 def check_cases() -> Iterator[Checked]:
@@ -92,71 +103,61 @@ def check_samples() -> Iterator[Checked]:
     """Each sample as a log of its own is known by its row; no counter-example is."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        for row in signatures():
-            for text in row.samples:
+        for each in signatures():
+            for text in each.samples:
                 log.write_text(f"{text}\n")
-                yield check(log, f"sample of {row.id}: {text[:60]}", [row.id])
-            for text in row.others:
+                yield check(log, f"sample of {each.id}: {text[:60]}", [each.id])
+            for text in each.others:
                 log.write_text(f"{text}\n")
-                found = [id for id in ids(diagnose_log(log).diagnosis) if id == row.id]
-                yield Checked(f"counter-example of {row.id}: {text[:60]}", [], found)
+                found = [id for id in ids(diagnose_log(log).diagnosis) if id == each.id]
+                yield Checked(f"counter-example of {each.id}: {text[:60]}", [], found)
 
 
-def signature_table() -> str:
-    rows = (
-        f"| {row.id} | {_kind(row)}{row.name} | {row.meaning} | {row.fix} | {row.source} |".replace("\n", " ")
-        for row in sorted(signatures(), key=lambda row: row.id)
-    )
-    return "\n".join(["| id | what | means | fix | source |", "|---|---|---|---|---|", *rows])
+def signature_table(language: str) -> str:
+    rows = (_signature(each, language) for each in sorted(signatures(), key=lambda each: each.id))
+    return "\n".join([_head(("id", "what", "means", "fix", "source"), language), "|---|---|---|---|---|", *rows])
 
 
-def _kind(row: Signature) -> str:
-    if row.is_of_machine:
+def _signature(each: Signature, language: str) -> str:
+    name, meaning, fix = (said(PAGE, text, language) for text in (each.name, each.meaning, each.fix))
+    return row(each.id, f"{said(PAGE, _kind(each), language)}{name}", meaning, fix, each.source)
+
+
+def _head(names: Sequence[str], language: str) -> str:
+    return row(*(said(PAGE, name, language) for name in names))
+
+
+def _kind(each: Signature) -> str:
+    if each.is_of_machine:
         return "*of the machine:* "
-    return "" if row.kind is Kind.CAUSE else f"*{row.kind.value}:* "
+    return "" if each.kind is Kind.CAUSE else f"*{each.kind.value}:* "
 
 
-def log_table(checked: Sequence[Checked]) -> str:
-    rows = (
-        f"| {one.log} | {', '.join(one.wanted) or '–'} | {', '.join(one.found) or '–'} | "
-        f"{', '.join(one.missed) or '–'} | {', '.join(one.false) or '–'} |"
-        for one in checked
-    )
-    return "\n".join(["| log | is in it | found | missed | false alarm |", "|---|---|---|---|---|", *rows])
+def log_table(checked: Sequence[Checked], language: str) -> str:
+    rows = (row(one.log, *map(_listed, (one.wanted, one.found, one.missed, one.false))) for one in checked)
+    head = _head(("log", "is in it", "found", "missed", "false alarm"), language)
+    return "\n".join([head, "|---|---|---|---|---|", *rows])
 
 
-def totals(checked: Sequence[Checked], samples: Sequence[Checked]) -> str:
-    clean = [one for one in checked if not one.wanted]
+def _listed(found: Sequence[str]) -> str:
+    return ", ".join(found) or "–"
+
+
+def totals(checked: Sequence[Checked], samples: Sequence[Checked], language: str) -> str:
     known = [one for one in samples if one.wanted]
-    others = [one for one in samples if not one.wanted]
-    lines = [
-        "| what | right | wrong |",
-        "|---|---|---|",
-        _count(f"{len(signatures())} signatures, their samples", known),
-        _count("lines that look like them", others),
-        _count("logs with a fault, cause first", [one for one in checked if one.wanted]),
-        _count("logs without a fault", clean),
-    ]
-    return "\n".join(lines)
+    parts = {
+        said(PAGE, "{all} signatures, their samples", language).format(all=len(signatures())): known,
+        said(PAGE, "lines that look like them", language): [one for one in samples if not one.wanted],
+        said(PAGE, "logs with a fault, cause first", language): [one for one in checked if one.wanted],
+        said(PAGE, "logs without a fault", language): [one for one in checked if not one.wanted],
+    }
+    rows = (_count(what, of_it) for what, of_it in parts.items())
+    return "\n".join([_head(("what", "right", "wrong"), language), "|---|---|---|", *rows])
 
 
 def _count(what: str, checked: Sequence[Checked]) -> str:
     right = sum(one.is_right for one in checked)
-    return f"| {what} | {right} | {len(checked) - right} |"
-
-
-def on_page(tables: Mapping[str, str], *, write: bool) -> bool:
-    """Whether the page has these tables, each between its two marks."""
-    before = page = PAGE.read_text(encoding="utf-8")
-    for name, table in tables.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-        head, _, rest = page.partition(begin)
-        page = f"{head}{begin}{table}{end}{rest.partition(end)[2]}"
-    if write:
-        PAGE.write_text(page, encoding="utf-8")
-    elif page != before:
-        print(f"{PAGE} is not up to date: python benchmarks/signatures.py --write")
-    return write or page == before
+    return row(what, right, len(checked) - right)
 
 
 if __name__ == "__main__":

@@ -48,10 +48,10 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not heading or heading in anchors(file), f"{document.name} links to {target}"
 
 
-def anchors(document: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings."""
+def anchors(document: Path) -> list[str]:
+    """The anchors that GitHub gives to the headings, in their order."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))

@@ -47,9 +47,8 @@ def lay_out(language: str, folder: Path) -> None:
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     for name in PAGES:
         (folder / f"{name}.md").write_text(page(name, language), encoding="utf-8")
-    shutil.copytree(REPOSITORY / "docs/pictures", folder / "pictures")
-    if language == "en":
-        shutil.copytree(REPOSITORY / "docs/example-ab", folder / "example-ab")
+    for files in ("pictures", "example-ab"):
+        shutil.copytree(REPOSITORY / "docs" / files, folder / files)
 
 
 def joined(text: str) -> str:

@@ -37,7 +37,7 @@ WORDS = {
         "findings": "发现",
         "about_commands": "与 `rlx COMMAND --help` 的输出一致；程序的输出是英文，这里不翻译。",
         "about_recipe": "与 `rlx schema` 提供给编辑器的内容一致；`rlx show RECIPE` 打印一份配方的值。",
-        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[evidence.md](evidence.md)。",
+        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[verdicts.md](verdicts.md)。",
         "option": "选项",
         "argument": "参数",
         "meaning": "含义",

@@ -1,4 +1,4 @@
-"""docs/terminal.md shows what a person sees, at two widths. `UPDATE_CASES=1` writes it anew."""
+"""docs/terminal.md shows what a person sees, at two widths, in both languages. `UPDATE_CASES=1` writes it anew."""
 
 from __future__ import annotations
 
@@ -14,26 +14,53 @@ from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 from tests.conftest import REPOSITORY
 
-PAGE = REPOSITORY / "docs/terminal.md"
+PAGES = {"en": REPOSITORY / "docs/terminal.md", "zh": REPOSITORY / "docs/zh/terminal.md"}
 WIDTHS = (80, 120)
 SHOWN = {
-    "rlx --help": "All commands, in the order of a day's work.",
-    "rlx status -a": "Every run. Narrow terminals lose the least important columns, never a name.",
-    "rlx logs honest-baseline-s1 honest-aqn-s1 --grep val-core": "Values instead of lines; `--raw` shows the lines.",
-    "rlx metrics honest-aqn-s1 grad_norm entropy": "Up to three metrics step by step, more as one line each.",
-    "rlx compare honest-baseline-s1 honest-aqn-s1": "What may be said of two runs.",
-    "rlx compare no-noise-baseline-s1 no-noise-aqn-s1": "No noise ever was in this arm: its numbers are struck.",
-    "rlx explain RLX601": "Any id that rlx prints.",
-    "rlx plan tiny-cpu --arm aqn": "What would run, and what the log must show afterwards.",
+    "rlx --help": {"en": "All commands, in the order of a day's work.", "zh": "所有命令，按一天工作的顺序排列。"},
+    "rlx status -a": {
+        "en": "Every run. Narrow terminals lose the least important columns, never a name.",
+        "zh": "全部运行。终端较窄时省去最不重要的列，名称从不省略。",
+    },
+    "rlx logs honest-baseline-s1 honest-aqn-s1 --grep val-core": {
+        "en": "Values instead of lines; `--raw` shows the lines.",
+        "zh": "给出数值而不是日志行；`--raw` 显示日志行。",
+    },
+    "rlx metrics honest-aqn-s1 grad_norm entropy": {
+        "en": "Up to three metrics step by step, more as one line each.",
+        "zh": "三个以内的指标逐步列出，更多时每个指标一行。",
+    },
+    "rlx compare honest-baseline-s1 honest-aqn-s1": {
+        "en": "What may be said of two runs.",
+        "zh": "关于两个运行可以说什么。",
+    },
+    "rlx compare no-noise-baseline-s1 no-noise-aqn-s1": {
+        "en": "No noise ever was in this arm: its numbers are struck.",
+        "zh": "这个实验组里从来没有噪声：数字被划掉。",
+    },
+    "rlx explain RLX601": {"en": "Any id that rlx prints.", "zh": "rlx 打印的任何编号都可以查。"},
+    "rlx plan tiny-cpu --arm aqn": {
+        "en": "What would run, and what the log must show afterwards.",
+        "zh": "将会运行什么，以及事后日志里必须有什么。",
+    },
 }
 # Their sentences are wrapped by the terminal, so that a copied one is whole.
 WRAPPED = {"compare", "explain", "plan"}
-HEAD = """\
+HEADS = {
+    "en": """\
 # What it looks like
 
 The runs are those of `rlx demo`. Each command is shown on a terminal of 80 and of 120 columns, without its colours;
 `tests/cli/test_captures.py` holds this page to what the commands print.
-"""
+""",
+    "zh": """\
+# 命令的输出
+
+这里的运行来自 `rlx demo`。每条命令显示两次，终端分别为 80 列和 120 列，不带颜色；
+`tests/cli/test_captures.py` 保证本页与命令的输出一致。
+""",
+}
+COLUMNS = {"en": "columns:", "zh": "列："}
 
 
 def shortened(text: str) -> str:
@@ -59,18 +86,27 @@ def _demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_the_page_shows_what_the_commands_print(tmp_path: Path) -> None:
-    sections = [HEAD]
-    for command, about in SHOWN.items():
-        sections.append(f"## {command}\n\n{about}\n")
-        for width in WIDTHS:
-            seen = on_terminal(*command.split()[1:], columns=width)
-            assert seen.code in (0, 5, 14), seen.text
-            lines = "\n".join(seen.lines).replace(str(tmp_path), "~").replace("python -m rlx", "rlx").strip()
-            assert max(map(len, lines.splitlines())) <= width or command.split()[1] in WRAPPED
-            lines = shortened(lines) if command.startswith("rlx plan") else lines
-            sections.append(f"{width} columns:\n\n{textwrap.indent(lines, '    ')}\n")
-    page = re.sub(r"[ \t]+$", "", "\n".join(sections), flags=re.MULTILINE)
-    if os.environ.get("UPDATE_CASES"):
-        PAGE.write_text(page)
-    assert PAGE.read_text() == page
+def test_the_pages_show_what_the_commands_print(tmp_path: Path) -> None:
+    printed = {command: {width: captured(command, width, tmp_path) for width in WIDTHS} for command in SHOWN}
+    for language, path in PAGES.items():
+        page = written(printed, language)
+        if os.environ.get("UPDATE_CASES"):
+            path.write_text(page, encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == page
+
+
+def captured(command: str, width: int, folder: Path) -> str:
+    seen = on_terminal(*command.split()[1:], columns=width)
+    assert seen.code in (0, 5, 14), seen.text
+    lines = "\n".join(seen.lines).replace(str(folder), "~").replace("python -m rlx", "rlx").strip()
+    assert max(map(len, lines.splitlines())) <= width or command.split()[1] in WRAPPED
+    return shortened(lines) if command.startswith("rlx plan") else lines
+
+
+def written(printed: dict[str, dict[int, str]], language: str) -> str:
+    sections = [HEADS[language]]
+    for command, by_width in printed.items():
+        sections.append(f"## {command}\n\n{SHOWN[command][language]}\n")
+        for width, lines in by_width.items():
+            sections.append(f"{width} {COLUMNS[language]}\n\n{textwrap.indent(lines, '    ')}\n")
+    return re.sub(r"[ \t]+$", "", "\n".join(sections), flags=re.MULTILINE)

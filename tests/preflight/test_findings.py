@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,9 @@ from hypothesis import strategies as st
 from rlx.cli.text.doctor_text import doctor_text
 from rlx.plan import Finding, Place, Severity, Site
 from rlx.preflight.doctor import examine, findings_of, has_errors
-from rlx.preflight.wanted import DataFile, Wanted, wanted_by
+from rlx.preflight.wanted import DataFile, Wanted, package_arguments, wanted_by
 from rlx.recipe import load_recipe
-from tests.conftest import CASES
+from tests.conftest import CASES, REPOSITORY
 from tests.preflight.recorded import MACHINE, RecordedHost, recorded
 from tests.preflight.test_cases import FOLDERS, PROBES
 
@@ -322,6 +325,29 @@ def test_model_and_data() -> None:
     assert asked({**train, "rows": 7000}) == {"RLX551": WARNING}
     assert asked({**train, "columns": ["question"]}) == {"RLX552": ERROR}
     assert asked({**train, "unread": "there is no pyarrow"}) == {"RLX553": NOTE}
+
+
+def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:
+    """The real script looks, with an interpreter that has nothing but what lies in the folder of the run."""
+    base = CASES / "preflight/bases/fsdp-npu.yaml"
+    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\ntrack: {{to: [wandb, trackio]}}\n")
+    wanted = replace(wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")]), backend=None)
+    script = REPOSITORY / "rlx/preflight/probing/scripts/packages.py"
+    command = [sys.executable, "-IS", script, tmp_path, *package_arguments(), *wanted.trackers]
+
+    def asked() -> tuple[Finding, ...]:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = look({"packages": done.stdout}, wanted=wanted)
+        return tuple(finding for finding in found if finding.id == "RLX473")
+
+    assert [finding.severity for finding in asked()] == [WARNING, WARNING]
+    (tmp_path / "trackio.py").touch()
+    (left,) = asked()
+    assert left.message.startswith("wandb is not there for") and left.fix.endswith("rlx export RUN --to wandb")
+    (tmp_path / "wandb").mkdir()
+    assert asked() == (left,), "a folder of that name, such as wandb makes, is no package"
+    (tmp_path / "wandb/__init__.py").touch()
+    assert asked() == ()
 
 
 def test_names_on_the_host_do_not_steer_the_terminal() -> None:

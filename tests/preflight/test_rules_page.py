@@ -8,11 +8,11 @@ from pathlib import Path
 from rlx.preflight.rules.rule_table import all_rules
 from tests.conftest import CASES, REPOSITORY
 
-_ROW = re.compile(r"^\| (RLX\d{3}) \| [^|]+ \| [^|]+ \| (yes)? ?\|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (RLX\d{3}) \| [^|]+ \| [^|]+ \| (yes|是)? ?\|$", re.MULTILINE)
 
 
-def rows() -> list[tuple[str, str]]:
-    return _ROW.findall((REPOSITORY / "docs/rules.md").read_text(encoding="utf-8"))
+def rows(page: str = "docs/rules.md") -> list[tuple[str, str]]:
+    return _ROW.findall((REPOSITORY / page).read_text(encoding="utf-8"))
 
 
 def test_the_page_has_a_row_for_each_rule() -> None:
@@ -24,3 +24,7 @@ def test_the_page_calls_shown_what_the_tests_show() -> None:
     runs = [folder.name for folder in (CASES / "preflight-in-verl").iterdir()]
     shown = set(re.findall(r"RLX\d{3}", "\n".join(tests + runs)))
     assert {id for id, yes in rows() if yes} == shown
+
+
+def test_the_chinese_page_calls_the_same_shown() -> None:
+    assert [(id, bool(yes)) for id, yes in rows("docs/zh/rules.md")] == [(id, bool(yes)) for id, yes in rows()]

@@ -13,6 +13,7 @@ CHINESE = {"README": REPOSITORY / "README.zh.md", **written("zh")}
 ENGLISH = {"README": REPOSITORY / "README.md", **written("en")}
 PAIRS = sorted(CHINESE.keys() & ENGLISH.keys())
 _COMMAND = re.compile(r"(?m)^(?: {4}|\$ )(rlx .*?)(?:  +#.*)?$")
+_QUOTED = re.compile(r"(?m)^```python\n(?:(?!```).*\n)*|^    \$ rlx .*\n(?:(?:    .*)?\n)*")
 _CONSOLE = re.compile(r"(?ms)^```console\n(.*?)^```$")
 
 
@@ -42,3 +43,8 @@ def console(page: Path) -> list[Shown]:
         else:
             shown[-1].lines.append(line)
     return shown
+
+
+def quoted(page: Path) -> list[str]:
+    """What a page has typed in Python, or at an indented prompt, with what came of it."""
+    return [block.strip() for block in _QUOTED.findall(text(page))]

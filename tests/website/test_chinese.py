@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from benchmarks.page_tables import CHINESE as TEXTS
+from benchmarks.page_tables import chinese
+from tests.test_architecture import LINK, anchors
 from tests.website.pages import CHINESE, ENGLISH, PAIRS, text
 
 ROW = re.compile(r"(?m)^\| ([^|]+) \| ([^|]+) \| [^|]*\| ([^|]*)\|$")
@@ -44,7 +48,7 @@ def test_the_pages_of_a_pair_have_the_same_parts(name: str) -> None:
 
 
 def parts(page: str) -> tuple[list[str], list[str], list[str]]:
-    marks = re.findall(r"(?m)^(#+|\||\d\.|-|```\w*)", page)
+    marks = re.findall(r"(?m)^(#+|\||\d\. |- |```\w*)", page)
     return marks, re.findall(r"RLX\d{3}", page), sorted(set(re.findall(r"`(rlx [a-z]+[^`]*|[a-z_]+\.[a-z_.]+)`", page)))
 
 
@@ -54,3 +58,26 @@ def test_chinese_is_set_as_chinese(name: str) -> None:
     page = prose(text(CHINESE[name]))
     assert not re.findall(r"[\u4e00-\u9fff][,;:?!][\u4e00-\u9fff ]", page)
     assert not re.findall(r"[\u4e00-\u9fff，。；：] +[\u4e00-\u9fff，。；：]", page.replace(" | ", "|"))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_page_links_to_the_same_places_in_its_own_language(name: str) -> None:
+    assert places(name, ENGLISH) <= places(name, CHINESE)
+
+
+def places(name: str, language: dict[str, Path]) -> set[tuple[str, int | None]]:
+    """The pages and files that a page links to, but itself, and the headings there by their numbers."""
+    page, names = language[name], {path: name for name, path in language.items()}
+    found = set()
+    for target in LINK.findall(text(page)):
+        path, _, heading = target.partition("#")
+        file = (page.parent / path).resolve()
+        if path and file not in (ENGLISH[name], CHINESE[name]):
+            found.add((names.get(file, str(file)), anchors(file).index(heading) if heading else None))
+    return found
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in TEXTS.glob("*.toml")))
+def test_no_chinese_of_a_table_is_left_over(page: str) -> None:
+    english = text(ENGLISH[page]).replace("\\|", "|")
+    assert not [each for each in chinese(page) if each.partition("{")[0] not in english]

@@ -14,7 +14,7 @@ from rlx.api.demo import variables
 from tests.cli.support import rlx
 from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY
-from tests.website.pages import CHINESE, ENGLISH, PAIRS, commands, console
+from tests.website.pages import CHINESE, ENGLISH, PAIRS, commands, console, quoted
 
 SHOWN = [name for name in PAIRS if console(ENGLISH[name])]
 SCRIPT = "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.total_epochs=2\n"
@@ -34,6 +34,7 @@ def test_the_program_understands_each_command(name: str) -> None:
 def test_both_languages_give_the_same_commands_and_outputs(name: str) -> None:
     assert commands(CHINESE[name]) == commands(ENGLISH[name])
     assert console(CHINESE[name]) == console(ENGLISH[name])
+    assert quoted(CHINESE[name]) == quoted(ENGLISH[name])
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,7 @@ def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
     "RLX240",
     title="a version of verl without a number",
     why="what changed between versions is judged as for the oldest: renamed keys, batch sizes, losses, the hooks",
-    fix="the number in its `verl/version/version`, such as `0.10.0.dev`, beside `backend.key_source`",
+    fix="set `backend.version` to the number in `verl/version/version`, as `0.10.0.dev`; keep `backend.key_source`",
     source="rlx/backends/verl/keys.py, release: rules compare major and minor numbers",
 )
 def unnumbered_version(facts: VerlFacts) -> Iterator[Flaw]:
