@@ -160,13 +160,9 @@ def _devices(words: Mapping[str, str]) -> Iterator[DeviceUse]:
 
 def _kills(spoken: Iterable[Mapping[str, str]], attempt: int) -> MemoryKills | None:
     """By the counter at the start and at its highest since: it only rises, and the end of a run may go unwritten."""
-    scope, start, last = "", None, None
-    for words in spoken:
-        count = _number(words.get("kills", ""))
-        if words[""] == "start" and start is None:
-            scope, start = words.get("scope", ""), count
-        elif count is not None:
-            last = max(count, last or 0)
+    counts = [(words[""], words.get("scope", ""), _number(words.get("kills", ""))) for words in spoken]
+    scope, start = next(((scope, count) for first, scope, count in counts if first == "start"), ("", None))
+    last = max((count for first, _, count in counts if first != "start" and count is not None), default=None)
     if start is None or last is None or scope not in (HOST, GROUP):
         return None
     return MemoryKills(max(0, last - start), scope, attempt)
