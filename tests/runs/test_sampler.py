@@ -17,6 +17,7 @@ import pytest
 
 from rlx.evidence.reading.usage_file import DeviceUse, Usage, last_sample, read_kills, read_usage
 from rlx.runs import RunPaths, supervisor
+from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.runs.toys import FOREVER, ended, is_running, pid_in, start_one, state_file, until
 
@@ -221,6 +222,8 @@ def test_a_run_on_a_cpu_tells_what_its_own_processes_take() -> None:
         return any((sample.own or 0) > 300 for sample in read_usage(attempt).samples)
 
     until(grown, "the sampler sees the memory of the run")
+    shown = rlx("status", "-v").stdout
+    assert re.search(r"host, \d+ s ago: [\d.]+ of [\d.]+ GiB, .*the run 0\.\d in \d+ processes", shown)
     sampler = pid_in(ref, "sampler")
     os.kill(pid_in(ref, "leader"), signal.SIGKILL)
     ended(ref)
