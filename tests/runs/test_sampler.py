@@ -230,6 +230,7 @@ def test_a_run_on_a_cpu_tells_what_its_own_processes_take() -> None:
     until(lambda: not is_running(sampler), "the sampler ends")
     usage = read_usage(attempt)
     assert usage.kind == "cpu" and usage.kills is not None and usage.kills.count == 0
-    assert (attempt / "usage").read_text().splitlines()[-1].startswith("end kills=")
+    # A look that was under way may still end after that.
+    assert any(line.startswith("end kills=") for line in (attempt / "usage").read_text().splitlines()[-2:])
     assert read_kills(attempt, 1) is None
     assert state_file(ref, "exit").exists()

@@ -1,7 +1,7 @@
 """What the kernel ended for want of memory, by its own counter: in the diagnosis, and as a reason in the verdict.
 
-`usage` is the file of the sampler, `case.json` how the run ended, `expected.json` what is to be said; `verdict` there is
-null where the verdict says nothing of it.
+`usage` is the file of the sampler, `case.json` how the run ended, `expected.json` what is to be said; `verdict` in it
+is null where the verdict says nothing of it.
 """
 
 from __future__ import annotations
