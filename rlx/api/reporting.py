@@ -68,12 +68,15 @@ def write_page(
     """Write the page of a comparison, or of runs that no metric brings together."""
     import time
 
+    from rlx.api.device_reports import device_reports
     from rlx.report import Report, html
 
     # With the distance from UTC: a report is read elsewhere.
     made = time.strftime("%Y-%m-%d %H:%M %z")
     diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
     page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves, reach=reach)
+    labels = {run.run_id: run.label for run in found.comparison.runs} if isinstance(found, Compared) else {}
+    page = replace(page, devices=device_reports(found.runs, labels))
     if isinstance(found, Compared):
         page = replace(page, comparison=found.comparison, items=found.items, texts=_texts(index, found))
     else:

@@ -34,7 +34,7 @@ def status(
         typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also ids, folders, devices, findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Show progress, noise and verdict of runs.

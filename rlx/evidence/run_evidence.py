@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
+from rlx.evidence.reading.usage_file import MemoryKills
 from rlx.plan import NoiseProcess
 
 ROLLOUT = "rollout"
@@ -202,6 +203,7 @@ class Evidence:
     value, as far as the run's configuration is known.
     `backend`: its `backend.kind`; empty for a log of which nobody says it.
     `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
+    `memory_kills`: the attempts during which the kernel ended processes for want of memory.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
@@ -225,6 +227,7 @@ class Evidence:
     noise_settings: tuple[NoiseSettings, ...] = ()
     probes: tuple[ProbePair, ...] = ()
     records: tuple[RecordCount, ...] = ()
+    memory_kills: tuple[MemoryKills, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

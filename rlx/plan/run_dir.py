@@ -7,9 +7,9 @@
       image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  exit
 
 Beside them in <root>/runs: .removed/<run id>.json, what a removed run was, and .trash/, what is being deleted.
 """
@@ -40,6 +40,7 @@ LATEST_LINK = "latest"
 # Of an attempt.
 LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
+USAGE_FILE = "usage"
 PROVENANCE_FILE = "provenance.json"
 COMPOSED_FILE = "hydra/.hydra/config.yaml"
 PRINTED_FILE = "console_config"
@@ -52,6 +53,7 @@ STARTED_DIR = "started"
 SUPERVISOR_FILE = "supervisor"
 LEADER_FILE = "leader"
 CLAIMED_FILE = "claimed"
+SAMPLER_FILE = "sampler"
 HEARTBEAT_FILE = "heartbeat"
 CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"

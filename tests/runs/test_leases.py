@@ -186,6 +186,8 @@ def test_a_container_gets_what_it_sees_and_names_it_from_0(engine: Engine, progr
     ref = begin(npu_plan(_SHOW + _GO, 3, site=site))
     assert devices_of(ref) == "1"
     assert [(lease.device, lease.container) for lease in leases().held] == [(3, site.container_id)]
+    # The run calls it device 1; npu-smi and whoever reads what it said call it 3.
+    assert " kind=npu devices=3 " in (ref.run_dir / "attempts/1/usage").read_text()
     with pytest.raises(RlxError, match="there is no npu device 0: the container has 2 3"):
         begin(npu_plan("true\n", 0, site=site))
     with pytest.raises(RlxError, match=r"needs 3 npu device.*the container has 2"):

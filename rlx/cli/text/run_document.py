@@ -45,6 +45,8 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "seconds_left": row.seconds_left,
         "metric": row.metric,
         "last_validation": {"step": row.validation[0], "value": row.validation[1]} if row.validation else None,
+        "sample": row.sample,
+        "sample_age": row.sample_age,
         "tags": row.label.tags,
         "note": row.label.note or None,
         "removed": row.removed,

@@ -135,6 +135,7 @@ def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list
     from rich.text import Text
 
     from rlx.cli.text.tag_text import label_text
+    from rlx.cli.text.usage_text import sample_lines
     from rlx.runs.index.labels import NO_LABEL
 
     lines = []
@@ -143,6 +144,7 @@ def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
         lines += [f"  tagged {label_text(row.label)}"] if row.label != NO_LABEL else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
+        lines += [f"  {line}" for line in sample_lines(row.sample, row.sample_age)]
         lines += [f"  why: {_cause_line(cause)}"] if (cause := causes.get(row.ref.run_id)) else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges import item_fractions as shares
 from rlx.evidence.charges import record_form
 from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.diagnosis.endings import kills_words
 from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
     core_keys,
@@ -67,7 +68,15 @@ def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> I
     if not state.is_terminal:
         yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
     if state in _ENDS:
-        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _SEE_WHY)
+        why = _short_of_memory(evidence, state)
+        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}{why}", _SEE_WHY)
+
+
+def _short_of_memory(evidence: Evidence, state: RunState) -> str:
+    """What the kernel did while it ran; of a run that somebody stopped, it is not why it ended."""
+    if state is RunState.STOPPED or not evidence.memory_kills:
+        return ""
+    return f"; {kills_words(evidence.memory_kills)} (rlx diagnose: RLX888)"
 
 
 def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:

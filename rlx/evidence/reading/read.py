@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.noise_records import NoiseRecords, read_records
 from rlx.evidence.reading.run_files import read_answers, read_metrics
 from rlx.evidence.reading.timeline import Timeline, contradictions
+from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,
@@ -91,6 +92,7 @@ class _Attempt:
     answers: Mapping[int, int]
     announced: tuple[Announcement, ...]
     has_hole: bool
+    kills: MemoryKills | None = None
 
 
 def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
@@ -100,9 +102,10 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
     metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
-    return _merge(
+    attempt = _merge(
         number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
     )
+    return replace(attempt, kills=read_kills(folder, number))
 
 
 def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
@@ -160,6 +163,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         noise_settings=tuple(told for attempt in attempts for told in attempt.records.settings),
         probes=tuple(pair for attempt in attempts for pair in attempt.records.probes),
         records=tuple(count for attempt in attempts for count in attempt.records.counts),
+        memory_kills=tuple(attempt.kills for attempt in attempts if attempt.kills),
     )
 
 

@@ -7,7 +7,9 @@
 #                                        wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
 #                                        the second half of hold, started while flock holds the devices
-#   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
+#   run RUN DEVICES KIND NUMBERS         supervise launch.sh; at most once in the life of a run. DEVICES as the run calls
+#                                        them, NUMBERS as their nodes are called
+#   sample RUN KIND NUMBERS              tell what the devices do, as long as the supervisor lives
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
 #   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
@@ -196,6 +198,7 @@ end_process() {
 # clean_up RUN GRACE: what a run may leave on the host once its leader is gone.
 clean_up() {
     end_processes "$1" "$2"
+    end_sampler
     rm -f "$1/$ENV_FILE" "$STATE/$RESERVED_FILE".*
     [ -f "$STATE/$RAY_TMP_FILE" ] && { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
     case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac

@@ -68,7 +68,7 @@ held() {
 }
 
 start_here() {
-    setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
+    setsid sh "$0" run "$run" "$(positions)" "$kind" "$devices" </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
 }
 

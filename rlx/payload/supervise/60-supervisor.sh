@@ -12,8 +12,10 @@ run() {
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
     beat &
     heart=$!
+    start_sampler "${3-}" "${4-}"
     start_leader "$2"
     await_leader
+    end_usage
     record supervisor "$code"
     kill "$heart" 2>/dev/null
     GROUP=$leader
@@ -100,6 +102,7 @@ lead() {
         (launch)
         code=$?
     fi
+    end_usage
     record leader "$code"
     exit "$code"
 }

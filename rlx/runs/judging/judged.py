@@ -17,6 +17,7 @@ from rlx.evidence import (
     with_configuration,
     with_nodes,
 )
+from rlx.evidence.reading.run_usage import read_run_usage
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
@@ -152,8 +153,10 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
 
 def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
-    found = configurations(RunPaths(copy.run_dir).latest, parsed)
+    paths = RunPaths(copy.run_dir)
+    found = configurations(paths.latest, parsed)
     provenance = {**run.provenance, **found}
+    run = replace(run, usage=read_run_usage(paths.attempts))
     seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)

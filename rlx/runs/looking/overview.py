@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
+from rlx.evidence.reading.usage_file import Sample, last_sample
 from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
 from rlx.plan import RunState
 from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
 from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
+from rlx.runs.run import RunPaths
 
 if TYPE_CHECKING:
     from rlx.plan import Expectations, Registration
@@ -34,7 +36,7 @@ class Overview:
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
     of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
-    names, and when.
+    names, and when. `sample`: what its devices, its processes and its host last did, while it goes on.
     """
 
     ref: RunRef
@@ -54,10 +56,19 @@ class Overview:
     label: Label = NO_LABEL
     registration: Registration | None = None
     removed: Tombstone | None = None
+    sample: Sample | None = None
 
     @property
     def state(self) -> RunState:
         return self.observation.state
+
+    @property
+    def sample_age(self) -> float | None:
+        """Seconds since the sample was taken, by the clock of its host; None where that was not asked just now."""
+        seen = self.observation
+        if self.sample is None or seen.started_epoch is None or seen.seconds_since_start is None or self.as_of:
+            return None
+        return max(0.0, seen.started_epoch + seen.seconds_since_start - self.sample.at)
 
 
 def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None) -> list[Overview]:
@@ -134,4 +145,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
         registration=judged.plan.registration,
+        sample=None if sight.state.is_terminal else last_sample(RunPaths(sight.copy.run_dir).latest),
     )
