@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rlx.api.planning import plan
     from rlx.api.power import power
     from rlx.api.pulling import pull
+    from rlx.api.queues import queue
     from rlx.api.reading import judge, read_log
     from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
@@ -83,6 +84,7 @@ __all__ = [
     "plan_script",
     "power",
     "pull",
+    "queue",
     "read_log",
     "recipe_from",
     "rehearse",
@@ -121,6 +123,7 @@ _HOMES = {
     "plan_script": "rlx.api.scripts",
     "power": "rlx.api.power",
     "pull": "rlx.api.pulling",
+    "queue": "rlx.api.queues",
     "read_log": "rlx.api.reading",
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",

@@ -53,7 +53,9 @@ def times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish
     """Foretell the runs that wait, if nothing comes in between. `held`: the seconds until each device is let go."""
     now_free, queue, found = set(free), list(waiting), {}
     order = count()
-    releases = [(seconds, next(order), (device,)) for device, seconds in held.items() if seconds < math.inf]
+    releases: list[tuple[float, int, tuple[int, ...]]] = [
+        (seconds, next(order), (device,)) for device, seconds in held.items() if seconds < math.inf
+    ]
     heapq.heapify(releases)
     now = 0.0
     while True:
