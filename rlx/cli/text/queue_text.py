@@ -44,7 +44,7 @@ def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     names = _names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
     having, waiting = _having(queue, names, numbers, now), _waiting(queue, names, numbers, now)
-    tables = [fitting_table(columns, width) for columns in (having, waiting) if columns[0].cells]
+    tables: list[Any] = [fitting_table(columns, width) for columns in (having, waiting) if columns[0].cells]
     return [title, *(tables or [Text("nothing was ever leased here")])]
 
 

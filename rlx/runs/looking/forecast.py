@@ -50,7 +50,7 @@ def _keys(ref: RunRef) -> tuple[tuple[str, ...], ...]:
 def _whole_seconds(row: Overview) -> float | None:
     seen = row.observation
     if row.state is RunState.FINISHED and seen.started_epoch is not None and seen.ended_epoch is not None:
-        return max(0.0, seen.ended_epoch - seen.started_epoch)
+        return max(0.0, seen.ended_epoch - seen.started_epoch) if row.steps_done >= (row.steps_total or 0) else None
     if row.state is RunState.RUNNING and seen.seconds_since_start is not None and row.seconds_left is not None:
         return seen.seconds_since_start + row.seconds_left
     return None

@@ -32,7 +32,8 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine. `registration`: the experiment that its manifest names.
+    of the run on this machine. `registration`: the experiment that its manifest names. `devices`: how many its plan
+    leases, `device_list` which, if it names them.
     """
 
     ref: RunRef
@@ -51,6 +52,8 @@ class Overview:
     as_of: float | None = None
     label: Label = NO_LABEL
     registration: Registration | None = None
+    devices: int = 1
+    device_list: tuple[int, ...] = ()
 
     @property
     def state(self) -> RunState:
@@ -128,4 +131,6 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
         registration=judged.plan.registration,
+        devices=judged.plan.devices,
+        device_list=judged.plan.device_list,
     )

@@ -1,4 +1,4 @@
-"""Who may take which devices of a host next: the rule by which the holders there go on, and what follows from it."""
+"""Say which runs start next on which devices of a host: the rule by which the holders there go on."""
 
 from __future__ import annotations
 
