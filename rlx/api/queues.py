@@ -47,16 +47,24 @@ def _own(index: Index) -> list[RunRef]:
 
 def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, str]:
     """The places of these hosts, each with the folder of its leases. Raises UsageError for an unknown host."""
-    from rlx.hosts import site_of
-
     named = [hosts] if isinstance(hosts, str) else hosts
     places: dict[Place, str] = {}
     for name in dict.fromkeys(ref.host for ref in refs) if named is None else dict.fromkeys(named):
-        site = site_of(name)
         # Runs may lie inside a container, and their locks with them.
         known = [ref.place for ref in refs if ref.host == name]
-        places |= dict.fromkeys(known or [site.place], site.leases)
+        places |= _places_of(name, known)
     return places
+
+
+def _places_of(name: str, known: Sequence[Place]) -> dict[Place, str]:
+    """Those where runs are `known` to be, also of a host whose entry is gone."""
+    from rlx.hosts import known_hosts, site_of
+    from rlx.plan import DEFAULT_LEASES
+
+    if known and name not in known_hosts():
+        return dict.fromkeys(known, DEFAULT_LEASES)
+    site = site_of(name)
+    return dict.fromkeys(known or [site.place], site.leases)
 
 
 def _ask(places: Mapping[Place, str]) -> dict[Place, Answer]:

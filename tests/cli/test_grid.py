@@ -87,7 +87,7 @@ def test_a_cell_says_state_steps_and_verdict_and_no_result() -> None:
     ]
     assert lines[5] == "2 of 6 ended (1 valid, 1 unverified) · 2 running · 2 queued"
     assert lines[6] == "waiting on a4: aqn-s3 (behind 2 runs), then 1 more"
-    assert lines[7].startswith("all ended about ") and "at the pace so far" in lines[7]
+    assert lines[7].startswith("ends about ") and "at the pace so far" in lines[7]
 
 
 @pytest.mark.parametrize(("width", "rows"), [(120, 4), (80, 8), (50, 0)])
@@ -102,7 +102,7 @@ def test_it_fits_the_terminal_or_is_a_list(width: int, rows: int) -> None:
 def test_who_does_not_want_it_gets_the_list_with_the_hosts() -> None:
     lines = drawn(SPREAD, 120, as_grid=False)
     assert lines[1].split()[:3] == ["ARM", "HOST", "STATE"]
-    assert lines[-1].startswith("all ended about ")
+    assert lines[-1].startswith("ends about ")
     assert drawn(SPREAD[:2])[1].split()[0] == "ARM", "one seed is no grid"
 
 
@@ -122,12 +122,9 @@ def test_the_rest_takes_what_others_of_its_arm_take() -> None:
 
 def test_nothing_is_said_of_an_arm_that_nobody_has_seen() -> None:
     rows = [at_work("baseline", 1, 10), waits("aqn", 1, 1)]
-    assert when_all_end(rows) == Estimate(None, HOUR, ("nothing is known yet of how long aqn takes",))
-    words = end_words(Estimate(None, HOUR, ("nothing is known yet of how long aqn takes",)), time.time())
-    assert (
-        words
-        == f"all ended not before about {clock_time(time.time() + HOUR)}: nothing is known yet of how long aqn takes"
-    )
+    assert when_all_end(rows) == Estimate(None, HOUR, ("no pace of aqn is known yet",))
+    words = end_words(Estimate(None, HOUR, ("no pace of aqn is known yet",)), time.time())
+    assert words == f"ends not before about {clock_time(time.time() + HOUR)}: no pace of aqn is known yet"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,7 @@ def test_nothing_is_said_of_an_arm_that_nobody_has_seen() -> None:
         ([ended("aqn", 1), waits("aqn", 2, 0)], "nothing of it has started on a3 yet"),
         ([ended("aqn", 1), run("aqn", 2, RunState.UNREACHABLE, host="a4", started=9.0)], "a4 does not answer"),
         ([ended("aqn", 1), run("aqn", 2, RunState.STALLED, started=9.0, steps=3)], "aqn-s2 stands still"),
-        ([run("aqn", 2, RunState.STARTING, started=9.0)], "nothing is known yet of how long aqn takes"),
+        ([run("aqn", 2, RunState.STARTING, started=9.0)], "no pace of aqn is known yet"),
     ],
 )
 def test_an_unknown_end_says_what_is_missing(rows: list[Overview], why: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 import rlx as front_door
-from rlx.cli.text.queue_text import queue_document, queue_tables, ranges
+from rlx.cli.text.device_words import ranges
+from rlx.cli.text.queue_text import queue_document, queue_tables
 from rlx.errors import ExitCode, UsageError
 from rlx.hosts import local_site
 from rlx.plan import LaunchPlan, RunState
@@ -21,7 +22,11 @@ from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.devices import machine_with
-from tests.runs.toys import FOREVER, reaches, start, toy_plan
+from tests.loopback import Loopback, loopback
+from tests.runs.far import Far, far
+from tests.runs.toys import FOREVER, reaches, start, toy_plan, until
+
+__all__ = ["Loopback", "far", "loopback"]
 
 HOUR = 3600.0
 
@@ -85,6 +90,36 @@ def test_a_host_that_does_not_answer_costs_its_own_line_only() -> None:
     hosts = json.loads(rlx("queue", "local", "dead", "--json").stdout)["hosts"]
     assert [(host["host"], bool(host["problem"])) for host in hosts] == [("local", False), ("dead", True)]
     rlx("queue", "dead", code=ExitCode.UNREACHABLE)
+
+
+def test_a_far_host_says_about_when_the_next_run_starts(far: Far) -> None:
+    """Seven of twenty steps of 41 s are done; nothing is known of the other arm."""
+    leases = str(far.loopback.home / "leases")
+    rlx("hosts", "add", "loop", "loop", "--leases", leases)
+    steps = "".join(f"echo 'step:{n} - training/global_step:{n} - timing_s/step:41.0'\n" for n in range(1, 8))
+    plans = [with_steps(far, f"{steps}echo up\n{FOREVER}", arm, leases) for arm in ("first", "second")]
+    first, second = start(*plans)
+    until(lambda: "up" in far.log(first), "the first makes its steps")
+    (host,) = json.loads(rlx("queue", "--json").stdout)["hosts"]
+    assert [run["seconds_left"] for run in host["held"]] == [13 * 41.0]
+    assert [run["start"]["seconds"] for run in host["waiting"]] == [13 * 41.0]
+    assert [run["behind"] for run in host["waiting"]] == [[first.run_id]]
+    (launch,) = json.loads(rlx("status", "--json").stdout)["launches"]
+    assert launch["end"] == {
+        "seconds": None,
+        "at_least": 13 * 41.0,
+        "why": ["no pace of second is known yet"],
+    }
+    assert [each["run_ids"] for each in launch["waiting"]] == [[second.run_id]]
+    rlx("hosts", "remove", "loop")
+    assert rlx("queue").stdout.startswith("loop\n"), "its runs are still known"
+
+
+def with_steps(far: Far, script: str, arm: str, leases: str) -> LaunchPlan:
+    plan, place = far.plan(script, arm=arm), far.loopback.place
+    expectations = replace(plan.expectations, total_steps=20)
+    site = replace(far.site, place=place, leases=leases)
+    return replace(plan, site=site, backend="verl", backend_version="0.9.1", expectations=expectations)
 
 
 # ---- in words --------------------------------------------------------------------------------------------------------

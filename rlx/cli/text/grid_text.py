@@ -91,6 +91,6 @@ def sweep_lines(rows: Sequence[Overview], sweep: Sweep) -> list[str]:
 def end_words(end: Estimate, now: float) -> str:
     """Say when all will have ended, as far as that is known."""
     if end.seconds is not None:
-        return f"all ended about {clock_time(now + end.seconds)}, in {duration(end.seconds)}, at the pace so far"
+        return f"ends about {clock_time(now + end.seconds)}, in {duration(end.seconds)}, at the pace so far"
     when = f"not before about {clock_time(now + end.at_least)}" if end.at_least else "at an unknown time"
-    return f"all ended {when}: {'; '.join(end.why)}"
+    return f"ends {when}: {'; '.join(end.why)}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.text.device_words import ranges, wish_words
 from rlx.runs.duration import clock_time, duration
 
 if TYPE_CHECKING:
@@ -114,24 +114,6 @@ def start_words(start: Estimate, now: float) -> str:
     if start.seconds is not None:
         return f"about {clock_time(now + start.seconds)}"
     return f"not before {clock_time(now + start.at_least)}" if start.at_least else "unknown"
-
-
-def wish_words(waiter: Waiter) -> str:
-    """`npu 0-3`, `any 4 npu`, and `npu` of a run that does not say which."""
-    if waiter.count is None or waiter.could is None:
-        return waiter.kind
-    if waiter.count == len(waiter.could):
-        return f"{waiter.kind} {ranges(waiter.could)}"
-    return f"any {waiter.count} {waiter.kind}"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """`0-3,7`."""
-    runs = [
-        [number for _, number in group]
-        for _, group in groupby(enumerate(sorted(numbers)), key=lambda each: each[1] - each[0])
-    ]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _foreign(queue: HostQueue) -> list[tuple[str, str]]:

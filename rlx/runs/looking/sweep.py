@@ -123,7 +123,7 @@ def _unknown_end(row: Overview) -> str:
 
 
 def _unknown_arm(row: Overview) -> str:
-    return f"nothing is known yet of how long {row.ref.arm} takes"
+    return f"no pace of {row.ref.arm} is known yet"
 
 
 def _others(row: Overview) -> str:
