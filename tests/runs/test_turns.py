@@ -76,9 +76,8 @@ decide() {
     leases=$1 kind=npu wanted=$2 ticket=$1/tickets/$3 open=''
     NUMBERS=$4
     find_wish
-    find_open
     devices=
-    if [ -z "$EARLIER" ]; then
+    if ! find_earlier; then
         find_free
         choose_devices || devices=
     fi

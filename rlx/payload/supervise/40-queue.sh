@@ -121,16 +121,17 @@ without() {
 # at_least COUNT NUMBER…
 at_least() { [ $# -gt "$1" ]; }
 
-# find_open: in open, the devices that the run could take and nobody who waits ahead of it; in EARLIER, the nearest ticket
-# ahead that alone leaves too few of them, so that the run cannot start before that one goes. An unlocked ticket has its
-# devices, or a dead holder. Nobody comes in between: what was open once stays so.
-find_open() {
+# find_earlier: in open, the devices that the run could take and nobody who waits ahead of it; in EARLIER, the nearest
+# ticket ahead that alone leaves too few of them, so that the run cannot start before that one goes; fails without. An
+# unlocked ticket has its devices, or a dead holder. Nobody comes in between: what was open once stays so.
+find_earlier() {
     EARLIER='' open=$could
     for other in "$leases/tickets/"*".$kind"; do
         [ "$other" != "$ticket" ] || break
         is_ticket || continue
         if ! locked "$other"; then rm -f "$other" 2>/dev/null; elif waits "$other"; then yield_to "$other"; fi
     done
+    [ -n "$EARLIER" ]
 }
 
 yield_to() {
@@ -143,7 +144,7 @@ yield_to() {
 }
 
 wait_for_turn() {
-    while find_open; [ -n "$EARLIER" ]; do
+    while find_earlier; do
         # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
         flock -w 60 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
     done 2>/dev/null
