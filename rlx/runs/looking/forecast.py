@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rlx.plan import RunState
@@ -40,7 +39,8 @@ class Paces:
 
     def seconds(self, ref: RunRef) -> float:
         """Infinite where no run of the arm has made steps."""
-        return next((fmean(self._known[key]) for key in _keys(ref) if key in self._known), math.inf)
+        known = next((self._known[key] for key in _keys(ref) if key in self._known), None)
+        return sum(known) / len(known) if known else math.inf
 
 
 def _keys(ref: RunRef) -> tuple[tuple[str, ...], ...]:
