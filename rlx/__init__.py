@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rlx.api.power import power
     from rlx.api.pruning import prune
     from rlx.api.pulling import pull
+    from rlx.api.queues import queue
     from rlx.api.reading import judge, read_log
     from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
@@ -86,6 +87,7 @@ __all__ = [
     "power",
     "prune",
     "pull",
+    "queue",
     "read_log",
     "recipe_from",
     "rehearse",
@@ -127,6 +129,7 @@ _HOMES = {
     "power": "rlx.api.power",
     "prune": "rlx.api.pruning",
     "pull": "rlx.api.pulling",
+    "queue": "rlx.api.queues",
     "read_log": "rlx.api.reading",
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",

@@ -15,6 +15,7 @@ EXAMPLES = {
     "schema": ("rlx schema > recipe.schema.json", "rlx schema | jq .properties"),
     "launch": ("rlx launch recipe.yaml --host a3", "rlx launch --script run_grpo.sh --name gsm8k --host a3"),
     "status": ("rlx status", "rlx status -w"),
+    "queue": ("rlx queue", "rlx queue a3 a4 --json"),
     "logs": ("rlx logs --grep val-core", "rlx logs aqn -f"),
     "metrics": ("rlx metrics aqn", "rlx metrics baseline,aqn '*entropy' --plot -"),
     "tag": ("rlx tag aqn keep paper", 'rlx tag baseline,aqn --note "before the new data"'),

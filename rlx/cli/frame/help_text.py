@@ -21,6 +21,7 @@ GROUPS = {
     "Runs": (
         "launch",
         "status",
+        "queue",
         "logs",
         "metrics",
         "tag",

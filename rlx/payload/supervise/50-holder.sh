@@ -19,15 +19,18 @@ hold() {
         *) fail "$run cannot be locked" ;;
     esac
     startable "$run" || fail "this run was started or stopped before"
+    find_own_numbers "$run"
+    find_wish
     take_ticket
     put "$run/$HOLDER_FILE" "$(ident $$)" || fail "cannot write to $run"
     printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
-    find_own_numbers "$run"
     wait_for_turn
     while with_devices; [ $? -eq "$CONFLICT" ]; do
         # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
         # a run that outlived its holder has no lock to wait for.
         { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-
+        # Whoever was ahead and could have taken some of the devices may be gone.
+        [ "$open" = "$could" ] || find_earlier
     done
 }
 

@@ -140,18 +140,30 @@ add_life() {
     line="$line $1=$life"
 }
 
-# count_ahead TICKET: the runs that wait before this one, and those that have devices of its kind.
+# count_ahead TICKET: the runs that it waits for: those that have devices which it could take, and those ahead of it that
+# wait for such.
 count_ahead() {
-    kind=${1##*.} claimants=' '
+    kind=${1##*.} claimants=' ' other=$1
+    { is_ticket && read_wish "$1"; } || COULD=
+    could=$COULD
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
-        if is_ticket && alive "$other"; then ahead=$((ahead + 1)); fi
+        if is_ticket && competes "$other" && alive "$other"; then ahead=$((ahead + 1)); fi
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         [ -f "$claim" ] || continue
+        device=${claim%/*}
+        case " ${could:-${device##*.}} " in *" ${device##*.} "*) ;; *) continue ;; esac
         { read -r claimed <"$claim"; } 2>/dev/null || continue
         case $claimants in *" ${claimed##*/} "*) continue ;; esac
         claimants="$claimants${claimed##*/} "
         if claim_alive; then ahead=$((ahead + 1)); fi
     done
+}
+
+# competes TICKET: its run could take one of $could; an empty one means any.
+competes() {
+    [ -n "$could" ] && read_wish "$1" || return 0
+    without "$could" "$COULD"
+    [ "$REST" != "$could" ]
 }

@@ -36,7 +36,8 @@ class Overview:
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
     of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
-    names, and when. `sample`: what its devices, its processes and its host last did, while it goes on.
+    names, and when. `sample`: what its devices, its processes and its host last did, while it goes on. `devices`: how
+    many its plan leases, `device_list` which, if it names them.
     """
 
     ref: RunRef
@@ -57,6 +58,8 @@ class Overview:
     registration: Registration | None = None
     removed: Tombstone | None = None
     sample: Sample | None = None
+    devices: int = 1
+    device_list: tuple[int, ...] = ()
 
     @property
     def state(self) -> RunState:
@@ -146,4 +149,6 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         as_of=judged.as_of,
         registration=judged.plan.registration,
         sample=None if sight.state.is_terminal else last_sample(RunPaths(sight.copy.run_dir).latest),
+        devices=judged.plan.devices,
+        device_list=judged.plan.device_list,
     )
