@@ -201,17 +201,19 @@ def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, 
 def pack(
     plans: Sequence[LaunchPlan],
     refs: Sequence[RunRef],
+    positions: Sequence[int],
     secrets: Mapping[str, str],
     tokens: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
 
-    `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
+    `positions` are those of the runs in their launch. `tokens` are those of the runs' Rays by the ids of their heads,
+    for runs of several nodes.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script()))
-        for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
+        for plan, ref, position in zip(plans, refs, positions, strict=True):
             token = {RAY_TOKEN: tokens[ref.head_id]} if plan.cluster else {}
             _add_run(archive, plan, ref, position, _secret_variables(plan, secrets) | token)
         _add(archive, PlannedFile("order", _order(plans, refs)))
@@ -224,10 +226,12 @@ def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
     return "\n".join([*lines, "end\n"])
 
 
-def promised(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[tuple[str, str, str]]:
+def promised(
+    plans: Sequence[LaunchPlan], refs: Sequence[RunRef], positions: Sequence[int]
+) -> list[tuple[str, str, str]]:
     """Run id, digest of the manifest and container of each run that `pack` packs, for the index to keep."""
-    numbered = enumerate(zip(plans, refs, strict=True))
-    texts = [(ref, render_manifest(ref, position, plan)) for position, (plan, ref) in numbered]
+    numbered = zip(plans, refs, positions, strict=True)
+    texts = [(ref, render_manifest(ref, position, plan)) for plan, ref, position in numbered]
     return [(ref.run_id, manifest_digest(text), ref.container) for ref, text in texts]
 
 
