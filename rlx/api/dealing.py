@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rlx.plan import Finding
 
@@ -23,12 +24,18 @@ class Deal:
     """Who takes what of a sweep. `asked`: digest of what was typed, the same whatever was free; `hosts` as typed.
 
     `rooms`: what was free on those that take part; `findings`: what is to be said of those that do not, and of blocks.
+    `container` and `devices` as typed; `watched`: by arm, the noise of another arm that is watched for in it. Not
+    `is_new`: this brings a launch to its end that was interrupted.
     """
 
     asked: str
     hosts: tuple[str, ...]
     rooms: tuple[Room, ...]
     findings: tuple[Finding, ...] = ()
+    container: str | None = None
+    devices: str | None = None
+    watched: Mapping[str, Any] = field(default_factory=dict)
+    is_new: bool = True
 
 
 def deal(blocks: Mapping[int, int], rooms: Sequence[Room], settled: Mapping[int, str]) -> dict[int, str]:

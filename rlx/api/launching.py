@@ -27,8 +27,14 @@ def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bo
     from rlx.runs import launch as launch_plans
 
     plans.refuse(strict)
-    asked = plans.deal.asked if plans.deal else ""
-    return launch_plans(plans.plans, os.environ if secrets is None else secrets, rlx_home(), asked)
+    values = os.environ if secrets is None else secrets
+    if plans.deal is None:
+        return launch_plans(plans.plans, values, rlx_home())
+    from rlx.api.sweep_file import keep_sweep, only_one
+
+    with only_one(rlx_home(), wait=True):
+        keep_sweep(rlx_home(), plans)
+        return launch_plans(plans.plans, values, rlx_home(), plans.deal.asked)
 
 
 def earlier_attempts(plans: Plans, launched: Launched) -> tuple[RunRef, ...]:

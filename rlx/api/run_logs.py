@@ -13,6 +13,7 @@ from rlx.plan import RunState
 if TYPE_CHECKING:
     from queue import Queue
 
+    from rlx.api.rebalancing import Rebalancing
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
     from rlx.plan import Place
@@ -115,10 +116,13 @@ def _follow_all(
     """One thread a run reads, this one passes the lines on, each of them whole."""
     from queue import Empty, Queue
 
+    from rlx.api.rebalancing import Rebalancing
+
     came: Queue[_Came] = Queue(_LINES_AHEAD)
     tell_once = _once(tell)
     for ref in refs:
-        _in_background(_read_into, came, ref, query, tell_once)
+        _in_background(_read_into, came, index, ref, query, tell_once)
+    rebalancing = Rebalancing(index, tell)
     by_id = {ref.run_id: ref for ref in refs}
     going, quiet_s = set(by_id), _QUIET_SECONDS
     while going:
@@ -126,7 +130,7 @@ def _follow_all(
             run_id, found = came.get(timeout=quiet_s)
         except Empty:
             # Beside the reading: a host that does not answer must not hold up the lines of the others.
-            _in_background(_end_if_lost, came, index, [ref for ref in refs if ref.run_id in going])
+            _in_background(_end_if_lost, came, index, [ref for ref in refs if ref.run_id in going], rebalancing)
             quiet_s = min(_LONG_QUIET_SECONDS, 2 * quiet_s)
             continue
         if isinstance(found, bytes):
@@ -162,26 +166,52 @@ def _in_background(work: Callable[..., None], *arguments: object) -> None:
     Thread(target=work, args=arguments, daemon=True).start()
 
 
-def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]) -> None:
+def _read_into(
+    came: Queue[_Came], index: Index, ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]
+) -> None:
     """The lines of one run, then None or what went wrong."""
     from rlx.runs.logs.follow import follow_log
 
     try:
         for line in follow_log(ref, query, lambda text: tell(ref.place, f"rlx: {text}")):
             came.put((ref.run_id, line))
+    except RlxError as problem:
+        if moved := _where_it_went(index, ref):
+            _read_into(came, index, moved, query, tell)
+        else:
+            came.put((ref.run_id, problem))
     except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
         came.put((ref.run_id, problem))
     else:
         came.put((ref.run_id, None))
 
 
-def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
-    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
-    from rlx.runs import look
-    from rlx.runs.adopted.log_source import is_adopted
+def _where_it_went(index: Index, ref: RunRef) -> RunRef | None:
+    """The run on the host that it was moved to before it had begun; None for one that was not moved."""
+    from time import sleep
 
-    seen = look(index, refs)
-    for ref in refs:
+    from rlx.api.selection import where_they_are
+
+    while True:
+        (now,) = where_they_are(index, [ref])
+        if (now.place, now.root) != (ref.place, ref.root):
+            return now
+        if not index.open_moves([ref.run_id]):
+            return None
+        sleep(_QUIET_SECONDS)
+
+
+def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef], rebalancing: Rebalancing) -> None:
+    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
+    from rlx.api.selection import where_they_are
+    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.looking.overview import overview
+
+    refs = where_they_are(index, refs)
+    rows = overview(index, refs)
+    moved = rebalancing.tend(rows)
+    seen = {row.ref.run_id: row for row in rows if row.ref.run_id not in moved}
+    for ref in (ref for ref in refs if ref.run_id in seen):
         state = seen[ref.run_id].state
         if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):
             came.put((ref.run_id, None))

@@ -55,7 +55,7 @@ def plan_sweep(
     file = recipe_file(recipe, sets)
     missing = _missing(file, named_arms(file, arms)) if only_missing and not seeds else None
     resolved = _resolved(file, arms, seeds, missing, send)
-    return replace(_planned(file, targets, resolved, strict, missing), missing=missing)
+    return replace(_planned(file, targets, resolved, strict, missing, container), missing=missing)
 
 
 def _missing(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
@@ -81,6 +81,7 @@ def _planned(
     resolved: Sequence[ResolvedRecipe],
     strict: bool,
     missing: Missing | None,
+    container: str | None,
 ) -> Plans:
     from rlx.api.planning import Plans
     from rlx.api.sweep_hosts import look_at_hosts
@@ -106,7 +107,17 @@ def _planned(
     by_name = {one.name: one for one in found}
     drafts = chain.from_iterable(by_name[host].drafts(blocks[seed]) for seed, host in placed.items())
     looks = (look for one in found if one.name in placed.values() for look in one.looks)
-    return Plans(tuple(drafts), tuple(looks), deal=Deal(asked, names, tuple(one.room for one in found), findings))
+    dealt = Deal(
+        asked,
+        names,
+        tuple(one.room for one in found),
+        findings,
+        container,
+        targets[0].devices,
+        {one.arm: one.watched.model_dump(mode="json") for one in resolved if one.watched},
+        is_new=not begun,
+    )
+    return Plans(tuple(drafts), tuple(looks), deal=dealt)
 
 
 def _digest(file: RecipeFile, targets: Sequence[Target], resolved: Sequence[ResolvedRecipe]) -> str:

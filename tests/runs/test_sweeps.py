@@ -124,3 +124,19 @@ def test_a_launch_that_was_killed_between_two_hosts_is_completed(sweep_of: Calla
     all_end(sweep)
     assert sorted([*began(near), *began(far)]) == sorted(ids)
     assert sweep.launch() == [] and sweep.heard("nothing is missing")
+
+
+def test_what_waits_moves_to_a_host_that_is_free(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    ids = sweep.launch("--seed", 1, 2, "--seed", 3, 4)
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    let_go(far)
+    until(lambda: len(began(far)) == 4, "h2 works off its share")
+    until(lambda: places(sweep) and sweep.heard("moved seed 3 (slow, fast) from h1 to h2"), "it moves")
+    assert places(sweep)[3] == {"h2"}
+    print(sweep.rlx("status", "-v"))
+    all_end(sweep)
+    print(began(near), began(far))
+    assert sorted([*began(near), *began(far)]) == sorted(ids)
+    print(sweep.rlx("status", "-v"))

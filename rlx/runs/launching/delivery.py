@@ -8,7 +8,7 @@ from rlx.hosts import Completed, tmux_socket, transport_for
 from rlx.plan import Cmd
 from rlx.plan.run_dir import SUPERVISE_FILE
 from rlx.runs.launching.shares import Part
-from rlx.runs.launching.shipment import shared_container
+from rlx.runs.launching.shipment import digest, shared_container
 
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
@@ -78,9 +78,9 @@ exit
 def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
     """The runs packed into `archive` are put in place and started. Raises HostError."""
     site = part.site
-    words = (site.root, site.leases, tmux_socket(), launch_id, part.digest())
+    words = (site.root, site.leases, tmux_socket(), launch_id, digest(part.runs))
     cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words, *shared_container(site))
-    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.refs)
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
 
 

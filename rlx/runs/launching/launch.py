@@ -28,8 +28,8 @@ from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.cluster import ray_tokens
 from rlx.runs.launching.delivery import deliver, started_ids
-from rlx.runs.launching.shares import Part, Share, plan_nodes, positions_of, shares_of, sites_of
-from rlx.runs.launching.shipment import check_plan, pick_secrets, short_secrets
+from rlx.runs.launching.shares import Part, Share, shares_of, sites_of
+from rlx.runs.launching.shipment import check_plan, pack, pick_secrets, promised, short_secrets
 from rlx.runs.looking.fan_out import at_once
 from rlx.runs.looking.look import look
 from rlx.runs.looking.observation import Observation
@@ -79,9 +79,9 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     # By the plans as they were made: typed again, they are the same launch, whenever that is.
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
-    shares = shares_of(registered, plan_nodes(pending, plans), positions_of(pending))
-    index.promise([row for part in chain.from_iterable(shares) for row in part.promised()])
-    answers = _deliver_all(index, pending, shares, lambda part: part.packed(secrets, tokens))
+    shares = shares_of(index, pending, registered, is_sweep=bool(asked))
+    index.promise([row for part in chain.from_iterable(shares) for row in promised(part.runs)])
+    answers = _deliver_all(index, pending, shares, lambda part: pack(part.runs, secrets, tokens))
     heads = tuple(ref for ref in pending.runs if not ref.node)
     if len(plans) == len(heads):
         index.resolve_launch(pending.launch_id)
