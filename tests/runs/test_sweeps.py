@@ -6,11 +6,16 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from threading import Timer
 
 from rlx.api.dealing import Room, deal
+from rlx.runs import Index
+from rlx.runs.index.moves import Move, Phase
+from rlx.runs.launching.moving import withdraw
 from tests.runs.sweeps import EXPERIMENT, RECIPE, Sweep, began, fill_up, let_go
 from tests.runs.sweeps import sweep_of as sweep_of
-from tests.runs.toys import until
+from tests.runs.toys import home, until
 
 # rlx with the back-end of the tests, in a process that can be killed.
 RLX = """
@@ -131,12 +136,62 @@ def test_what_waits_moves_to_a_host_that_is_free(sweep_of: Callable[[int], Sweep
     near, far = sweep.hosts
     ids = sweep.launch("--seed", 1, 2, "--seed", 3, 4)
     assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    # Nobody can say what becomes of a host that does not answer: what it has stays its own.
+    near.cut()
     let_go(far)
     until(lambda: len(began(far)) == 4, "h2 works off its share")
-    until(lambda: places(sweep) and sweep.heard("moved seed 3 (slow, fast) from h1 to h2"), "it moves")
-    assert places(sweep)[3] == {"h2"}
-    print(sweep.rlx("status", "-v"))
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    near.heal()
+    until(lambda: places(sweep)[3] == {"h2"}, "it answers, and what waits there moves")
+    assert [row["seed"] for row in sweep.rows() if row["moved_from"] == ["h1"]] == [3, 3]
+    until(lambda: len(began(far)) == 6, "they run there")
     all_end(sweep)
-    print(began(near), began(far))
     assert sorted([*began(near), *began(far)]) == sorted(ids)
-    print(sweep.rlx("status", "-v"))
+    assert {row["verdict"]["status"] for row in sweep.rows()} == {"valid"}
+    assert "moved here before it had begun, from h1" in sweep.rlx("status", "-v")
+
+
+def test_who_follows_the_logs_moves_blocks_and_sees_their_lines(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    sweep.launch("--seed", 1, 2, "--seed", 3)
+    let_go(far)
+    until(lambda: len(began(far)) == 2, "h2 works off its share")
+    Timer(12, let_go, (near,)).start()
+    lines = sweep.rlx("logs", "-f").splitlines()
+    assert sweep.heard("moved seed 3 (slow, fast) from h1 to h2")
+    assert len([line for line in lines if "toy step 3" in line]) == 6
+    assert len(began(near)) == 2 and len(began(far)) == 4
+
+
+def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(sweep_of: Callable[[int], Sweep]) -> None:
+    """What the journal holds when rlx is killed at each of its steps; one block for each."""
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    far.cut()
+    ids = sweep.launch("--seed", *range(1, 7), "-y")
+    far.heal()
+    until(lambda: began(near), "the first run begins")
+    index = Index(home())
+    runs = {seed: [ref for ref in index.runs() if ref.seed == seed] for seed in range(1, 7)}
+    launch_id = runs[1][0].launch_id
+
+    def move(seed: int, phase: Phase = Phase.ASKED) -> Move:
+        return Move(launch_id, seed, 1, "h1", "h2", 1e9, phase)
+
+    def cut_off() -> None:
+        index.note_move(move(2))  # before anything was asked
+        withdraw(index, move(3), runs[3])
+        index.note_move(move(3))  # withdrawn, and nobody heard
+        withdraw(index, move(4), runs[4])  # withdrawn, and nothing shipped
+        withdraw(index, move(5), runs[5])
+        elsewhere = replace(runs[1][0].place, host="h2", destination="h2")
+        index.send(move(5, Phase.SENT), [replace(ref, place=elsewhere) for ref in runs[5]])  # about to be shipped
+        assert not withdraw(index, move(1), runs[1]), "one of them runs"
+
+    sweep.rig.client.call(cut_off)
+    sweep.rlx("status")
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h2"}, 4: {"h2"}, 5: {"h2"}, 6: {"h1"}}
+    assert {move.phase for move in index.moves(launch_id)} == {Phase.DONE}
+    all_end(sweep)
+    assert sorted([*began(near), *began(far)]) == sorted(ids)

@@ -32,7 +32,8 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine. `registration`: the experiment that its manifest names.
+    of the run on this machine. `registration`: the experiment that its manifest names. `moved_from`: hosts that it was
+    withdrawn from before it had begun.
     """
 
     ref: RunRef
@@ -51,6 +52,7 @@ class Overview:
     as_of: float | None = None
     label: Label = NO_LABEL
     registration: Registration | None = None
+    moved_from: tuple[str, ...] = ()
 
     @property
     def state(self) -> RunState:
@@ -128,4 +130,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
         registration=judged.plan.registration,
+        moved_from=sight.manifest.moved if sight.manifest else (),
     )
