@@ -107,7 +107,8 @@ class Rebalancing:
         came = [one for one in sweep.moves_of(block.seed) if one.has_left and one.number < move.number]
         ship(self._index, [*came, move], planned.plans, block.runs, os.environ)
         arms = ", ".join(ref.arm for ref in block.refs)
-        self._tell(f"rlx: moved seed {block.seed} ({arms}) from {move.source} to {move.target}: none of it had begun")
+        way = f"from {move.source} to {move.target}" if move.source != move.target else f"back to {move.target}"
+        self._tell(f"rlx: moved seed {block.seed} ({arms}) {way}: none of it had begun")
         return list(block.ids)
 
     def _tell_once(self, line: str) -> None:

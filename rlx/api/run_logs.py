@@ -203,12 +203,20 @@ def _read_into(
         for line in follow_log(ref, query, lambda text: tell(ref.place, f"rlx: {text}")):
             came.put((ref, line))
     except RlxError as problem:
-        moved = _where_it_went(index, ref)
-        came.put((ref, _Moved(moved) if moved else problem))
+        came.put((ref, _moved_or(problem, index, ref)))
     except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
         came.put((ref, problem))
     else:
         came.put((ref, None))
+
+
+def _moved_or(problem: RlxError, index: Index, ref: RunRef) -> _Moved | Exception:
+    """Where the run was moved to, which explains that its log is gone; else the problem."""
+    try:
+        moved = _where_it_went(index, ref)
+    except Exception as other:  # noqa: BLE001 - goes on in the thread that shows it
+        return other
+    return _Moved(moved) if moved else problem
 
 
 def _where_it_went(index: Index, ref: RunRef) -> RunRef | None:
