@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import find_runs
     from rlx.api.status import status
     from rlx.api.stopping import stop
+    from rlx.api.sweeping import plan_sweep
     from rlx.api.taking_in import adopt, import_logs
     from rlx.api.validating import validate
     from rlx.api.waiting import wait
@@ -84,6 +85,7 @@ __all__ = [
     "norm_weights",
     "plan",
     "plan_script",
+    "plan_sweep",
     "power",
     "prune",
     "pull",
@@ -126,6 +128,7 @@ _HOMES = {
     "norm_weights": "rlx.api.norm_weights",
     "plan": "rlx.api.planning",
     "plan_script": "rlx.api.scripts",
+    "plan_sweep": "rlx.api.sweeping",
     "power": "rlx.api.power",
     "prune": "rlx.api.pruning",
     "pull": "rlx.api.pulling",

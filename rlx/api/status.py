@@ -52,6 +52,7 @@ class StatusWatch:
     ) -> None:
         """Raises UsageError for a choice that excludes itself, HostError if nothing is known of a silent `host`."""
         from rlx.api.outages import Outages
+        from rlx.api.rebalancing import Rebalancing
         from rlx.api.row_filter import row_filter
         from rlx.api.selection import names_of, open_index
         from rlx.runs.looking.revisit import Revisit
@@ -64,6 +65,7 @@ class StatusWatch:
         self._host, self._everything = host, everything or (where is not None and self._names is None and not host)
         self._tell, self._told = tell, set[str]()
         self._index = open_index()
+        self._rebalancing = Rebalancing(self._index, tell)
         self._visits, self._outages = Revisit(self._index), Outages(tell)
         self._site = _read_again(self._index, host, self._visits, tell) if host or everything else None
 
@@ -73,11 +75,15 @@ class StatusWatch:
         return rows if self._is_wanted is None else [row for row in rows if self._is_wanted(row)]
 
     def _all(self) -> list[Overview]:
+        from rlx.api.selection import where_they_are
         from rlx.runs.index.resolve import still_current
         from rlx.runs.looking.overview import overview
 
         refs = self._chosen()
         rows = overview(self._index, refs, self._visits)
+        if self._rebalancing.tend(rows):
+            refs = where_they_are(self._index, refs)
+            rows = overview(self._index, refs, self._visits)
         self._outages.tell([(row.ref, row.observation) for row in rows])
         if self._names is not None or self._host or self._everything:
             return rows

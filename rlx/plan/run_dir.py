@@ -4,7 +4,7 @@
 
     <root>/runs/<run id>/
       manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
-      image  holder  holder.log  ticket  devices  foreign  stop
+      block  image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
@@ -27,6 +27,9 @@ SCRIPT_DIR = "script"
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"
 CONTAINER_FILE = "container"
+BLOCK_FILE = "block"
+BLOCKS_DIR = ".blocks"
+"""Beside the run directories."""
 IMAGE_FILE = "image"
 HOLDER_FILE = "holder"
 HOLDER_LOG_FILE = "holder.log"

@@ -25,6 +25,7 @@ def row_document(row: Overview) -> Mapping[str, Any]:
         "destination": row.ref.place.destination,
         "container": row.container,
         "submitted_by": row.submitted_by,
+        "moved_from": row.moved_from,
         "run_dir": row.ref.shown_dir,
         "created": row.ref.created,
         "state": row.state,

@@ -156,6 +156,7 @@ def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list
     for row in rows:
         lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {_where(row)}:{row.ref.shown_dir}"]
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
+        lines += [f"  moved here before it had begun, from {', '.join(row.moved_from)}"] if row.moved_from else []
         lines += [f"  tagged {label_text(row.label)}"] if row.label != NO_LABEL else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  {line}" for line in sample_lines(row.sample, row.sample_age)]

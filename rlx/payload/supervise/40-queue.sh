@@ -144,7 +144,7 @@ yield_to() {
 }
 
 wait_for_turn() {
-    while find_earlier; do
+    while ! withdrawn "$run" && find_earlier; do
         # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
         flock -w 60 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
     done 2>/dev/null

@@ -2,7 +2,7 @@
 
 startable() {
     find_attempt "$1"
-    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ]
+    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] && ! withdrawn "$1"
 }
 
 hold() {
@@ -25,7 +25,7 @@ hold() {
     put "$run/$HOLDER_FILE" "$(ident $$)" || fail "cannot write to $run"
     printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
     wait_for_turn
-    while with_devices; [ $? -eq "$CONFLICT" ]; do
+    while ! withdrawn "$run" && with_devices; [ $? -eq "$CONFLICT" ]; do
         # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
         # a run that outlived its holder has no lock to wait for.
         { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-

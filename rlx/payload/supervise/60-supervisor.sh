@@ -5,6 +5,7 @@ run() {
     trap '' HUP INT QUIT PIPE
     cd /
     find_attempt "$run"
+    open_block "$run" || fail "it was withdrawn from this host, with all of its block"
     mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
     { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
     within "$CLAIM_S" may_lead_or_never_will

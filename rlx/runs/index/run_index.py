@@ -19,7 +19,8 @@ from rlx.errors import RlxError
 from rlx.hosts import local_site
 from rlx.plan import Finding, Severity, Site
 from rlx.runs.adopted.adopted_dirs import adopted_refs, adopted_tombstones
-from rlx.runs.index import promises, sightings, tables, tombstones
+from rlx.runs.index import moves, promises, sightings, tables, tombstones
+from rlx.runs.index.moves import Move
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import Found, PendingLaunch
 from rlx.runs.index.tombstones import Tombstone, parse_tombstone
@@ -125,6 +126,34 @@ class Index:
     def forget(self, launch_id: str) -> None:
         """Remove the launch from the journal, because nothing of it reached its host."""
         self._guarded(lambda db: tables.forget(db, launch_id))
+
+    def launch_runs(self, launch_id: str) -> tuple[RunRef, ...]:
+        """All runs of a launch, also those of which nobody has heard whether they arrived."""
+        return self._guarded(lambda db: tables.read_launch(db, launch_id))
+
+    def asked(self, launch_id: str) -> str:
+        """The digest of what was asked for with a launch from here; empty for any other."""
+        return self._guarded(lambda db: tables.read_asked(db, launch_id))
+
+    def moves(self, launch_id: str) -> tuple[Move, ...]:
+        """Where blocks of a sweep were moved, oldest first."""
+        return self._guarded(lambda db: moves.read(db, launch_id))
+
+    def open_moves(self, run_ids: Sequence[str]) -> Mapping[str, Move]:
+        """The moves of these runs that have come to no end, by run id."""
+        return self._guarded(lambda db: moves.read_open(db, run_ids))
+
+    def note_move(self, move: Move) -> None:
+        """Journal how far a move has come."""
+        self._guarded(lambda db: tables.note_move(db, move))
+
+    def drop_move(self, move: Move) -> None:
+        """Forget a move that did not happen."""
+        self._guarded(lambda db: tables.drop_move(db, move))
+
+    def send(self, move: Move, refs: Sequence[RunRef]) -> None:
+        """Journal that the runs of a block are about to go where these references say."""
+        self._guarded(lambda db: tables.send(db, move, refs))
 
     def sightings(self, run_ids: Sequence[str]) -> Mapping[str, Sighting]:
         """Read what was last seen of these runs, as far as anything was."""

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from rlx.plan import Place
-from rlx.runs.index import promises, sightings, tombstones
+from rlx.runs.index import moves, promises, sightings, tombstones
 from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
@@ -32,6 +32,7 @@ _SCHEMA = (
     sightings.SCHEMA,
     promises.SCHEMA,
     tombstones.SCHEMA,
+    moves.SCHEMA,
     f"PRAGMA user_version = {_VERSION}",
 )
 
@@ -64,7 +65,7 @@ def is_new(db: sqlite3.Connection) -> bool:
         raise sqlite3.DatabaseError(f"version {version}")
     if version:
         # Made by an rlx that had no such tables.
-        for schema in (promises.SCHEMA, tombstones.SCHEMA):
+        for schema in (promises.SCHEMA, tombstones.SCHEMA, moves.SCHEMA):
             db.execute(schema)
     return version == 0
 
@@ -171,6 +172,40 @@ def mark_resolved(db: sqlite3.Connection, launch_id: str) -> None:
     with transaction(db):
         db.execute("UPDATE launches SET resolved = 1 WHERE launch_id = ?", (launch_id,))
         db.execute("UPDATE runs SET arrived = 1 WHERE launch_id = ?", (launch_id,))
+
+
+def read_launch(db: sqlite3.Connection, launch_id: str) -> tuple[RunRef, ...]:
+    """All runs of it in their order, also those that nobody has heard of."""
+    rows = db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", (launch_id,))
+    return tuple(map(_ref, rows))
+
+
+def read_asked(db: sqlite3.Connection, launch_id: str) -> str:
+    row = db.execute("SELECT digest FROM launches WHERE launch_id = ?", (launch_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def send(db: sqlite3.Connection, move: moves.Move, refs: Sequence[RunRef]) -> None:
+    """The runs of a block are about to go where these references say, under their ids."""
+    with transaction(db):
+        moves.write(db, move)
+        for ref in refs:
+            place = (*astuple(ref.place), ref.root, ref.run_id)
+            columns = "host = ?, destination = ?, via = ?, inside = ?, root = ?, arrived = 1"
+            db.execute(f"UPDATE runs SET {columns} WHERE run_id = ?", place)
+            # What was seen of it, and its container, were where it was.
+            db.execute("DELETE FROM sightings WHERE run_id = ?", (ref.run_id,))
+            db.execute("UPDATE promises SET container = '' WHERE run_id = ?", (ref.run_id,))
+
+
+def note_move(db: sqlite3.Connection, move: moves.Move) -> None:
+    with transaction(db):
+        moves.write(db, move)
+
+
+def drop_move(db: sqlite3.Connection, move: moves.Move) -> None:
+    with transaction(db):
+        moves.drop(db, move)
 
 
 def forget(db: sqlite3.Connection, launch_id: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rlx.hosts import Completed, tmux_socket, transport_for
-from rlx.plan import Cmd, LaunchPlan, Site
+from rlx.plan import Cmd
 from rlx.plan.run_dir import SUPERVISE_FILE
+from rlx.runs.launching.shares import Part
 from rlx.runs.launching.shipment import digest, shared_container
-from rlx.runs.run import RunRef
 
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
@@ -75,26 +75,15 @@ exit
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of a launch that goes to one host: the same node of every run."""
-
-    plans: tuple[LaunchPlan, ...]
-    refs: tuple[RunRef, ...]
-
-    @property
-    def site(self) -> Site:
-        return self.plans[0].site
-
-    @property
-    def node(self) -> int:
-        return self.refs[0].node
-
-
 def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
     """The runs packed into `archive` are put in place and started. Raises HostError."""
     site = part.site
-    words = (site.root, site.leases, tmux_socket(), launch_id, digest(part.plans, part.refs))
+    words = (site.root, site.leases, tmux_socket(), launch_id, digest(part.runs))
     cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words, *shared_container(site))
-    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.refs)
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
+
+
+def started_ids(answers: Sequence[str]) -> list[str]:
+    """The ids of the runs that the host says are there, from before or from now."""
+    return [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]

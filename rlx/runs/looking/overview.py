@@ -37,7 +37,8 @@ class Overview:
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
     of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
     names, and when. `sample`: what its devices, its processes and its host last did, while it goes on. `devices`: how
-    many its plan leases, `device_list` which, if it names them.
+    many its plan leases, `device_list` which, if it names them. `moved_from`: hosts that it was withdrawn from before
+    it had begun.
     """
 
     ref: RunRef
@@ -60,6 +61,7 @@ class Overview:
     sample: Sample | None = None
     devices: int = 1
     device_list: tuple[int, ...] = ()
+    moved_from: tuple[str, ...] = ()
 
     @property
     def state(self) -> RunState:
@@ -151,4 +153,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         sample=None if sight.state.is_terminal else last_sample(RunPaths(sight.copy.run_dir).latest),
         devices=judged.plan.devices,
         device_list=judged.plan.device_list,
+        moved_from=sight.manifest.moved if sight.manifest else (),
     )
