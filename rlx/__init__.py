@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
     from rlx.api.reporting import report
+    from rlx.api.retrying import retry
     from rlx.api.run_logs import logs
     from rlx.api.scripts import plan_script
     from rlx.api.selection import find_runs
@@ -87,6 +88,7 @@ __all__ = [
     "recipe_from",
     "rehearse",
     "report",
+    "retry",
     "status",
     "stop",
     "validate",
@@ -125,6 +127,7 @@ _HOMES = {
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
     "report": "rlx.api.reporting",
+    "retry": "rlx.api.retrying",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
     "validate": "rlx.api.validating",

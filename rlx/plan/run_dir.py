@@ -7,9 +7,12 @@
       image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        lineage.json  resume  log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit  stop
+
+`lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. A `stop` that ended
+an attempt moves into its state when the next one begins.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ ATTEMPTS_DIR = "attempts"
 LATEST_LINK = "latest"
 
 # Of an attempt.
+LINEAGE_FILE = "lineage.json"
+RESUME_FILE = "resume"
 LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
 PROVENANCE_FILE = "provenance.json"

@@ -23,6 +23,7 @@ EXAMPLES = {
     "attach": ("rlx attach aqn", "rlx attach aqn --write"),
     "wait": ("rlx wait", "rlx wait aqn --timeout 2h"),
     "stop": ("rlx stop aqn", "rlx stop --all"),
+    "retry": ("rlx retry aqn", "rlx retry aqn --from-checkpoint --follow"),
     "pull": ("rlx pull aqn --to results", "rlx pull baseline aqn --checkpoints"),
     "adopt": ("rlx adopt a3:/tmp/run.log --name e5", "rlx adopt a3:trainer:/tmp/run.log --name e5 --arm aqn"),
     "import": ("rlx import run.log --name e5", "rlx import aqn.log.gz --name e5 --arm aqn"),

@@ -29,6 +29,7 @@ GROUPS = {
         "attach",
         "wait",
         "stop",
+        "retry",
         "pull",
         "adopt",
         "import",

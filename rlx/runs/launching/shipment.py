@@ -220,7 +220,7 @@ def pack(
 
 
 def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
-    lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
+    lines = [f"{ref.run_id} {plan.device_kind} {wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
     return "\n".join([*lines, "end\n"])
 
 
@@ -233,7 +233,12 @@ def promised(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[tuple[
 
 def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
-    return hashlib.sha256((supervisor.script() + _order(plans, refs)).encode()).hexdigest()
+    return digest_of(_order(plans, refs))
+
+
+def digest_of(order: str) -> str:
+    """The same of an order."""
+    return hashlib.sha256((supervisor.script() + order).encode()).hexdigest()
 
 
 def shared_container(site: Site) -> tuple[str, str]:
@@ -246,7 +251,7 @@ def _inner_runs(site: Site) -> str:
     return f"{(site.container_root or '').rstrip('/')}/runs"
 
 
-def _wanted(plan: LaunchPlan) -> str:
+def wanted(plan: LaunchPlan) -> str:
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
 
@@ -254,22 +259,40 @@ def _add_run(
     archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]
 ) -> None:
     first = f"{ATTEMPTS_DIR}/1"
-    attempt = f"{ref.run_id}/{first}"
-    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}", attempt):
+    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}"):
         _add_folder(archive, folder)
-    for folder in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
-        _add_folder(archive, f"{attempt}/{folder}")
+    _add_attempt(archive, f"{ref.run_id}/{first}")
     _add_folder(archive, f"{ref.run_id}/{CHECKPOINTS_DIR}")
     _add_link(archive, f"{ref.run_id}/{LATEST_LINK}", first)
-    _add(archive, PlannedFile(f"{attempt}/{LOG_FILE}", ""))
-    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
-    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
-        _add(
-            archive,
-            PlannedFile(f"{attempt}/{STATE_DIR}/{RESERVED_FILE}.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"),
-        )
     for file in _files(plan, ref, position, variables):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
+
+
+def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
+    """Add the folder of an attempt that has not begun."""
+    _add_folder(archive, folder)
+    for name in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
+        _add_folder(archive, f"{folder}/{name}")
+    _add(archive, PlannedFile(f"{folder}/{LOG_FILE}", ""))
+    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
+        reserved = f"{folder}/{STATE_DIR}/{RESERVED_FILE}.{writer}"
+        _add(archive, PlannedFile(reserved, " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+
+
+def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
+    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700))
+        _add_attempt(archive, "attempt")
+        if variables := _secret_variables(plan, secrets):
+            _add(archive, PlannedFile(ENV_FILE, env_file(variables)))
+            _add(archive, PlannedFile(MASK_FILE, _mask_program()))
+        for name, content in files.items():
+            _add(archive, PlannedFile(f"attempt/{name}", content))
+        _add(archive, PlannedFile("order", order))
+    return gzip.compress(buffer.getvalue(), compresslevel=6)
 
 
 def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]) -> list[PlannedFile]:

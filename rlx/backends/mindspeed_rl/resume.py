@@ -1,0 +1,16 @@
+"""How Megatron's checkpoints look, and which of them are whole. launch.sh names their folder as actor_config.load.
+
+Megatron names the step in latest_checkpointed_iteration.txt after the last rank has written, and loads the one that
+stands there. Read in the sources of MindSpeed-RL, never run here.
+"""
+
+from __future__ import annotations
+
+from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
+from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
+
+MARKER = LATEST
+
+
+def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
+    return checkpoints_of(files, r"iter_(\d{7,12})", ("",))
