@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.plan import NoiseProcess
+from rlx.plan.lineage import Lineage
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
@@ -181,6 +182,17 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class BegunAttempt:
+    """A further attempt as it was planned and as it went: its lineage, None where nobody wrote one; the step of the
+    checkpoint that its own log says it loaded; and the first step that it trained. None: it does not say."""
+
+    attempt: int
+    lineage: Lineage | None = None
+    loaded: int | None = None
+    first_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Disagreement:
     """Two sources, or two lines of one source, give one metric of one step different values."""
 
@@ -203,6 +215,7 @@ class Evidence:
     `backend`: its `backend.kind`; empty for a log of which nobody says it.
     `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
+    `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
     """
@@ -225,6 +238,8 @@ class Evidence:
     noise_settings: tuple[NoiseSettings, ...] = ()
     probes: tuple[ProbePair, ...] = ()
     records: tuple[RecordCount, ...] = ()
+    begun: tuple[BegunAttempt, ...] = ()
+    reconfigured: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

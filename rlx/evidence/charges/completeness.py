@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.evidence.charges import item_fractions as shares
-from rlx.evidence.charges import record_form
+from rlx.evidence.charges import attempts, record_form
 from rlx.evidence.charges.conflicting_records import conflict_charges
 from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
@@ -48,6 +48,7 @@ def completeness(
     yield from shares.charges(evidence, expectations)
     yield from _contradictions(evidence)
     yield from conflict_charges(evidence.conflicts)
+    yield from attempts.charges(evidence, launched=planned)
     yield from _restarts(evidence)
 
 
@@ -167,7 +168,12 @@ def _contradictions(evidence: Evidence) -> Iterator[Charge]:
 
 def _restarts(evidence: Evidence) -> Iterator[Charge]:
     if evidence.restarts:
-        told = "; ".join(f"attempt {restart.attempt}: {restart.reason}" for restart in evidence.restarts[-3:])
+        own = [f"attempt {restart.attempt}" for restart in evidence.restarts]
+        words = [
+            restart.reason if restart.reason.startswith(name) else f"{name}: {restart.reason}"
+            for name, restart in zip(own, evidence.restarts, strict=True)
+        ]
+        told = "; ".join(words[-3:])
         yield remark("RLX710", Severity.NOTE, f"{counted(len(evidence.restarts), 'restart')}: {told}")
 
 
