@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,18 @@ class Retried:
     attempt: int
     is_new: bool = False
     lineage: Lineage | None = None
+
+
+def attempt_lines(one: Retried) -> Iterator[str]:
+    """Say which attempt goes on from where, and which checkpoints it could not go on from."""
+    if one.lineage is None:
+        yield f"rlx: {one.ref.run_id}: attempt {one.attempt} is under way already; nothing was begun"
+        return
+    step, checkpoint = one.lineage.step, one.lineage.checkpoint
+    where = f"goes on from the checkpoint of step {step} ({checkpoint})" if checkpoint else "begins anew"
+    yield f"rlx: {one.ref.run_id}: attempt {one.attempt} {where}"
+    for each in one.lineage.passed_over:
+        yield f"rlx: {one.ref.run_id}: no checkpoint to go on from: {each}"
 
 
 def retry(runs: Runs, *, from_checkpoint: bool = False, secrets: Mapping[str, str] | None = None) -> list[Retried]:
@@ -100,7 +112,9 @@ def retriable(index: Index, sight: Sight) -> Manifest:
 
 def _refuse_plan(index: Index, ref: RunRef, plan: LaunchPlan) -> None:
     if plan.cluster is not None:
-        raise RlxError(f"{ref.run_id}: it has {plan.cluster.nodes} nodes, and retry knows runs of one", "launch it again")
+        raise RlxError(
+            f"{ref.run_id}: it has {plan.cluster.nodes} nodes, and retry knows runs of one", "launch it again"
+        )
     if plan.secret_names and not index.digests([ref.run_id]):
         # Whoever can write its manifest there could name any secret of the person who types this.
         names = ", ".join(plan.secret_names)

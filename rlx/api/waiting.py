@@ -28,6 +28,7 @@ def wait(
 ) -> list[Overview]:
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
+    Meanwhile it begins further attempts of runs whose recipe asks for it.
     A host that does not answer is waited for: what runs there goes on. `timeout_s` is in seconds. `tell` hears what
     is waited for whenever that changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is
     up, NoSuchRun for an unknown name.
@@ -47,15 +48,16 @@ def _await_ends(
     seen: Callable[[Sequence[Overview]], None],
 ) -> list[Overview]:
     from rlx.api.outages import Outages
+    from rlx.api.tending import Tending
     from rlx.runs.looking.overview import overview
     from rlx.runs.looking.revisit import Revisit
 
-    told, visits, outages = "", Revisit(index), Outages(tell)
+    told, visits, outages, tending = "", Revisit(index), Outages(tell), Tending(index, tell)
     while True:
         rows = overview(index, refs, visits)
         outages.tell([(row.ref, row.observation) for row in rows])
         seen(rows)
-        if all(row.state.is_terminal for row in rows):
+        if not tending.tend(rows) and all(row.state.is_terminal for row in rows):
             return rows
         if (states := _states(rows)) != told:
             tell(f"waiting: {states}")

@@ -80,11 +80,12 @@ def _begin_all(
 
 
 def _tell(done: Sequence[Retried], as_json: bool) -> None:
+    from rlx.api.retrying import attempt_lines
     from rlx.cli.frame.output import narrate, print_json
-    from rlx.cli.text.retry_text import retried_document, retried_lines
+    from rlx.cli.text.retry_text import retried_document
 
     for one in done:
-        for line in retried_lines(one):
+        for line in attempt_lines(one):
             narrate(line)
     if as_json:
         print_json({"runs": [retried_document(one) for one in done]})

@@ -7,7 +7,8 @@
       image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        lineage.json  resume  log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        lineage.json  resume
+        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit  stop
 

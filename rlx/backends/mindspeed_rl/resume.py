@@ -10,6 +10,14 @@ from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
+KEYS = (
+    "actor_config.load",
+    "actor_config.finetune",
+    "actor_config.no_load_optim",
+    "actor_config.no_load_rng",
+    "rl_config.integrated_mode_config.ref_model_load_path",
+    "rl_config.integrated_mode_config",
+)
 
 
 def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:

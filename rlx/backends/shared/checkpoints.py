@@ -20,6 +20,9 @@ class ResumePart(Protocol):
     MARKER: str
     """The file beside the checkpoints that names the last one; what a back-end goes on from by itself."""
 
+    KEYS: Sequence[str]
+    """Settings in which an attempt that goes on differs from the one before, and may."""
+
     def checkpoints(self, files: CheckpointFiles) -> list[Checkpoint]:
         """All checkpoints that are there, by their steps, with what each lacks."""
         ...

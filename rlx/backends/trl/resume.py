@@ -10,6 +10,7 @@ from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
+KEYS = ()
 
 
 def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:

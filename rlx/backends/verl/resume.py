@@ -11,6 +11,7 @@ from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
+KEYS = ("trainer.resume_mode", "trainer.resume_from_path")
 
 
 def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:

@@ -22,7 +22,9 @@ def charges(evidence: Evidence, *, launched: bool) -> Iterator[Charge]:
     if evidence.reconfigured:
         shown = "; ".join(evidence.reconfigured[:3])
         more = f", and {len(evidence.reconfigured) - 3} more" if len(evidence.reconfigured) > 3 else ""
-        yield dissent("RLX055", f"its attempts ran with different settings: {shown}{more}", "launch it again as one run")
+        yield dissent(
+            "RLX055", f"its attempts ran with different settings: {shown}{more}", "launch it again as one run"
+        )
 
 
 def _otherwise(begun: BegunAttempt) -> str:

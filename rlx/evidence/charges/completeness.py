@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.evidence.charges import item_fractions as shares
 from rlx.evidence.charges import attempts, record_form
+from rlx.evidence.charges import item_fractions as shares
 from rlx.evidence.charges.conflicting_records import conflict_charges
 from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
@@ -26,7 +26,7 @@ from rlx.plan import Expectations, RunState, Severity
 from rlx.plan.post_metric import is_post
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
-_SEE_WHY = "see why (rlx diagnose RUN), then launch it again"
+_SEE_WHY = "see why (rlx diagnose RUN); rlx retry RUN begins another attempt"
 _VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
 
 

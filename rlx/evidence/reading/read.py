@@ -14,13 +14,13 @@ from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
+from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.reading.console import ConsoleParser
 from rlx.evidence.reading.lineages import read_lineage
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.noise_records import NoiseRecords, read_records
 from rlx.evidence.reading.run_files import read_answers, read_metrics
 from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
-from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,

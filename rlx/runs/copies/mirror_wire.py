@@ -117,7 +117,10 @@ def _asking(ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
 _LISTED = (
     (f"/{STATE_DIR}/{EXIT_FILE}", f"/{STOP_FILE}"),
     (
-        *(f"/{file}" for file in (MANIFEST_FILE, LINEAGE_FILE, PROVENANCE_FILE, COMPOSED_FILE, PRINTED_FILE, METRICS_FILE)),
+        *(
+            f"/{file}"
+            for file in (MANIFEST_FILE, LINEAGE_FILE, PROVENANCE_FILE, COMPOSED_FILE, PRINTED_FILE, METRICS_FILE)
+        ),
         *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
     ),
     (f"/{LOG_FILE}",),

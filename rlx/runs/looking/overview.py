@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
@@ -32,7 +32,8 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine. `registration`: the experiment that its manifest names.
+    of the run on this machine. `registration`: the experiment that its manifest names. `retry`: what its recipe says
+    about further attempts.
     """
 
     ref: RunRef
@@ -51,6 +52,7 @@ class Overview:
     as_of: float | None = None
     label: Label = NO_LABEL
     registration: Registration | None = None
+    retry: Any = None
 
     @property
     def state(self) -> RunState:
@@ -128,4 +130,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
         registration=judged.plan.registration,
+        retry=judged.plan.recipe.get("retry"),
     )

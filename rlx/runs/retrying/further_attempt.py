@@ -45,7 +45,7 @@ class Resumption:
 def begin_attempt(
     ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption, secrets: Mapping[str, str]
 ) -> bool:
-    """Begin it; False if it had been begun already. Raises UsageError for a missing secret, RlxError if the host refuses.
+    """Begin it; False if it had been begun already. Raises UsageError for a missing secret, RlxError for a refusal.
 
     Raises HostError where the host does not answer; typed again, it is found or begun.
     """

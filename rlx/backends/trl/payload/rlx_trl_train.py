@@ -3,8 +3,8 @@
     python rlx_trl_train.py
 
 Leaves in the attempt's directory what rlx judges by: metrics.jsonl, validation/STEP.jsonl, events/, and a line a step
-in the log. Checkpoints lie in the run's own checkpoints/. A further attempt of a run goes on from the one that was chosen
-for it, RLX_RESUME_FROM, unless that says none.
+in the log. Checkpoints lie in the run's own checkpoints/. A further attempt of a run goes on from the one that was
+chosen for it, RLX_RESUME_FROM, unless that says none.
 """
 
 from __future__ import annotations
