@@ -1,4 +1,4 @@
-"""What lies below the checkpoints of a run, and what of it a run can go on from."""
+"""Hold what lies below the checkpoints of a run, and what of it a run can go on from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a further attempt of a run comes from, as it is written down before the attempt begins."""
+"""Record where a further attempt of a run comes from, before it begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The causes of an end that lie in the machine, whatever the recipe: what a run may be begun again for.
+"""List the causes of an end that lie in the machine, whatever the recipe: what a run may be begun again for.
 
 The same as `is_of_machine` in the rows of rlx/evidence/diagnosis, which rules on recipes do not read; a test holds them
 equal.

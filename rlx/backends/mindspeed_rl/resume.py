@@ -1,4 +1,4 @@
-"""How Megatron's checkpoints look, and which of them are whole. launch.sh names their folder as actor_config.load.
+"""Tell which checkpoints of Megatron are whole. launch.sh names their folder as actor_config.load.
 
 Megatron names the step in latest_checkpointed_iteration.txt after the last rank has written, and loads the one that
 stands there. Read in the sources of MindSpeed-RL, never run here.
@@ -6,7 +6,7 @@ stands there. Read in the sources of MindSpeed-RL, never run here.
 
 from __future__ import annotations
 
-from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
+from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST

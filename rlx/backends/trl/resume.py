@@ -1,4 +1,4 @@
-"""How the checkpoints of a run of TRL look, and which of them are whole. The payload hands the chosen one to TRL.
+"""Tell which checkpoints of a run of TRL are whole. The payload hands the chosen one to TRL.
 
 transformers' Trainer writes trainer_state.json last but for the random states; the payload names the step after that
 (rlx_trl_records.py, on_save).
@@ -6,7 +6,7 @@ transformers' Trainer writes trainer_state.json last but for the random states; 
 
 from __future__ import annotations
 
-from rlx.backends.shared.checkpoints import LATEST, checkpoints_of
+from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
