@@ -7,8 +7,4 @@ equal.
 from __future__ import annotations
 
 LOST = "lost"
-# fmt: off
-MACHINE_CAUSES = frozenset((
-    "RLX805", "RLX806", "RLX809", "RLX813", "RLX877", "RLX880", "RLX956", "RLX960", "RLX961", "RLX967",
-))
-# fmt: on
+MACHINE_CAUSES = frozenset(f"RLX{number}" for number in (805, 806, 809, 813, 877, 880, 956, 960, 961, 967))

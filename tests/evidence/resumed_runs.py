@@ -1,4 +1,4 @@
-"""A recorded run as two attempts: one that was killed, and one that went on from a checkpoint, with edits of the seam."""
+"""A recorded run as two attempts: one that was killed, and one that went on from a checkpoint; and edits of both."""
 
 from __future__ import annotations
 

@@ -15,7 +15,11 @@ from rlx.plan import Expectations, LaunchPlan, RunState
 from rlx.plan.machine_causes import MACHINE_CAUSES
 from rlx.runs import RunPaths, RunRef
 from tests.cli.support import rlx
-from tests.runs.toys import FOREVER, ended, log_of, logged_pid, reaches, start, toy_plan
+from tests.loopback import Loopback, loopback
+from tests.runs.far import Far, far
+from tests.runs.toys import FOREVER, ended, home, log_of, logged_pid, reaches, start, toy_plan
+
+__all__ = ["Loopback", "far", "loopback"]
 
 # Trains 6 steps, saves every second one as verl does, and at the step in `dies_at` of its first attempt it stands still
 # in the middle of a checkpoint.
@@ -148,3 +152,21 @@ def test_whoever_waits_begins_what_the_recipe_allows() -> None:
 
 def test_the_causes_that_a_recipe_may_name_are_those_of_the_machine() -> None:
     assert causes_of_machine() == MACHINE_CAUSES
+
+
+def test_on_another_host_and_with_that_host_down(far: Far) -> None:
+    plan = replace(training(how="exit 3"), site=far.site)
+    (ref,) = start(plan)
+    ended(ref)
+    far.go_down()
+    down = rlx("retry", ref.run_id, code=4)
+    assert "nothing was begun" in down.stderr
+    far.loopback.start()
+    begun = rlx("retry", ref.run_id, "--from-checkpoint")
+    assert "attempt 2 goes on from the checkpoint of step 2" in begun.stderr
+    seen = ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    row = json.loads(rlx("status", ref.run_id, "--json").stdout)["runs"][0]
+    assert (row["steps_done"], row["verdict"]["status"]) == (6, "valid")
+    (copy,) = home().glob(f"mirror/{ref.run_id}")
+    assert (copy / "attempts/2/lineage.json").exists()
