@@ -98,6 +98,9 @@ def retriable(index: Index, sight: Sight) -> Manifest:
     ref, state, detail = sight.ref, sight.state, sight.observation.detail
     if is_adopted(ref):
         raise UsageError(f"{ref.run_id}: rlx did not start it, and has its log alone", "start it as it was started")
+    if (problem := sight.copy.problem) is not None:
+        # What was last known of it may be long ago.
+        raise RlxError(f"{ref.run_id}: nothing was begun: {problem.message}", problem.hint, problem.exit_code)
     if state is RunState.UNREACHABLE:
         raise HostError(f"{ref.host}: {ref.run_id}: nothing was begun: {detail}", "rlx doctor HOST; then again")
     if state is RunState.FINISHED:
