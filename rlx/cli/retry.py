@@ -26,9 +26,9 @@ def retry(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
-    """Begin another attempt of a run that failed, was stopped or lost.
+    """Begin another attempt of a run that broke off.
 
-    It queues for its devices as it did before, with the files that were launched. Of a run that begins anew nothing of
+    It failed, was stopped or lost. It queues for its devices as it did before, with the files that were launched. Of a run that begins anew nothing of
     the earlier attempts counts; with --from-checkpoint its steps up to that checkpoint do. Typed again while an attempt
     is under way, it begins no other. Prints the run ids.
     """
