@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rlx.api.rehearsing import rehearse
     from rlx.api.removing import remove, restore
     from rlx.api.reporting import report
+    from rlx.api.retrying import retry
     from rlx.api.run_logs import logs
     from rlx.api.scripts import plan_script
     from rlx.api.selection import find_runs
@@ -96,6 +97,7 @@ __all__ = [
     "remove",
     "report",
     "restore",
+    "retry",
     "status",
     "stop",
     "validate",
@@ -139,6 +141,7 @@ _HOMES = {
     "remove": "rlx.api.removing",
     "report": "rlx.api.reporting",
     "restore": "rlx.api.removing",
+    "retry": "rlx.api.retrying",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
     "validate": "rlx.api.validating",

@@ -88,7 +88,7 @@ def _lines(index: Index, refs: Sequence[RunRef], query: LogQuery, follow: bool, 
 
     _copy_adopted(refs, tell)
     failures: list[RlxError] = []
-    yield from _follow_all(index, refs, query, failures, tell) if follow else _read_all(refs, query, failures)
+    yield from _follow_attempts(index, refs, query, failures, tell) if follow else _read_all(refs, query, failures)
     if failures:
         raise joined(failures)
 
@@ -118,6 +118,25 @@ def _read_all(refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError])
             failures.append(error)
             if isinstance(error, HostError) and not error.arrived:
                 silent.add(ref.place)
+
+
+def _follow_attempts(
+    index: Index, refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError], tell: Tell
+) -> Iterator[LogLine]:
+    """Follow them to their ends, and then the attempts that are begun where a recipe asks for it."""
+    from rlx.api.retrying_by_recipe import RetryingByRecipe
+    from rlx.api.selection import where_they_are
+    from rlx.runs import look
+    from rlx.runs.looking.overview import overview
+
+    retrying = RetryingByRecipe(index, tell)
+    while refs:
+        yield from _follow_all(index, refs, query, failures, tell)
+        refs = where_they_are(index, refs)
+        ends = {RunState.FAILED, RunState.LOST}
+        broken = [ref for ref in refs if look(index, [ref])[ref.run_id].state in ends]
+        begun = retrying.tend(overview(index, broken)) if broken else frozenset()
+        refs = [ref for ref in broken if ref.run_id in begun]
 
 
 def _follow_all(

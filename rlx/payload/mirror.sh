@@ -37,11 +37,15 @@ case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 # The order is what makes the copy truthful: who sees an end in it has all that was written before that end, and noise
 # is never older than the metrics of its step.
 list() {
-    for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$EXIT_FILE" "$id/$STOP_FILE"; done
+    for id in $ids; do
+        printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$EXIT_FILE" "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$STOP_FILE" \
+            "$id/$STOP_FILE"
+    done
     for id in $ids; do
         attempts=$id/$ATTEMPTS_DIR
-        printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$PROVENANCE_FILE" "$attempts"/*/"$COMPOSED_FILE" \
-            "$attempts"/*/"$PRINTED_FILE" "$attempts"/*/"$METRICS_FILE" "$attempts"/*/"$USAGE_FILE" \
+        printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$LINEAGE_FILE" "$attempts"/*/"$PROVENANCE_FILE" \
+            "$attempts"/*/"$COMPOSED_FILE" "$attempts"/*/"$PRINTED_FILE" "$attempts"/*/"$METRICS_FILE" \
+            "$attempts"/*/"$USAGE_FILE" \
             "$attempts"/*/"$EVENTS_DIR"/*.jsonl "$attempts"/*/"$VALIDATION_DIR"/*.jsonl
     done
     for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$LOG_FILE"; done

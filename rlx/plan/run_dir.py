@@ -7,9 +7,13 @@
       block  image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
+        lineage.json  resume
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  exit  stop
+
+`lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. A `stop` that ended
+an attempt moves into its state when the next one begins.
 
 Beside them in <root>/runs: .removed/<run id>.json, what a removed run was, and .trash/, what is being deleted.
 """
@@ -41,6 +45,8 @@ ATTEMPTS_DIR = "attempts"
 LATEST_LINK = "latest"
 
 # Of an attempt.
+LINEAGE_FILE = "lineage.json"
+RESUME_FILE = "resume"
 LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
 USAGE_FILE = "usage"

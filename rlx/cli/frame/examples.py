@@ -24,6 +24,7 @@ EXAMPLES = {
     "attach": ("rlx attach aqn", "rlx attach aqn --write"),
     "wait": ("rlx wait", "rlx wait aqn --timeout 2h"),
     "stop": ("rlx stop aqn", "rlx stop --all"),
+    "retry": ("rlx retry aqn", "rlx retry aqn --from-checkpoint --follow"),
     "rm": ("rlx rm aqn --reason 'wrong rate'", "rlx rm --undo 20261124-1200-a1b2c3"),
     "prune": ("rlx prune --older-than 30d --dry-run", "rlx prune --what checkpoints --keep 1 --host a3"),
     "pull": ("rlx pull aqn --to results", "rlx pull baseline aqn --checkpoints"),

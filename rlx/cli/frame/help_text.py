@@ -30,6 +30,7 @@ GROUPS = {
         "attach",
         "wait",
         "stop",
+        "retry",
         "rm",
         "prune",
         "pull",

@@ -3,6 +3,9 @@
 #
 #   accept OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
 #                                        put shipped runs in their place and start their holders, in order
+#   retry OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
+#                                        begin a further attempt of a run that is over, once
+#   checkpoints RUN                      the files below its checkpoints
 #   hold RUN LEASES KIND WANTED [CONTAINER RUN-INSIDE]
 #                                        wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE

@@ -2,7 +2,8 @@
 
 startable() {
     find_attempt "$1"
-    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] && ! withdrawn "$1"
+    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] &&
+        [ ! -e "$STATE/$STOP_FILE" ] && ! withdrawn "$1"
 }
 
 hold() {

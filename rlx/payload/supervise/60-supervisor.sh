@@ -55,6 +55,13 @@ find_cluster() {
     [ ! -e "$run/$CLUSTER_FILE" ] || read -r node nodes head ray_tmp <"$run/$CLUSTER_FILE"
 }
 
+# Where a further attempt goes on: at a checkpoint, or `none` for the beginning; empty for the first one.
+find_resume() {
+    resume_from=
+    [ ! -e "$ATTEMPT/$RESUME_FILE" ] || read -r resume_from <"$ATTEMPT/$RESUME_FILE"
+    case $resume_from in '' | none) ;; *) resume_from=$run/$resume_from ;; esac
+}
+
 beat() {
     trap 'kill "${!-}" 2>/dev/null; exit' TERM
     while kill -0 $$ 2>/dev/null; do
@@ -70,11 +77,12 @@ beat() {
 # The mark is set here and nowhere before: in the environment of tmux it would pass to strangers.
 start_leader() {
     # A shell starts what it sends to the background with INT ignored; where env can undo that, it does.
+    find_resume
     reset=
     if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
-        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head \
+        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head RLX_RESUME_FROM=$resume_from \
         setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/$LOG_FILE" 2>&1 &
     leader=$!
 }

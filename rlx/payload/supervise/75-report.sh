@@ -22,6 +22,8 @@ report() {
         report_run "$root/runs/$id" "$id"
         here=$id/$ATTEMPTS_DIR/${ATTEMPT##*/}
         set -- "$@" "$id/$MANIFEST_FILE" "$id/$STOP_FILE" "$here/$LOG_FILE" "$here/$METRICS_FILE" "$here/$STATE_DIR/$STARTED_DIR"
+        [ "$newest" -eq 1 ] || set -- "$@" "$here/$LINEAGE_FILE"
+        [ ! -e "$STATE/$STOP_FILE" ] || set -- "$@" "$here/$STATE_DIR/$STOP_FILE"
         [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"

@@ -19,6 +19,7 @@ from rlx.plan.run_dir import (
     COMPOSED_FILE,
     EVENTS_DIR,
     EXIT_FILE,
+    LINEAGE_FILE,
     LOG_FILE,
     MANIFEST_FILE,
     METRICS_FILE,
@@ -119,7 +120,15 @@ _LISTED = (
     (
         *(
             f"/{file}"
-            for file in (MANIFEST_FILE, PROVENANCE_FILE, COMPOSED_FILE, PRINTED_FILE, METRICS_FILE, USAGE_FILE)
+            for file in (
+                MANIFEST_FILE,
+                LINEAGE_FILE,
+                PROVENANCE_FILE,
+                COMPOSED_FILE,
+                PRINTED_FILE,
+                METRICS_FILE,
+                USAGE_FILE,
+            )
         ),
         *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
     ),

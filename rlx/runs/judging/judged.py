@@ -26,6 +26,7 @@ from rlx.runs.adopted.log_source import is_adopted, source_of
 from rlx.runs.copies.mirror import Mirrored
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.runs.judging.reconfigured import reconfigured
 from rlx.runs.judging.verdict_cache import verdict_of
 from rlx.runs.looking.look import Files, Sight, look, look_here
 from rlx.runs.manifest import Manifest
@@ -124,7 +125,10 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
     settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
-    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend)
+    changed = reconfigured(backend, paths.attempts, parsed)
+    evidence = replace(
+        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend, reconfigured=changed
+    )
     if not plan.has_recipe:
         config = printed_configuration(paths.latest, parsed)
         expectations, evidence = with_configuration(plan.expectations, evidence, config)

@@ -220,7 +220,7 @@ def pack(
 
 
 def _order(runs: Sequence[Shipped]) -> str:
-    lines = [f"{run.ref.run_id} {run.plan.device_kind} {_wanted(run.plan)}" for run in runs]
+    lines = [f"{run.ref.run_id} {run.plan.device_kind} {wanted(run.plan)}" for run in runs]
     return "\n".join([*lines, "end\n"])
 
 
@@ -235,7 +235,12 @@ def _manifest(run: Shipped) -> str:
 
 def digest(runs: Sequence[Shipped]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
-    return hashlib.sha256((supervisor.script() + _order(runs)).encode()).hexdigest()
+    return digest_of(_order(runs))
+
+
+def digest_of(order: str) -> str:
+    """The same of an order."""
+    return hashlib.sha256((supervisor.script() + order).encode()).hexdigest()
 
 
 def shared_container(site: Site) -> tuple[str, str]:
@@ -248,28 +253,46 @@ def _inner_runs(site: Site) -> str:
     return f"{(site.container_root or '').rstrip('/')}/runs"
 
 
-def _wanted(plan: LaunchPlan) -> str:
+def wanted(plan: LaunchPlan) -> str:
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
 
 def _add_run(archive: tarfile.TarFile, run: Shipped, variables: Mapping[str, str]) -> None:
     first, ref = f"{ATTEMPTS_DIR}/1", run.ref
-    attempt = f"{ref.run_id}/{first}"
-    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}", attempt):
+    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}"):
         _add_folder(archive, folder)
-    for folder in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
-        _add_folder(archive, f"{attempt}/{folder}")
+    _add_attempt(archive, f"{ref.run_id}/{first}")
     _add_folder(archive, f"{ref.run_id}/{CHECKPOINTS_DIR}")
     _add_link(archive, f"{ref.run_id}/{LATEST_LINK}", first)
-    _add(archive, PlannedFile(f"{attempt}/{LOG_FILE}", ""))
-    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
-    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
-        _add(
-            archive,
-            PlannedFile(f"{attempt}/{STATE_DIR}/{RESERVED_FILE}.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"),
-        )
     for file in _files(run, variables):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
+
+
+def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
+    """Add the folder of an attempt that has not begun."""
+    _add_folder(archive, folder)
+    for name in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
+        _add_folder(archive, f"{folder}/{name}")
+    _add(archive, PlannedFile(f"{folder}/{LOG_FILE}", ""))
+    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
+        reserved = f"{folder}/{STATE_DIR}/{RESERVED_FILE}.{writer}"
+        _add(archive, PlannedFile(reserved, " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+
+
+def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
+    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700))
+        _add_attempt(archive, "attempt")
+        if variables := _secret_variables(plan, secrets):
+            _add(archive, PlannedFile(ENV_FILE, env_file(variables)))
+            _add(archive, PlannedFile(MASK_FILE, _mask_program()))
+        for name, content in files.items():
+            _add(archive, PlannedFile(f"attempt/{name}", content))
+        _add(archive, PlannedFile("order", order))
+    return gzip.compress(buffer.getvalue(), compresslevel=6)
 
 
 def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
@@ -38,7 +38,7 @@ class Overview:
     of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
     names, and when. `sample`: what its devices, its processes and its host last did, while it goes on. `devices`: how
     many its plan leases, `device_list` which, if it names them. `moved_from`: hosts that it was withdrawn from before
-    it had begun.
+    it had begun. `retry`: what its recipe says about further attempts.
     """
 
     ref: RunRef
@@ -62,6 +62,7 @@ class Overview:
     devices: int = 1
     device_list: tuple[int, ...] = ()
     moved_from: tuple[str, ...] = ()
+    retry: Any = None
 
     @property
     def state(self) -> RunState:
@@ -154,4 +155,5 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         devices=judged.plan.devices,
         device_list=judged.plan.device_list,
         moved_from=sight.manifest.moved if sight.manifest else (),
+        retry=judged.plan.recipe.get("retry"),
     )
