@@ -15,8 +15,7 @@ from pathlib import Path
 from website.pages import LANGUAGES, REPOSITORY, placed, sections, title, written
 from website.reference import PAGES, page
 
-BUILD = REPOSITORY / "build" / "website"
-SITE = REPOSITORY / "build" / "site"
+BUILD = REPOSITORY / "build"
 HOME = {"en": "README.md", "zh": "README.zh.md"}
 _FEATURES = ("navigation.sections", "navigation.footer", "navigation.top", "search.highlight", "content.code.copy")
 _BETWEEN_CHINESE = re.compile(
@@ -25,17 +24,17 @@ _BETWEEN_CHINESE = re.compile(
 _NAMES = {"en": "English", "zh": "中文"}
 
 
-def main() -> None:
-    """Lay out and build both."""
-    shutil.rmtree(SITE, ignore_errors=True)
+def build(site: Path, work: Path) -> None:
+    """Lay out both languages in `work`, and build them into `site`."""
+    shutil.rmtree(site, ignore_errors=True)
     for language in LANGUAGES:
-        folder = BUILD / language
+        folder = work / language
         shutil.rmtree(folder, ignore_errors=True)
         lay_out(language, folder / "docs")
         (folder / "zensical.toml").write_text(settings(language), encoding="utf-8")
         zensical = Path(sys.executable).with_name("zensical")
         subprocess.run([zensical, "build", "--clean"], cwd=folder, check=True)
-        shutil.copytree(folder / "site", SITE if language == "en" else SITE / language, dirs_exist_ok=True)
+        shutil.copytree(folder / "site", site if language == "en" else site / language, dirs_exist_ok=True)
 
 
 def lay_out(language: str, folder: Path) -> None:
@@ -69,6 +68,8 @@ def _link(found: re.Match[str], source: Path, language: str) -> str:
     place = _place((source.parent / path).resolve(), language)
     if not place:
         return f"{words}"
+    if words == Path(path).name and place.endswith(".md"):
+        words = re.split("[:：]", title((source.parent / path).resolve()))[0]
     return f"{mark}[{words}]({place}{'#' + heading if heading else ''})"
 
 
@@ -145,4 +146,4 @@ def _toml(value: object) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    build(BUILD / "site", BUILD / "website")

@@ -29,6 +29,7 @@ WORDS = {
         "why": "Why",
         "fix": "Fix",
         "source": "Source",
+        "colon": ": ",
         "top": "Top level",
     },
     "zh": {
@@ -48,6 +49,7 @@ WORDS = {
         "why": "为什么重要",
         "fix": "修复办法",
         "source": "依据",
+        "colon": "：",
         "top": "顶层",
     },
 }
@@ -121,7 +123,7 @@ def findings(language: str) -> Iterator[str]:
     for one in explain_all():
         what, why, fix = translated.get(one.id, (one.what, one.why, one.fix))
         rows = [(words["why"], why), (words["fix"], fix), (words["source"], one.source)]
-        told = "".join(f"- **{name}**: {_links_cut(text)}\n" for name, text in rows if text)
+        told = "".join(f"- **{name}**{words['colon']}{_links_cut(text)}\n" for name, text in rows if text)
         yield f"## {one.id}\n\n{_links_cut(what)}\n\n{told}"
 
 
