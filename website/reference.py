@@ -127,14 +127,18 @@ def findings(language: str) -> Iterator[str]:
         yield f"## {one.id}\n\n{_links_cut(what)}\n\n{told}"
 
 
+# The pages whose tables list the findings.
+_FINDINGS = ("verdicts", "diagnosis")
+
+
 def _chinese_rows() -> dict[str, tuple[str, str, str]]:
-    """What the Chinese page says of each finding; a cell of 同上 is that of the row above."""
+    """What the Chinese pages say of each finding; a cell of 同上 is that of the row above."""
     found: dict[str, tuple[str, str, str]] = {}
     above = ("", "", "")
-    for line in written("zh")["verdicts"].read_text(encoding="utf-8").splitlines():
+    for line in "\n".join(written("zh")[name].read_text(encoding="utf-8") for name in _FINDINGS).splitlines():
         if line.startswith("| RLX"):
-            id, *cells = line.strip("| ").split(" | ")
-            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells, above, strict=True))
+            id, *cells = line.strip("| ").replace("\\|", "|").split(" | ")
+            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells[:3], above, strict=True))
             found[id] = above = (what, why, fix)
     return found
 
