@@ -21,6 +21,7 @@ _FEATURES = ("navigation.sections", "navigation.footer", "navigation.top", "sear
 _BETWEEN_CHINESE = re.compile(
     r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffefA-Za-z*\[]|`(?!``))"
 )
+_CODE = re.compile(r"(^```.*?^```$|(?:^ {4}.*?$\n?)+)", re.MULTILINE | re.DOTALL)
 _NAMES = {"en": "English", "zh": "中文"}
 
 
@@ -51,8 +52,10 @@ def lay_out(language: str, folder: Path) -> None:
 
 
 def joined(text: str) -> str:
-    """The text without the ends of lines beside Chinese marks, which a browser would show as blanks."""
-    return _BETWEEN_CHINESE.sub("", text)
+    """The text without the ends of lines beside Chinese marks, which a browser shows as blanks; code keeps its own."""
+    return "".join(
+        part if part.startswith(("```", "    ")) else _BETWEEN_CHINESE.sub("", part) for part in _CODE.split(text)
+    )
 
 
 def relinked(text: str, source: Path, language: str) -> str:
