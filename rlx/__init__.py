@@ -36,16 +36,21 @@ if TYPE_CHECKING:
     from rlx.api.norm_weights import norm_weights
     from rlx.api.planning import plan
     from rlx.api.power import power
+    from rlx.api.pruning import prune
     from rlx.api.pulling import pull
+    from rlx.api.queues import queue
     from rlx.api.reading import judge, read_log
     from rlx.api.recipe_from import recipe_from
     from rlx.api.rehearsing import rehearse
+    from rlx.api.removing import remove, restore
     from rlx.api.reporting import report
+    from rlx.api.retrying import retry
     from rlx.api.run_logs import logs
     from rlx.api.scripts import plan_script
     from rlx.api.selection import find_runs
     from rlx.api.status import status
     from rlx.api.stopping import stop
+    from rlx.api.sweeping import plan_sweep
     from rlx.api.taking_in import adopt, import_logs
     from rlx.api.validating import validate
     from rlx.api.waiting import wait
@@ -81,12 +86,18 @@ __all__ = [
     "norm_weights",
     "plan",
     "plan_script",
+    "plan_sweep",
     "power",
+    "prune",
     "pull",
+    "queue",
     "read_log",
     "recipe_from",
     "rehearse",
+    "remove",
     "report",
+    "restore",
+    "retry",
     "status",
     "stop",
     "validate",
@@ -119,12 +130,18 @@ _HOMES = {
     "norm_weights": "rlx.api.norm_weights",
     "plan": "rlx.api.planning",
     "plan_script": "rlx.api.scripts",
+    "plan_sweep": "rlx.api.sweeping",
     "power": "rlx.api.power",
+    "prune": "rlx.api.pruning",
     "pull": "rlx.api.pulling",
+    "queue": "rlx.api.queues",
     "read_log": "rlx.api.reading",
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
+    "remove": "rlx.api.removing",
     "report": "rlx.api.reporting",
+    "restore": "rlx.api.removing",
+    "retry": "rlx.api.retrying",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
     "validate": "rlx.api.validating",

@@ -20,10 +20,9 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
     A name is an arm, a run name or id, or several of them with commas, which then are one arm. Raises NoSuchRun and
     UsageError where a name means no run, several arms, or a run that another name means, too.
     """
-    from rlx.runs.index.resolve import some_runs
+    from rlx.runs.index.resolve import resolve
 
-    refs = some_runs(index)
-    arms = [_arm(refs, name, seeds) for name in names]
+    arms = [_arm(resolve(index, name.split(",")), name, seeds) for name in names]
     chosen = list(chain.from_iterable(arms))
     for ref in chosen:
         if chosen.count(ref) > 1:
@@ -40,10 +39,7 @@ def selection_notes(names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
         )
 
 
-def _arm(refs: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
-    from rlx.runs.index.resolve import meant_by
-
-    found = meant_by(name.split(","), refs)
+def _arm(found: Sequence[RunRef], name: str, seeds: Collection[int]) -> Arm:
     fitting = tuple(sorted((ref for ref in found if not seeds or ref.seed in seeds), key=lambda ref: ref.seed))
     if missing := [str(seed) for seed in seeds if all(ref.seed != seed for ref in found)]:
         raise NoSuchRun(f"{name} has no run with seed {' or '.join(missing)}", f"there is: {_listed(found)}")

@@ -225,3 +225,5 @@ def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
             yield f"{run.run_id}: that it was {run.state or 'never seen'}; no record of its end is in the bundle"
         elif not run.manifest:
             yield f"{run.run_id}: that there was such a run; its manifest is not in the bundle"
+        if run.removed:
+            yield f"{run.run_id}: who removed it, when and why"

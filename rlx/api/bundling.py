@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.runs import Index, RunRef
     from rlx.runs.bundles.bundled_run import BundledRun
+    from rlx.runs.index.tombstones import Tombstone
 
 FORMAT = 1
 _MOST_TOLD = 3
@@ -79,7 +80,7 @@ def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared
     refs = _named_runs(index, reported)
     own = [ref for ref in refs if ref.head_id in compared]
     silent = gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
-    listed = _listed(refs, found, folder, silent)
+    listed = _listed(refs, found, folder, silent, index.tombstones())
     claims = computed_from(folder, listed, asked)
     _tell_changed(reported, claims, tell)
     _write_documents(folder, asked, listed, claims)
@@ -103,7 +104,11 @@ def _texts(document: Any) -> Iterator[str]:
 
 
 def _listed(
-    refs: Sequence[RunRef], found: Compared | Uncompared, folder: Path, silent: Mapping[str, float | None]
+    refs: Sequence[RunRef],
+    found: Compared | Uncompared,
+    folder: Path,
+    silent: Mapping[str, float | None],
+    removed: Mapping[str, Tombstone],
 ) -> list[BundledRun]:
     from rlx.runs.bundles.bundled_run import BundledRun
     from rlx.runs.bundles.unpacked_home import manifest_sha256
@@ -118,7 +123,8 @@ def _listed(
         names = (ref.run_id, ref.launch_id, ref.name, ref.arm, ref.seed, ref.node, position, ref.created)
         state, lacks = states.get(ref.head_id, ""), missing.get(ref.run_id, "")
         manifest = manifest_sha256(folder, ref.run_id)
-        listed.append(BundledRun(*names, state, lacks, manifest, silent.get(ref.run_id)))
+        said = silent.get(ref.run_id), removed.get(ref.run_id)
+        listed.append(BundledRun(*names, state, lacks, manifest, *said))
     return listed
 
 

@@ -53,9 +53,10 @@ def compare_named(
     """Compare the arms that the names mean, control first; tells which runs were taken."""
     from rlx.api.arm_names import select_arms, selection_notes
     from rlx.api.left_out import left_out_runs
+    from rlx.api.removing import removal_notes
 
     refs = select_arms(index, names, seeds)
-    for note in selection_notes(names, refs):
+    for note in (*selection_notes(names, refs), *removal_notes(index, chain(*refs))):
         tell(note)
     return with_left_out(compare_refs(index, refs, metric, tell), left_out_runs(index, names, refs))
 

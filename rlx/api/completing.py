@@ -118,8 +118,9 @@ def _may_be_recipe(path: Path) -> bool:
 
 def _runs() -> list[tuple[Any, ...]]:
     """Run id, experiment and arm of the newest runs."""
-    columns = "SELECT run_id, name, arm FROM runs WHERE arrived = 1 AND node = 0 ORDER BY created DESC, position"
-    return _rows("index.db", f"{columns} LIMIT {_MOST_RUNS}")
+    shown = "arrived = 1 AND node = 0 AND run_id NOT IN (SELECT run_id FROM tombstones)"
+    query = f"SELECT run_id, name, arm FROM runs WHERE {shown} ORDER BY created DESC, position LIMIT {_MOST_RUNS}"
+    return _rows("index.db", query)
 
 
 def _rows(name: str, query: str) -> list[tuple[Any, ...]]:

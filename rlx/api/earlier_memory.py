@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rlx.api.planning import Draft, Plans
     from rlx.evidence import Evidence
     from rlx.runs import Index, RunRef
@@ -31,12 +33,15 @@ _PARTS: Mapping[str, tuple[str, ...] | None] = {
 
 @dataclass(frozen=True, slots=True)
 class EarlierMemory:
-    """`allocated_gib`: the most that a device held in the processes that train, at any step that was logged."""
+    """`allocated_gib`: the most that a device held in the processes that train, at any step that was logged; None where
+    nothing was. `sampled_gib`: the most that one of its devices showed to be in use, by anybody; None where none was
+    sampled."""
 
     run_id: str
     name: str
     arm: str
-    allocated_gib: float
+    allocated_gib: float | None
+    sampled_gib: float | None = None
 
 
 def with_earlier_memory(plans: Plans) -> Plans:
@@ -68,12 +73,26 @@ def _taken(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[EarlierMem
 
 
 def _measured(index: Index, refs: Sequence[RunRef]) -> Iterator[EarlierMemory]:
-    """Runs that have ended and logged it; also those that failed, since what they took they took."""
+    """Runs that have ended and tell it; also those that failed, since what they took they took."""
+    from rlx.runs.copies.mirror import kept
     from rlx.runs.judging.judged import judge_here
 
+    copies = kept(index, refs)
     for run in judge_here(index, refs):
-        if (most := _most(run.evidence)) > 0:
-            yield EarlierMemory(run.run_id, run.plan.name, run.plan.arm, most)
+        allocated, sampled = _most(run.evidence) or None, _sampled(copies[run.run_id].run_dir)
+        if allocated or sampled:
+            yield EarlierMemory(run.run_id, run.plan.name, run.plan.arm, allocated, sampled)
+
+
+def _sampled(run_dir: Path) -> float | None:
+    """What its devices showed, in GiB."""
+    from rlx.evidence.device_use import memory_gib
+    from rlx.evidence.reading.usage_file import read_usage
+    from rlx.runs import RunPaths
+
+    usages = [read_usage(attempt) for attempt in RunPaths(run_dir).attempts]
+    sizes = (memory_gib(usage.kind, sample) for usage in usages if usage.kind != "cpu" for sample in usage.samples)
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def _most(evidence: Evidence) -> float:

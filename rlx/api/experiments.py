@@ -104,8 +104,8 @@ def known_runs(index: Index, asked: Registration) -> list[Overview]:
 def _is_of(row: Overview, asked: Registration, since: str) -> bool:
     from rlx.runs.run import utc_text
 
-    if row.registration is not None or row.expectations is not None:
-        return row.registration is not None and row.registration.digest == asked.digest
+    if row.registration is not None or row.expectations is not None or (row.removed and row.removed.manifest):
+        return _digest_of(row) == asked.digest
     return bool(since) and utc_text(row.ref.created) >= since
 
 
@@ -150,11 +150,18 @@ def _with_runs(registration: Registration, rows: Sequence[Overview]) -> Register
     from rlx.compare.run_slots import run_slots
 
     digest = registration.digest
-    named = [(row.registration is not None and row.registration.digest == digest, row) for row in rows]
+    named = [(_digest_of(row) == digest, row) for row in rows]
     own = [row for is_own, row in named if is_own]
     apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
     assigned = run_slots(registration, ended_runs(own))
     return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned)
+
+
+def _digest_of(row: Overview) -> str:
+    """The experiment that its manifest names; where its files were deleted, what it said before."""
+    if row.registration is not None:
+        return row.registration.digest
+    return row.removed.experiment if row.removed else ""
 
 
 def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:

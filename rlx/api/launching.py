@@ -21,13 +21,20 @@ def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bo
     """Start every run of the plans and return while they run. `secrets` default to the environment's.
 
     Raises UsageError or RlxError (exit 5) for plans against which something speaks, and if a secret is missing or the
-    host refuses.
+    host refuses. Of a sweep, the hosts that do not refuse start their share all the same.
     """
     from rlx.api.home import rlx_home
     from rlx.runs import launch as launch_plans
 
     plans.refuse(strict)
-    return launch_plans(plans.plans, os.environ if secrets is None else secrets, rlx_home())
+    values = os.environ if secrets is None else secrets
+    if plans.deal is None:
+        return launch_plans(plans.plans, values, rlx_home())
+    from rlx.api.sweep_file import keep_sweep, only_one
+
+    with only_one(rlx_home(), wait=True):
+        keep_sweep(rlx_home(), plans)
+        return launch_plans(plans.plans, values, rlx_home(), plans.deal.asked)
 
 
 def earlier_attempts(plans: Plans, launched: Launched) -> tuple[RunRef, ...]:

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 def left_out_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[RunRef]]) -> tuple[LeftOut, ...]:
     """Every run in the index with the name of a compared experiment that is in none of `arms`, the oldest first.
 
+    A run that somebody removed is one of them: removing it makes no result better.
+
     `names` are the words that meant the arms; none where the newest launch was taken as a whole. The states of runs on
     other hosts are those that were seen last: no host is asked for them.
     """
     from rlx.compare.left_out import LeftOut
-    from rlx.runs.index.resolve import some_runs
 
-    refs, compared = some_runs(index), [*chain(*arms)]
+    refs, compared = index.runs(), [*chain(*arms)]
     taken, experiments = {ref.run_id for ref in compared}, {ref.name for ref in compared}
     others = [ref for ref in refs if ref.name in experiments and ref.run_id not in taken]
-    states, reason = _states(index, others), _reasons(names, compared, refs)
+    states, reason = _states(index, others), _reasons(index, names, compared)
     found = [
         LeftOut(
             ref.run_id,
@@ -46,15 +47,18 @@ def left_out_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[Ru
     return tuple(sorted(found, key=lambda run: (run.launched, run.launch_id, run.arm, run.seed)))
 
 
-def _reasons(names: Sequence[str], compared: Sequence[RunRef], refs: Sequence[RunRef]) -> Callable[[RunRef], Reason]:
+def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> Callable[[RunRef], Reason]:
     """Make what tells of a run who left it out, and by what."""
     from rlx.compare.left_out import LeftOutBy
-    from rlx.runs.index.resolve import meant_by
+    from rlx.runs.index.resolve import meant_by, named_runs, removed_runs
 
-    meant = {ref.run_id for name in names for ref in meant_by(name.split(","), refs)}
+    tombstones, refs, removed = index.tombstones(), named_runs(index), removed_runs(index)
+    meant = {ref.run_id for name in names for ref in meant_by(name.split(","), refs, removed)}
     launches, arms = {ref.launch_id for ref in compared}, {ref.arm for ref in compared}
 
     def reason(ref: RunRef) -> Reason:
+        if (tombstone := tombstones.get(ref.run_id)) is not None:
+            return LeftOutBy.REMOVAL, tombstone.sentence
         if ref.run_id in meant or (not names and ref.launch_id in launches):
             return LeftOutBy.COMMAND_LINE, "--seed does not name it"
         if not names or (ref.launch_id not in launches and _is_called(ref, names)):
@@ -76,7 +80,9 @@ def _states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     here = [ref for ref in refs if ref.place.is_local]
     seen = {run_id: sight.state.value for run_id, sight in look(index, here).items()}
     known = index.sightings([ref.run_id for ref in refs if not ref.place.is_local])
-    return seen | {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+    seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+    # Of what was deleted nothing else tells any more how it ended.
+    return seen | {run_id: each.state for run_id, each in index.tombstones().items() if each.deleted}
 
 
 def with_other_experiments(index: Index, found: Comparison, judged: Sequence[JudgedRun]) -> Comparison:

@@ -10,6 +10,7 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import Finding, LaunchPlan, Severity
 
 if TYPE_CHECKING:
+    from rlx.api.dealing import Deal
     from rlx.api.earlier_memory import EarlierMemory
     from rlx.api.host_check import HostLooks
     from rlx.api.missing_runs import Missing
@@ -39,13 +40,15 @@ class Plans:
     """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found.
 
     `missing`: what was found of an experiment of which runs are there, where that chose these; else None. `power`: what
-    the experiment can see, None where there is none or nobody computed it.
+    the experiment can see, None where there is none or nobody computed it. `deal`: which host of a sweep takes what,
+    None for a launch to one place.
     """
 
     drafts: tuple[Draft, ...]
     looks: tuple[HostLook, ...] = ()
     missing: Missing | None = None
     power: RecipePower | None = None
+    deal: Deal | None = None
 
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
@@ -57,7 +60,8 @@ class Plans:
         from rlx.api.planned_power import power_findings
         from rlx.preflight.preflight import preflight
 
-        return preflight(self.plans, self.looks, power_findings(self.power))
+        of_deal = self.deal.findings if self.deal else ()
+        return preflight(self.plans, self.looks, (*power_findings(self.power), *of_deal))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -145,18 +149,19 @@ def plan_at(
     from rlx.hosts.inventory.host_devices import is_misplaced
 
     file = _file(recipe, sets)
-    pairs = [(arm, seed) for seed, arm in slots] if slots is not None else _blocks(file, named_arms(file, arms), seeds)
+    own = [(arm, seed) for seed, arm in slots] if slots is not None else None
+    pairs = own if own is not None else block_slots(file, named_arms(file, arms), seeds)
     chosen = [file.resolve(arm, seed) for arm, seed in pairs]
     resolved = [replace(one, sendable=tuple(send)) for one in chosen]
     if looks is None:
-        return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
+        return Plans(tuple(Draft(plan_on(one, target)) for one in resolved))
     found = find_backends(looks, resolved, target)
     # As if nothing had changed since the last time: what that reads is at hand when the host has answered.
     guess = latest_tree()
-    if any(is_misplaced(_plan(one, target, guess)) for one in resolved):
-        return Plans(tuple(Draft(_plan(one, target)) for one in resolved))
+    if any(is_misplaced(plan_on(one, target, guess)) for one in resolved):
+        return Plans(tuple(Draft(plan_on(one, target)) for one in resolved))
     place = looks.found()
-    drafts = [Draft(_plan(one, place, tree), tree) for one, tree in zip(resolved, found(), strict=True)]
+    drafts = [Draft(plan_on(one, place, tree), tree) for one, tree in zip(resolved, found(), strict=True)]
     return Plans(tuple(drafts), looks.result())
 
 
@@ -165,7 +170,7 @@ def named_arms(file: RecipeFile, arms: Sequence[str]) -> tuple[str, ...]:
     return file.arms if not arms or ALL_ARMS in arms else tuple(dict.fromkeys(arms))
 
 
-def _blocks(file: RecipeFile, arms: Sequence[str], seeds: Sequence[int] | None) -> Iterator[tuple[str, int | None]]:
+def block_slots(file: RecipeFile, arms: Sequence[str], seeds: Sequence[int] | None) -> Iterator[tuple[str, int | None]]:
     """Go through the seeds, each with every arm once, so that a drift of the machine falls on no arm in particular.
 
     Pairs are there early, too. Arms of an experiment go in an order that its digest fixes, others as they are declared.
@@ -225,7 +230,7 @@ def find_backends(
     return Background(find).result
 
 
-def _plan(resolved: ResolvedRecipe, target: Target, tree: Installation | None = None) -> LaunchPlan:
+def plan_on(resolved: ResolvedRecipe, target: Target, tree: Installation | None = None) -> LaunchPlan:
     """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
     from rlx.backends.protocol import load_backend
     from rlx.hosts.node_plans import as_nodes

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.compare import RegisteredResult
     from rlx.compare.left_out import LeftOut
-    from rlx.compare.run_slots import PassedOver, RunSlots
+    from rlx.compare.run_slots import EndedRun, PassedOver, RunSlots
     from rlx.evidence import JudgedRun
     from rlx.plan import Registration
     from rlx.runs import Index, RunRef
@@ -50,7 +50,7 @@ def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], te
     from rlx.compare.run_slots import run_slots
 
     rows = {row.ref.run_id: row for row in known_runs(index, asked)}
-    found = run_slots(asked, ended_runs([*rows.values()]))
+    found = _told_removed(run_slots(asked, ended_runs([*rows.values()])), rows)
     left_out = tuple(_left_out(each, rows[each.run.run_id]) for each in found.passed_over)
     standing = [rows[run.run_id] for run in found.standing.values()]
     # Of a run whose records are gone nothing is left to judge.
@@ -66,6 +66,18 @@ def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], te
         return Answered(replace(objected_result(asked, found.slots, runs, problem.message), left_out=left_out))
     result = ended_result(asked, found.slots, runs, [each.comparison for each in compared])
     return Answered(replace(result, left_out=left_out), compared[0])
+
+
+def _told_removed(found: RunSlots, rows: Mapping[str, Overview]) -> RunSlots:
+    """Say of each run that somebody removed that it counts all the same."""
+
+    def told(why: str, run: EndedRun | None) -> str:
+        removed = rows[run.run_id].removed if run else None
+        return "; ".join(filter(None, (why, f"{removed.sentence}, and counts all the same"))) if removed else why
+
+    slots = tuple(replace(slot, why=told(slot.why, slot.run)) for slot in found.slots)
+    passed = tuple(replace(each, why=told(each.why, each.run)) for each in found.passed_over)
+    return replace(found, slots=slots, passed_over=passed)
 
 
 def _left_out(passed: PassedOver, row: Overview) -> LeftOut:

@@ -68,12 +68,15 @@ def write_page(
     """Write the page of a comparison, or of runs that no metric brings together."""
     import time
 
+    from rlx.api.device_reports import device_reports
     from rlx.report import Report, html
 
     # With the distance from UTC: a report is read elsewhere.
     made = time.strftime("%Y-%m-%d %H:%M %z")
     diagnoses, left_out = _diagnoses(index, found.runs), found.left_out
     page = Report(found.runs, None, made, made_by(), diagnoses=diagnoses, left_out=left_out, curves=curves, reach=reach)
+    labels = {run.run_id: run.label for run in found.comparison.runs} if isinstance(found, Compared) else {}
+    page = replace(page, devices=device_reports(found.runs, labels))
     if isinstance(found, Compared):
         page = replace(page, comparison=found.comparison, items=found.items, texts=_texts(index, found))
     else:
@@ -115,9 +118,12 @@ def found_runs(
     from rlx.api.comparing import compare_asked, with_left_out
     from rlx.api.judged_comparison import beside_control, judged_arms
     from rlx.api.left_out import left_out_runs
+    from rlx.api.removing import removal_notes
 
     refs = _arms(index, names, seeds, tell)
     left_out = left_out_runs(index, names, refs)
+    for note in removal_notes(index, chain(*refs)):
+        tell(note)
     judged = judged_arms(index, refs, tell)
     if len(names) < 2:
         # Nobody said which arm is the control, but their recipe did.

@@ -13,6 +13,7 @@ from rlx.plan import RunState
 if TYPE_CHECKING:
     from queue import Queue
 
+    from rlx.api.rebalancing import Rebalancing
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
     from rlx.plan import Place
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 LogLine: TypeAlias = "tuple[RunRef, bytes]"
 """A run and one line of its log as it was written, without the line end: it may hold control sequences."""
-_Came: TypeAlias = "tuple[str, bytes | Exception | None]"
-"""A run id with a line of its log, with what went wrong, or with None: no more lines will come."""
+_Came: TypeAlias = "tuple[RunRef, bytes | _Moved | Exception | None]"
+"""A run with a line of its log, with what went wrong, or with None: no more lines will come."""
 
 _LINES_AHEAD = 1000
 _QUIET_SECONDS = 2.0
@@ -38,6 +39,13 @@ class Logs:
 
     def __iter__(self) -> Iterator[LogLine]:
         return self._lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """The run goes on under this reference, on another host."""
+
+    ref: RunRef
 
 
 def logs(
@@ -58,6 +66,7 @@ def logs(
     the last seconds. The lines are chosen on the host. Raises UsageError for options that exclude each other and for
     a pattern that grep cannot read, NoSuchRun, and at the end one RlxError for all logs that could not be read.
     """
+    from rlx.api.removing import removal_notes
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.runs.logs.log_lines import LogQuery
 
@@ -69,6 +78,8 @@ def logs(
     query.check()
     index = open_index()
     refs = runs_or_latest(index, runs)
+    for note in removal_notes(index, refs):
+        tell(f"rlx: {note}")
     return Logs(refs, _lines(index, refs, query, follow, tell))
 
 
@@ -77,7 +88,7 @@ def _lines(index: Index, refs: Sequence[RunRef], query: LogQuery, follow: bool, 
 
     _copy_adopted(refs, tell)
     failures: list[RlxError] = []
-    yield from _follow_all(index, refs, query, failures, tell) if follow else _read_all(refs, query, failures)
+    yield from _follow_attempts(index, refs, query, failures, tell) if follow else _read_all(refs, query, failures)
     if failures:
         raise joined(failures)
 
@@ -109,35 +120,77 @@ def _read_all(refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError])
                 silent.add(ref.place)
 
 
+def _follow_attempts(
+    index: Index, refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError], tell: Tell
+) -> Iterator[LogLine]:
+    """Follow them to their ends, and then the attempts that are begun where a recipe asks for it."""
+    from rlx.api.retrying_by_recipe import RetryingByRecipe
+    from rlx.api.selection import where_they_are
+    from rlx.runs import look
+    from rlx.runs.looking.overview import overview
+
+    retrying = RetryingByRecipe(index, tell)
+    while refs:
+        yield from _follow_all(index, refs, query, failures, tell)
+        refs = where_they_are(index, refs)
+        ends = {RunState.FAILED, RunState.LOST}
+        broken = [ref for ref in refs if look(index, [ref])[ref.run_id].state in ends]
+        begun = retrying.tend(overview(index, broken)) if broken else frozenset()
+        refs = [ref for ref in broken if ref.run_id in begun]
+
+
 def _follow_all(
     index: Index, refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError], tell: Tell
 ) -> Iterator[LogLine]:
     """One thread a run reads, this one passes the lines on, each of them whole."""
-    from queue import Empty, Queue
+    from queue import Queue
+
+    from rlx.api.rebalancing import Rebalancing
 
     came: Queue[_Came] = Queue(_LINES_AHEAD)
     tell_once = _once(tell)
-    for ref in refs:
-        _in_background(_read_into, came, ref, query, tell_once)
     by_id = {ref.run_id: ref for ref in refs}
-    going, quiet_s = set(by_id), _QUIET_SECONDS
+    for ref in refs:
+        _in_background(_read_into, came, index, ref, query, tell_once)
+    rebalancing, going = Rebalancing(index, tell), set(by_id)
+    # Beside the reading: a host that does not answer must not hold up the lines of the others.
+    check = lambda: _in_background(_check, came, index, [by_id[run_id] for run_id in going], rebalancing)  # noqa: E731
+    arrivals = _arrivals(came, check)
     while going:
-        try:
-            run_id, found = came.get(timeout=quiet_s)
-        except Empty:
-            # Beside the reading: a host that does not answer must not hold up the lines of the others.
-            _in_background(_end_if_lost, came, index, [ref for ref in refs if ref.run_id in going])
-            quiet_s = min(_LONG_QUIET_SECONDS, 2 * quiet_s)
+        ref, found = next(arrivals)
+        # What a run was told from where it is no longer is not about it.
+        if ref != by_id[ref.run_id]:
             continue
         if isinstance(found, bytes):
-            quiet_s = _QUIET_SECONDS
-            yield by_id[run_id], found
-            continue
-        going.discard(run_id)
-        if isinstance(found, RlxError):
-            failures.append(found)
-        elif found is not None:
-            raise found
+            yield ref, found
+        elif isinstance(found, _Moved):
+            by_id[ref.run_id] = found.ref
+            _in_background(_read_into, came, index, found.ref, query, tell_once)
+        else:
+            going.discard(ref.run_id)
+            if isinstance(found, RlxError):
+                failures.append(found)
+            elif found is not None:
+                raise found
+
+
+def _arrivals(came: Queue[_Came], check: Callable[[], None]) -> Iterator[_Came]:
+    """What comes; `check` is called where nothing comes for a while, and now and then where much does."""
+    from queue import Empty
+    from time import monotonic
+
+    quiet_s, due = _QUIET_SECONDS, monotonic() + _LONG_QUIET_SECONDS
+    while True:
+        try:
+            one = came.get(timeout=quiet_s)
+        except Empty:
+            quiet_s, one = min(_LONG_QUIET_SECONDS, 2 * quiet_s), None
+        if one is None or monotonic() > due:
+            check()
+            due = monotonic() + _LONG_QUIET_SECONDS
+        if one is not None:
+            quiet_s = _QUIET_SECONDS if isinstance(one[1], bytes) else quiet_s
+            yield one
 
 
 def _once(tell: Tell) -> Callable[[Place, str], None]:
@@ -162,26 +215,62 @@ def _in_background(work: Callable[..., None], *arguments: object) -> None:
     Thread(target=work, args=arguments, daemon=True).start()
 
 
-def _read_into(came: Queue[_Came], ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]) -> None:
-    """The lines of one run, then None or what went wrong."""
+def _read_into(
+    came: Queue[_Came], index: Index, ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]
+) -> None:
+    """The lines of one run, then None, where it was moved to, or what went wrong."""
     from rlx.runs.logs.follow import follow_log
 
     try:
         for line in follow_log(ref, query, lambda text: tell(ref.place, f"rlx: {text}")):
-            came.put((ref.run_id, line))
+            came.put((ref, line))
+    except RlxError as problem:
+        came.put((ref, _moved_or(problem, index, ref)))
     except Exception as problem:  # noqa: BLE001 - goes on in the thread that shows it
-        came.put((ref.run_id, problem))
+        came.put((ref, problem))
     else:
-        came.put((ref.run_id, None))
+        came.put((ref, None))
 
 
-def _end_if_lost(came: Queue[_Came], index: Index, refs: Sequence[RunRef]) -> None:
-    """A lost run records no end, so its log has none either; nor has that of a run that rlx did not start."""
-    from rlx.runs import look
+def _moved_or(problem: RlxError, index: Index, ref: RunRef) -> _Moved | Exception:
+    """Where the run was moved to, which explains that its log is gone; else the problem."""
+    try:
+        moved = _where_it_went(index, ref)
+    except Exception as other:  # noqa: BLE001 - goes on in the thread that shows it
+        return other
+    return _Moved(moved) if moved else problem
+
+
+def _where_it_went(index: Index, ref: RunRef) -> RunRef | None:
+    """The run on the host that it was moved to before it had begun; None for one that was not moved."""
+    from time import sleep
+
+    from rlx.api.selection import where_they_are
+
+    while True:
+        (now,) = where_they_are(index, [ref])
+        if now != ref:
+            return now
+        if not index.open_moves([ref.run_id]):
+            return None
+        sleep(_QUIET_SECONDS)
+
+
+def _check(came: Queue[_Came], index: Index, refs: Sequence[RunRef], rebalancing: Rebalancing) -> None:
+    """Tell of runs that were moved, and of those whose logs have no end.
+
+    A lost run records none; nor has that of a run that rlx did not start.
+    """
+    from rlx.api.selection import where_they_are
     from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.looking.overview import overview
 
-    seen = look(index, refs)
-    for ref in refs:
-        state = seen[ref.run_id].state
-        if state is RunState.LOST or (state.is_terminal and is_adopted(ref)):
-            came.put((ref.run_id, None))
+    moved = rebalancing.tend(overview(index, where_they_are(index, refs)))
+    now = where_they_are(index, refs)
+    for ref, there in zip(refs, now, strict=True):
+        if there != ref:
+            came.put((ref, _Moved(there)))
+    stayed = [ref for ref, there in zip(refs, now, strict=True) if there == ref and ref.run_id not in moved]
+    for row in overview(index, stayed):
+        if row.state is RunState.LOST or (row.state.is_terminal and is_adopted(row.ref)):
+            came.put((row.ref, None))

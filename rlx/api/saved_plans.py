@@ -16,6 +16,7 @@ from rlx.plan import LaunchPlan, Registration, from_jsonable
 from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
+    from rlx.api.host_check import HostLooks
     from rlx.api.target import Target
     from rlx.plan import Installation, Place
     from rlx.recipe import ResolvedRecipe
@@ -48,16 +49,38 @@ def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
     for node in (node for plan in plans for node in plan.nodes):
         check_plan(node)
         _check_place(node)
-    target = target_of(plans[0], consents=trust)
+    asked = [HostLooks(target_of(share[0], consents=trust)) for share in _shares(plans)]
     with tempfile.TemporaryDirectory(prefix="rlx-plan-") as folder:
-        recipes = [recipe_of(plan, Path(folder, str(i))) for i, plan in enumerate(plans)]
-        looks = HostLooks(target)
-        found = find_backends(looks, [recipe for recipe in recipes if recipe], target)
-        _check_containers(target, looks.found())
-        trees = iter(found())
-        pairs = zip(plans, recipes, strict=True)
-        drafts = [_again(plan, recipe, next(trees) if recipe else None) for plan, recipe in pairs]
-    return Plans(tuple(drafts), looks.result())
+        judged = [
+            _judged(share, looks, Path(folder, str(number)))
+            for number, (share, looks) in enumerate(zip(_shares(plans), asked, strict=True))
+        ]
+    drafts = {id(plan): draft for each in judged for plan, draft in each}
+    of_hosts = (look for looks in asked for look in looks.result())
+    return Plans(tuple(drafts[id(plan)] for plan in plans), tuple(of_hosts))
+
+
+def _shares(plans: Sequence[LaunchPlan]) -> list[list[LaunchPlan]]:
+    """The plans by where they go: those of a sweep name several hosts."""
+    shares: list[list[LaunchPlan]] = []
+    for plan in plans:
+        places = [node.site for node in plan.nodes]
+        mine = next((share for share in shares if [node.site for node in share[0].nodes] == places), None)
+        if mine is None:
+            shares.append(mine := [])
+        mine.append(plan)
+    return shares
+
+
+def _judged(plans: Sequence[LaunchPlan], looks: HostLooks, folder: Path) -> list[tuple[LaunchPlan, Draft]]:
+    """Each plan of one place with what it is now. Raises what `plan_again` raises."""
+    folder.mkdir()
+    recipes = [recipe_of(plan, folder / str(i)) for i, plan in enumerate(plans)]
+    found = find_backends(looks, [recipe for recipe in recipes if recipe], looks.target)
+    _check_containers(looks.target, looks.found())
+    trees = iter(found())
+    pairs = zip(plans, recipes, strict=True)
+    return [(plan, _again(plan, recipe, next(trees) if recipe else None)) for plan, recipe in pairs]
 
 
 def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | None:

@@ -48,6 +48,12 @@ def runs_or_latest(index: Index, runs: Runs | None) -> tuple[RunRef, ...]:
     return resolve(index, names) if names else ()
 
 
+def where_they_are(index: Index, refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+    """These runs as they are known now: one of a sweep may have been moved to another host."""
+    known = {ref.run_id: ref for ref in index.known_runs()}
+    return tuple(known.get(ref.run_id, ref) for ref in refs)
+
+
 def one_run(index: Index, run: Run) -> RunRef:
     """Find the run that is meant. Raises NoSuchRun, or UsageError where a name means several."""
     found = runs_or_latest(index, run)

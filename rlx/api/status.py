@@ -26,10 +26,10 @@ def status(
 ) -> list[Overview]:
     """Look once at these runs; without names at all that have not ended and the latest launch.
 
-    `host` means every run there, whoever launched it; `everything` every run there is; `where` those of all for which
-    it holds, such as `arm=aqn,state=failed`. One row a run: `state`,
-    `steps_done` of `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step, value) of
-    `metric`, and `verdict`. A host that does not answer costs its own rows only, whose state is `unreachable`. Raises
+    `host` means every run there, whoever launched it; `everything` every run there is, also those that were removed;
+    `where` those of all for which it holds, such as `arm=aqn,state=failed`. One row a run: `state`, `steps_done` of
+    `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step, value) of `metric`, and
+    `verdict`. A host that does not answer costs its own rows only, whose state is `unreachable`. Raises
     NoSuchRun for an unknown name, UsageError where names and `host` or `everything` are given together.
     """
     return StatusWatch(runs, host=host, everything=everything, where=where).look()
@@ -52,6 +52,7 @@ class StatusWatch:
     ) -> None:
         """Raises UsageError for a choice that excludes itself, HostError if nothing is known of a silent `host`."""
         from rlx.api.outages import Outages
+        from rlx.api.rebalancing import Rebalancing
         from rlx.api.row_filter import row_filter
         from rlx.api.selection import names_of, open_index
         from rlx.runs.looking.revisit import Revisit
@@ -62,7 +63,9 @@ class StatusWatch:
         self._is_wanted = row_filter(where) if where is not None else None
         # A condition looks for runs, wherever they are.
         self._host, self._everything = host, everything or (where is not None and self._names is None and not host)
+        self._tell, self._told = tell, set[str]()
         self._index = open_index()
+        self._rebalancing = Rebalancing(self._index, tell)
         self._visits, self._outages = Revisit(self._index), Outages(tell)
         self._site = _read_again(self._index, host, self._visits, tell) if host or everything else None
 
@@ -72,11 +75,15 @@ class StatusWatch:
         return rows if self._is_wanted is None else [row for row in rows if self._is_wanted(row)]
 
     def _all(self) -> list[Overview]:
+        from rlx.api.selection import where_they_are
         from rlx.runs.index.resolve import still_current
         from rlx.runs.looking.overview import overview
 
         refs = self._chosen()
         rows = overview(self._index, refs, self._visits)
+        if self._rebalancing.tend(rows):
+            refs = where_they_are(self._index, refs)
+            rows = overview(self._index, refs, self._visits)
         self._outages.tell([(row.ref, row.observation) for row in rows])
         if self._names is not None or self._host or self._everything:
             return rows
@@ -90,8 +97,25 @@ class StatusWatch:
         if self._names is not None:
             return runs_or_latest(self._index, self._names)
         if self._host:
-            return [ref for ref in self._index.nodes() if ref.host == self._host]
-        return self._index.runs() if self._everything else candidates(self._index)
+            there = [ref for ref in self._index.nodes() if ref.host == self._host]
+            return there if self._everything else self._shown(there)
+        if self._everything:
+            return self._index.runs()
+        current = candidates(self._index)
+        return current or self._shown(self._index.runs())
+
+    def _shown(self, refs: Sequence[RunRef]) -> Sequence[RunRef]:
+        """Leave out what somebody removed, and say so."""
+        removed = self._index.tombstones()
+        shown = [ref for ref in refs if ref.head_id not in removed]
+        if hidden := sum(1 for ref in refs if not ref.node and ref.head_id in removed):
+            self._tell_once(f"rlx: {hidden} run{'s were' if hidden > 1 else ' was'} removed; -a shows what was")
+        return shown
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
 
     def leases(self) -> Leases | None:
         """Ask who has the devices of the chosen host; None without one, or if it no longer answers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,15 @@ def named_target(
     if len(set(places)) < len(places):
         raise UsageError(f"--host {host}: a host is named twice", "each node of a run is a host of its own")
     return replace(head, workers=tuple(workers), consents=consents)
+
+
+def sweep_targets(
+    hosts: str | Sequence[str], container: str | None = None, devices: str | None = None, *, consents: bool = False
+) -> tuple[Target, ...]:
+    """Read the hosts of a sweep, each a target of its own. Raises UsageError."""
+    names = hosts if isinstance(hosts, str) else ",".join(hosts)
+    together = named_target(names, container, devices, consents=consents)
+    return tuple(replace(node, workers=(), consents=consents) for node in together.nodes)
 
 
 def target_of(plan: LaunchPlan, *, consents: bool = False) -> Target:

@@ -28,6 +28,8 @@ def wait(
 ) -> list[Overview]:
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
+    Meanwhile it moves blocks of a sweep to hosts that are free, and begins further attempts of runs whose recipe asks
+    for it.
     A host that does not answer is waited for: what runs there goes on. `timeout_s` is in seconds. `tell` hears what
     is waited for whenever that changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is
     up, NoSuchRun for an unknown name.
@@ -47,15 +49,21 @@ def _await_ends(
     seen: Callable[[Sequence[Overview]], None],
 ) -> list[Overview]:
     from rlx.api.outages import Outages
+    from rlx.api.rebalancing import Rebalancing
+    from rlx.api.retrying_by_recipe import RetryingByRecipe
+    from rlx.api.selection import where_they_are
     from rlx.runs.looking.overview import overview
     from rlx.runs.looking.revisit import Revisit
 
     told, visits, outages = "", Revisit(index), Outages(tell)
+    rebalancing, retrying = Rebalancing(index, tell), RetryingByRecipe(index, tell)
     while True:
         rows = overview(index, refs, visits)
         outages.tell([(row.ref, row.observation) for row in rows])
         seen(rows)
-        if all(row.state.is_terminal for row in rows):
+        if moved := rebalancing.tend(rows) | retrying.tend(rows):
+            refs = where_they_are(index, refs)
+        if not moved and all(row.state.is_terminal for row in rows):
             return rows
         if (states := _states(rows)) != told:
             tell(f"waiting: {states}")

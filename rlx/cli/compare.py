@@ -14,7 +14,6 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
-    from rlx.compare import Comparison
     from rlx.runs import Index
 
 
@@ -63,19 +62,23 @@ def compare(
     metric, curves = split_metrics(metrics)
     index = open_index()
     compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
-    _print(compared.comparison, as_markdown, as_csv, as_json)
+    _print(compared, as_markdown, as_csv, as_json)
     _draw(index, compared, plot, html, curves)
     raise typer.Exit(outcome(compared.comparison, strict))
 
 
-def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
-    from rlx.cli.frame.output import narrate, print_json
+def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
+    from rlx.api.device_reports import device_reports
+    from rlx.cli.frame.output import narrate, print_json, print_text
     from rlx.cli.text.compare_lines import left_out_lines, registered_words
     from rlx.cli.text.compare_text import csv_text, markdown_text, print_terminal
     from rlx.compare.comparison_document import comparison_document
+    from rlx.compare.device_report import device_lines
 
+    comparison = compared.comparison
+    devices = device_reports(compared.runs, {run.run_id: run.label for run in comparison.runs})
     if as_json:
-        print_json(comparison_document(comparison))
+        print_json({**comparison_document(comparison), **({"devices": devices} if devices else {})})
     elif as_csv:
         print(csv_text(comparison), end="")
         for line in (*registered_words(comparison), *left_out_lines(comparison)):
@@ -84,6 +87,8 @@ def _print(comparison: Comparison, as_markdown: bool, as_csv: bool, as_json: boo
         print(markdown_text(comparison), end="")
     else:
         print_terminal(comparison)
+        for line in ("", *device_lines(devices)) if devices else ():
+            print_text(line)
 
 
 def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None, curves: Sequence[str]) -> None:

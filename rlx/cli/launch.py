@@ -20,7 +20,16 @@ from rlx.cli.frame.script_options import (
     SecretOption,
     WorkdirOption,
 )
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
+from rlx.cli.frame.site_options import (
+    ContainerOption,
+    DevicesOption,
+    HostOption,
+    NodesOption,
+    SendOption,
+    SpreadOption,
+    TrustOption,
+    check_hosts,
+)
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +55,8 @@ _YesOption = Annotated[
 def launch(
     recipe: _RecipeArgument = None,
     host: HostOption = None,
+    spread: SpreadOption = False,
+    nodes: NodesOption = False,
     container: ContainerOption = None,
     devices: DevicesOption = None,
     arm: _ArmOption = None,
@@ -74,13 +85,16 @@ def launch(
     what is missing, unless --seed names some. Prints the run ids. The same launch typed again after an interruption
     completes it. --script FILE --name N runs your own bash script, judged by the configuration that its log prints.
     """
+    check_hosts(host, spread=spread, nodes=nodes)
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
     # Whoever launches has what the recipe names started anyway.
     where, consents = (host, container, devices), trust or yes or not dry_run
     if asked.is_script:
-        plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again)
+        plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
     elif plan is not None:
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send, again or None)
+    elif spread:
+        plans = _dealt(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again, strict)
     else:
         plans = _planned(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
     plans = with_power(plans)
@@ -148,6 +162,40 @@ def _planned(
         return plan_missing(recipe_file(recipe, sets), arms, target, looks, send=send)
 
 
+def _dealt(
+    recipe: str | None,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    sets: Sequence[str],
+    where: _Where,
+    consents: bool,
+    send: Sequence[str],
+    again: bool,
+    strict: bool,
+) -> Plans:
+    """Plan the recipe as a sweep over the hosts; of an experiment what is missing, as without --spread."""
+    from rlx.api.recipes import recipe_file
+    from rlx.api.sweeping import plan_sweep
+    from rlx.cli.frame.output import patience
+
+    hosts, container, devices = where
+    if recipe is None or hosts is None:
+        raise UsageError("launch what?", "rlx launch RECIPE --host A,B --spread; rlx recipes lists some")
+    with patience(f"asking {hosts.replace(',', ', ')} …"):
+        return plan_sweep(
+            recipe_file(recipe, sets),
+            hosts,
+            arms,
+            seeds,
+            container,
+            devices=devices,
+            trust=consents,
+            send=send,
+            strict=strict,
+            only_missing=not again,
+        )
+
+
 def _read(plan: str, consents: bool, *others: object) -> Plans:
     from rlx.api.saved_plans import plan_again, read_plans
 
@@ -162,11 +210,14 @@ def _narrate_warnings(plans: Plans, strict: bool) -> None:
     from rlx.api.planning import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
+    from rlx.cli.text.deal_text import deal_lines
     from rlx.cli.text.experiments_text import launch_lines
 
     for line in launch_lines(plans):
         narrate(line)
     narrate_notes(plans)
+    for line in deal_lines(plans):
+        narrate(f"rlx: {line}")
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")
 
@@ -235,7 +286,8 @@ def _print_launched(launched: Launched | None, as_json: bool) -> None:
 
     refs = launched.runs if launched else ()
     if as_json:
-        runs = [{"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": ref.shown_dir} for ref in refs]
+        names = ("run_id", "arm", "seed", "host")
+        runs = [{**{name: getattr(ref, name) for name in names}, "run_dir": ref.shown_dir} for ref in refs]
         launch_id, completed = (launched.launch_id, launched.completed) if launched else (None, False)
         print_json({"launch_id": launch_id, "completed_earlier": completed, "runs": runs})
         return

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import ARMS, RECIPES
-from rlx.cli.frame.site_options import ContainerOption, DevicesOption, HostOption, SendOption, TrustOption
+from rlx.cli.frame.site_options import (
+    ContainerOption,
+    DevicesOption,
+    HostOption,
+    NodesOption,
+    SendOption,
+    SpreadOption,
+    TrustOption,
+    check_hosts,
+)
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
@@ -26,6 +35,8 @@ def plan(
     seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: those of the recipe.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,
+    spread: SpreadOption = False,
+    nodes: NodesOption = False,
     container: ContainerOption = None,
     devices: DevicesOption = None,
     trust: TrustOption = False,
@@ -43,13 +54,22 @@ def plan(
     from rlx.api.earlier_memory import with_earlier_memory
     from rlx.api.planned_power import with_power
     from rlx.cli.frame.output import narrate
+    from rlx.cli.text.deal_text import deal_lines
 
-    sets, sendable = set_ or (), send or ()
-    plans = planning.plan(
-        recipe, arm or (), seed or (), host, container, sets, devices=devices, trust=trust, send=sendable
-    )
+    check_hosts(host, spread=spread, nodes=nodes)
+    sets, sendable, what = set_ or (), send or (), (arm or (), seed or ())
+    if spread and host is not None:
+        from rlx.api.sweeping import plan_sweep
+
+        plans = plan_sweep(
+            recipe, host, *what, container, sets, devices=devices, trust=trust, send=sendable, strict=strict
+        )
+    else:
+        plans = planning.plan(recipe, *what, host, container, sets, devices=devices, trust=trust, send=sendable)
     plans = with_earlier_memory(with_power(plans))
     narrate_notes(plans)
+    for line in deal_lines(plans):
+        narrate(f"rlx: {line}")
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):
         narrate("rlx: this cannot be launched; see the findings")

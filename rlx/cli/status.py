@@ -34,7 +34,10 @@ def status(
         typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also run ids, folders and findings.")] = False,
+    grid: Annotated[
+        bool, typer.Option("--grid/--no-grid", help="Several arms with several seeds as a grid, where there is room.")
+    ] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also ids, folders, devices, findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Show progress, noise and verdict of runs.
@@ -47,18 +50,20 @@ def status(
     from rlx.cli.text.next_step import hint_at_diagnosis
     from rlx.cli.text.run_document import row_document
     from rlx.cli.text.status_watch import painter, watch_runs
+    from rlx.runs.looking.sweep import sweeps
 
     chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
     if watch:
-        watch_runs(chosen.look, painter(verbose))
+        watch_runs(chosen.look, painter(verbose, grid))
         return
     with patience("waiting for the hosts …"):
         rows = chosen.look()
     leases = chosen.leases()
     if as_json:
-        print_json({"runs": [row_document(row) for row in rows], **({"devices": leases} if leases else {})})
+        document = {"runs": [row_document(row) for row in rows], "launches": sweeps(rows)}
+        print_json({**document, **({"devices": leases} if leases else {})})
         return
-    console().print(painter(verbose)(rows)) if rows else narrate(_none_found(host, where))
+    console().print(painter(verbose, grid)(rows)) if rows else narrate(_none_found(host, where))
     if leases:
         _print_leases(leases)
     hint_at_diagnosis(rows)

@@ -14,6 +14,7 @@ class LeftOutBy(StrEnum):
     COMMAND_LINE = "this command line"
     NEWEST_LAUNCH = "the rule that a name means its newest launch"
     REGISTRATION = "the registration"
+    REMOVAL = "whoever removed it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlx.evidence.reading.run_usage import NO_USAGE, RunUsage
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Verdict
 from rlx.plan import LaunchPlan, RunState
@@ -16,7 +17,7 @@ class JudgedRun:
     """`provenance`: versions and data digests as the run found them on its host; empty if it could not say.
 
     `submitted_by`: user, machine and version of rlx. `as_of`: when the evidence was read on the run's host, in seconds
-    since 1970; None: now.
+    since 1970; None: now. `usage`: what the devices of its head did, read where runs are compared only.
     """
 
     run_id: str
@@ -30,3 +31,4 @@ class JudgedRun:
     provenance: Mapping[str, Any]
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
+    usage: RunUsage = NO_USAGE

@@ -6,7 +6,7 @@ this room and the leaf rooms, because `rlx status` loads them all: a log that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -159,6 +159,10 @@ class Configured:
     sigmas: tuple[float, float, int] | None = None
 
 
+def _no_phases(values: Mapping[str, float]) -> Sequence[tuple[str, float]]:
+    return ()
+
+
 def _not_configured(config: Mapping[str, Any]) -> Configured | None:
     return None
 
@@ -196,6 +200,8 @@ class LogGrammar:
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
     answered. `own_reward`: settings that replace its reward function.
+    `phases`: from the metrics of a step, its phases in their order with their seconds, in the words of the memory
+    estimate; "" for a time of which the order is not known.
     `printed_configuration`: the configuration among the lines of a log's beginning; `configured` reads such a tree.
     """
 
@@ -216,5 +222,6 @@ class LogGrammar:
     own_reward: tuple[str, ...] = ()
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
+    phases: Callable[[Mapping[str, float]], Sequence[tuple[str, float]]] = _no_phases
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
     configured: Callable[[Mapping[str, Any]], Configured | None] = _not_configured

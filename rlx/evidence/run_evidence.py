@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
+from rlx.evidence.reading.usage_file import MemoryKills
 from rlx.plan import NoiseProcess
+from rlx.plan.lineage import Lineage
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
@@ -181,6 +183,17 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class BegunAttempt:
+    """A further attempt as it was planned and as it went: its lineage, None where nobody wrote one; the step of the
+    checkpoint that its own log says it loaded; and the first step that it trained. None: it does not say."""
+
+    attempt: int
+    lineage: Lineage | None = None
+    loaded: int | None = None
+    first_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Disagreement:
     """Two sources, or two lines of one source, give one metric of one step different values."""
 
@@ -202,7 +215,9 @@ class Evidence:
     value, as far as the run's configuration is known.
     `backend`: its `backend.kind`; empty for a log of which nobody says it.
     `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
+    `memory_kills`: the attempts during which the kernel ended processes for want of memory.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
+    `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
     """
@@ -225,6 +240,9 @@ class Evidence:
     noise_settings: tuple[NoiseSettings, ...] = ()
     probes: tuple[ProbePair, ...] = ()
     records: tuple[RecordCount, ...] = ()
+    memory_kills: tuple[MemoryKills, ...] = ()
+    begun: tuple[BegunAttempt, ...] = ()
+    reconfigured: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

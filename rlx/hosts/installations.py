@@ -177,8 +177,12 @@ def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
                 path = Path(scratch, "tree", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            with suppress(FileExistsError):
+            try:
                 Path(scratch, "tree").replace(folder)
+            except OSError:
+                # Linux says "not empty" of a folder that somebody else has just put there: its files are the same.
+                if not folder.is_dir():
+                    raise
     except OSError as problem:
         raise RlxError(f"{folder}: {problem.strerror}", "check that the folder is writable and not full") from None
 

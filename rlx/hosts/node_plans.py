@@ -8,6 +8,10 @@ from dataclasses import replace
 from rlx.plan import Cluster, Finding, LaunchPlan, Severity
 
 _SEVERAL_HOSTS = "rlx launch RECIPE --host HEAD,OTHER names a host for each node"
+_SPREAD = (
+    "--spread deals whole runs to the hosts, each seed with all its arms to one; --nodes makes every run one of "
+    "several nodes, as many as layout.nodes says"
+)
 
 
 def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
@@ -30,7 +34,8 @@ def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
 def _findings(head: LaunchPlan, hosts: int, nodes: int) -> Iterator[Finding]:
     if nodes != hosts:
         message = f"the recipe wants {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"
-        yield Finding("RLX503", Severity.ERROR, message, f"change layout.nodes; {_SEVERAL_HOSTS}", "layout.nodes")
+        fix = _SPREAD if nodes == 1 else f"change layout.nodes; {_SEVERAL_HOSTS}"
+        yield Finding("RLX503", Severity.ERROR, message, fix, "layout.nodes")
     elif hosts > 1 and head.site.address is None:
         message = f"nobody said how the other nodes reach {head.site.host}, which is the head"
         fix = f"write address: ADDRESS into its entry (rlx hosts show {head.site.host} names the file)"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
-import selectors
 import subprocess
 import tempfile
 import time
@@ -14,10 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds
+from rlx.hosts.link import LeftSeconds
 from rlx.hosts.opening import Opening
-
-_CHUNK_BYTES = 65536
+from rlx.hosts.pipes import await_end, close_pipe, read_piece, send_all, transfer
 
 
 class ProcessSession:
@@ -33,14 +30,12 @@ class ProcessSession:
 
     def send(self, data: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+        send_all(self._process.stdin, data)
 
     def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         assert self._process.stdout is not None
         self.send(data)
-        while (chunk := _read(self._process.stdout, left_s())) != b"":
+        while (chunk := read_piece(self._process.stdout, left_s())) != b"":
             yield chunk or b""
 
     def end(self, timeout_s: float | None = None) -> tuple[int, bytes]:
@@ -75,73 +70,15 @@ def exchange(
     Raises TimeoutError, or AnswerTooLong if either grows beyond MOST_ANSWER_BYTES.
     """
     assert process.stdin is not None and process.stdout is not None
-    out, rest, until, sending = bytearray(), memoryview(data), time.monotonic() + timeout_s, True
-    os.set_blocking(process.stdin.fileno(), False)
-    with selectors.DefaultSelector() as ready:
-        ready.register(process.stdout, selectors.EVENT_READ)
-        ready.register(process.stdin, selectors.EVENT_WRITE)
-        while process.stdout in ready.get_map():
-            for key, _ in ready.select(_wait_s(until, out, err)):
-                if key.fileobj is process.stdin:
-                    rest = _sent(process.stdin, rest)
-                elif chunk := os.read(key.fd, _CHUNK_BYTES):
-                    out += chunk
-                    opening.take(chunk)
-                else:
-                    ready.unregister(process.stdout)
-            if opening.asks_again():
-                rest, sending = memoryview(bytes(rest) + data), True
-                _watch(ready, process.stdin)
-            if sending and not rest:
-                sending = False
-                ready.unregister(process.stdin)
-                if end_input:
-                    process.stdin.close()
-    # What sends no more may go on to complain.
-    while process.poll() is None:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_wait_s(until, out, err))
-    _check_size(out, err)
-    return bytes(out)
+    until = time.monotonic() + timeout_s
+    out = transfer(process.stdin, process.stdout, err, data, until, opening, end_input=end_input)
+    return await_end(lambda seconds: _has_ended(process, seconds), until, out, err)
 
 
-def _watch(ready: selectors.BaseSelector, pipe: IO[bytes]) -> None:
-    if pipe not in ready.get_map():
-        ready.register(pipe, selectors.EVENT_WRITE)
-
-
-def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:
-    """Choose a short wait: nobody tells that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    _check_size(out, err)
-    return min(left, 1.0)
-
-
-def _check_size(out: bytearray, err: IO[bytes]) -> None:
-    if max(len(out), os.fstat(err.fileno()).st_size) > MOST_ANSWER_BYTES:
-        raise AnswerTooLong
-
-
-def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
-    """Write as much as the pipe takes, since each call costs milliseconds while another thread imports.
-
-    Returns what remains; nothing where nobody reads any more.
-    """
-    try:
-        return rest[os.write(stdin.fileno(), rest) :]
-    except BrokenPipeError:
-        return rest[:0]
-
-
-def _read(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
-    """Read what is there next; nothing at the end, None if nothing came in time."""
-    with selectors.DefaultSelector() as ready:
-        ready.register(pipe, selectors.EVENT_READ)
-        if not ready.select(timeout_s):
-            return None
-    return os.read(pipe.fileno(), _CHUNK_BYTES)
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
 
 
 _open: set[ProcessSession] = set()
@@ -213,6 +150,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
             process.wait()
     for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):
-                pipe.close()
+        close_pipe(pipe)

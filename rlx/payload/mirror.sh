@@ -37,11 +37,15 @@ case $root in '~' | '~/'*) root=${HOME:?}${root#'~'} ;; esac
 # The order is what makes the copy truthful: who sees an end in it has all that was written before that end, and noise
 # is never older than the metrics of its step.
 list() {
-    for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$EXIT_FILE" "$id/$STOP_FILE"; done
+    for id in $ids; do
+        printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$EXIT_FILE" "$id/$ATTEMPTS_DIR"/*/"$STATE_DIR/$STOP_FILE" \
+            "$id/$STOP_FILE"
+    done
     for id in $ids; do
         attempts=$id/$ATTEMPTS_DIR
-        printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$PROVENANCE_FILE" "$attempts"/*/"$COMPOSED_FILE" \
-            "$attempts"/*/"$PRINTED_FILE" "$attempts"/*/"$METRICS_FILE" \
+        printf '%s\n' "$id/$MANIFEST_FILE" "$attempts"/*/"$LINEAGE_FILE" "$attempts"/*/"$PROVENANCE_FILE" \
+            "$attempts"/*/"$COMPOSED_FILE" "$attempts"/*/"$PRINTED_FILE" "$attempts"/*/"$METRICS_FILE" \
+            "$attempts"/*/"$USAGE_FILE" \
             "$attempts"/*/"$EVENTS_DIR"/*.jsonl "$attempts"/*/"$VALIDATION_DIR"/*.jsonl
     done
     for id in $ids; do printf '%s\n' "$id/$ATTEMPTS_DIR"/*/"$LOG_FILE"; done
@@ -82,7 +86,7 @@ inode[path] == now && bytes[path] == $2 + 0 { next }
 {
     how = "whole"
     if (path ~ ("/" attempts "/[^/]*/" log_file "$")) how = "lines"
-    if (ends("/" metrics) || path ~ ("/" events "/[^/]*$")) how = "grown"
+    if (ends("/" metrics) || ends("/" usage) || path ~ ("/" events "/[^/]*$")) how = "grown"
     if (path ~ ("/" validation "/[^/]*$")) how = "count"
     from = 0
     to = $2 + 0
@@ -161,7 +165,7 @@ send() {
 
 choose() {
     printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
-        -v "attempts=$ATTEMPTS_DIR" -v "log_file=$LOG_FILE" -v "metrics=$METRICS_FILE" -v "events=$EVENTS_DIR" \
+        -v "attempts=$ATTEMPTS_DIR" -v "log_file=$LOG_FILE" -v "metrics=$METRICS_FILE" -v "usage=$USAGE_FILE" -v "events=$EVENTS_DIR" \
         -v "validation=$VALIDATION_DIR" -v "exit_file=$STATE_DIR/$EXIT_FILE" \
         "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
 }

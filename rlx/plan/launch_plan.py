@@ -27,6 +27,7 @@ START_VARIABLES = (
     "RLX_NODE",  # which node of the run this is, from 0; node 0, the head, trains
     "RLX_NODES",  # how many nodes the run has
     "RLX_HEAD",  # ADDRESS:PORT of the head's Ray; empty with one node
+    "RLX_RESUME_FROM",  # the checkpoint that a further attempt goes on from, or `none`; empty for the first attempt
 )
 
 

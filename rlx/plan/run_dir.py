@@ -4,12 +4,18 @@
 
     <root>/runs/<run id>/
       manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
-      image  holder  holder.log  ticket  devices  foreign  stop
+      block  image  holder  holder.log  ticket  devices  foreign  stop
       latest -> attempts/<k>
       attempts/<k>/
-        log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
+        lineage.json  resume
+        log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  exit  stop
+
+`lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. A `stop` that ended
+an attempt moves into its state when the next one begins.
+
+Beside them in <root>/runs: .removed/<run id>.json, what a removed run was, and .trash/, what is being deleted.
 """
 
 from __future__ import annotations
@@ -25,6 +31,9 @@ SCRIPT_DIR = "script"
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"
 CONTAINER_FILE = "container"
+BLOCK_FILE = "block"
+BLOCKS_DIR = ".blocks"
+"""Beside the run directories."""
 IMAGE_FILE = "image"
 HOLDER_FILE = "holder"
 HOLDER_LOG_FILE = "holder.log"
@@ -36,8 +45,11 @@ ATTEMPTS_DIR = "attempts"
 LATEST_LINK = "latest"
 
 # Of an attempt.
+LINEAGE_FILE = "lineage.json"
+RESUME_FILE = "resume"
 LOG_FILE = "log"
 METRICS_FILE = "metrics.jsonl"
+USAGE_FILE = "usage"
 PROVENANCE_FILE = "provenance.json"
 COMPOSED_FILE = "hydra/.hydra/config.yaml"
 PRINTED_FILE = "console_config"
@@ -50,8 +62,13 @@ STARTED_DIR = "started"
 SUPERVISOR_FILE = "supervisor"
 LEADER_FILE = "leader"
 CLAIMED_FILE = "claimed"
+SAMPLER_FILE = "sampler"
 HEARTBEAT_FILE = "heartbeat"
 CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"
 RESERVED_FILE = "reserved"
 EXIT_FILE = "exit"
+
+# Beside the run directories.
+TOMBSTONES_DIR = ".removed"
+TRASH_DIR = ".trash"

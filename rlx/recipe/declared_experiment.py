@@ -19,8 +19,8 @@ from rlx.recipe.tree import Node, plain, settled
 from rlx.recipe.wording import explain_all
 
 KEY = "experiment"
-# Labels, reasons, trackers and names of secrets, and what each run of an arm has of its own.
-_APART = {"version", "name", "seed", "waive", "secrets", "track"}
+# Labels, reasons, trackers, further attempts and names of secrets, and what each run of an arm has of its own.
+_APART = {"version", "name", "seed", "waive", "secrets", "track", "retry"}
 
 
 class _OfFile(Section):

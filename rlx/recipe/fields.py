@@ -73,6 +73,12 @@ def _check_finding_id(id: str) -> str:
     return id
 
 
+def _check_cause(value: str) -> str:
+    if not re.fullmatch(r"lost|RLX\d{3}", value):
+        raise refuse(f"{value!r} is neither lost nor the id of a finding, such as RLX805")
+    return value
+
+
 def _auto_or_patterns(word: str) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if value != word and not (isinstance(value, list | tuple) and value):
@@ -119,6 +125,9 @@ PublicVariable = Annotated[str, AfterValidator(_check_public_variable)]
 OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
 FindingId = Annotated[
     str, AfterValidator(_check_finding_id), WithJsonSchema({"type": "string", "pattern": r"^RLX\d{3}$"})
+]
+Cause = Annotated[
+    str, AfterValidator(_check_cause), WithJsonSchema({"type": "string", "pattern": r"^(lost|RLX\d{3})$"})
 ]
 Threshold = Annotated[float | Text, BeforeValidator(_check_threshold)]
 TopK = Annotated[int, AfterValidator(_check_top_k)]

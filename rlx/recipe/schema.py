@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from rlx.backends.registry import kinds
 from rlx.recipe.fields import (
+    Cause,
     FindingId,
     HostPath,
     LoraTargets,
@@ -503,6 +504,16 @@ class Experiment(Section):
         return self
 
 
+class Retry(Section):
+    """Further attempts of a run that its machine ended. Whoever waits for the run begins them."""
+
+    times: int = Field(ge=1, le=20, description="Further attempts at most")
+    on: Annotated[tuple[Cause, ...], Strict(False)] = Field(
+        ("lost",), min_length=1, description="lost, and ids of causes that lie in the machine, such as RLX805"
+    )
+    from_checkpoint: bool = Field(False, description="true: from the last whole checkpoint; false: anew, from step 0")
+
+
 class Track(Section):
     """Trackers that the trainer logs to while it trains, beside the record by which rlx judges."""
 
@@ -532,6 +543,7 @@ class Recipe(Section):
     layout: Layout
     aqn: Aqn | None = Field(None, description="null: no noise")
     eval: Eval = Eval()
+    retry: Retry | None = Field(None, description="null: no further attempt but by rlx retry")
     track: Track | None = Field(None, description="null: no tracker; rlx export writes for one afterwards")
     env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
     secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")

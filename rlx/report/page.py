@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.compare import Comparison
 from rlx.compare.claim import claim
+from rlx.compare.device_report import DeviceReport, sentences
 from rlx.compare.left_out import LeftOut
 from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
@@ -36,8 +37,8 @@ class Report:
     item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
     by run id. `left_out`: the runs of the same experiment that are not in here. `curves`: patterns of the metrics whose
     training curves are shown; without any, those that show how a training goes. `texts`: what runs answered to the
-    items of `items_to_read`, by run id and item. `reach`: a value of which it is shown when each run reached it. `made`
-    is the time of making in words, `made_by` names rlx and its version.
+    items of `items_to_read`, by run id and item. `reach`: a value of which it is shown when each run reached it.
+    `devices`: what those of each run did. `made` is the time of making in words, `made_by` names rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -51,6 +52,7 @@ class Report:
     curves: Sequence[str] = ()
     texts: Mapping[str, Mapping[str, ItemTexts]] = field(default_factory=dict)
     reach: float | None = None
+    devices: Sequence[DeviceReport] = ()
 
 
 def html(report: Report) -> str:
@@ -97,6 +99,7 @@ def _content(report: Report) -> dict[str, Any]:
         "differences": _differences(report.comparison),
         "items": _items(report),
         "found_items": found_items(report.comparison, report.runs, report.items, report.texts),
+        "devices": [(each, tables.device_table(each), [*sentences(each.use)]) for each in report.devices],
         "speed": tables.speed_table(report.comparison) if report.comparison else None,
         "reach": _reach(report),
         "secondary": _secondary(report),

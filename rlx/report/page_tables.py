@@ -9,6 +9,7 @@ from typing import Any
 
 from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
 from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.device_report import DeviceReport, estimate_text
 from rlx.compare.findings import brief
 from rlx.compare.left_out import LeftOut, left_out_sentence
 from rlx.compare.registered_result import RegisteredResult
@@ -193,6 +194,17 @@ def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
     return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
+
+
+def device_table(report: DeviceReport) -> Table:
+    """Show the most memory that was seen in each phase of a run, beside the plan's estimate of it."""
+    use = report.use
+    rows = [(peak.phase, peak.gib, peak.samples, estimate_text(report, peak.phase)) for peak in use.phases]
+    rows.append(("all", use.peak, use.samples, "–" if use.total is None else f"a device has {use.total:.1f}"))
+    cells = tuple((phase, (Cell(f"{gib:.1f}"), Cell(str(count)), Cell(text))) for phase, gib, count, text in rows)
+    busy = "" if use.busy is None else f"; utilisation {use.busy:.0f} % on average"
+    columns = ("highest seen", "samples", "estimated")
+    return Table(f"{report.label}: memory of {use.what} by phase, GiB{busy}", "phase", columns, cells)
 
 
 def secondary_table(found: RegisteredResult, judged: Sequence[JudgedRun]) -> Table | None:

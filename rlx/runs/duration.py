@@ -13,6 +13,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def clock_time(epoch: float) -> str:
+    """`18:40`, and the day before it if that is not today; in this machine's time zone."""
+    then, now = time.localtime(epoch), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
+
+
 def moment(epoch: float) -> str:
     """`13:07:12`, and the day before it if that is not today's; in this machine's time zone."""
     then, now = time.localtime(epoch), time.localtime()

@@ -18,6 +18,7 @@ from rlx.local_files import parse_json
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
+from rlx.runs.index.moves import Move
 from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import RunRef, utc_text
 
@@ -29,7 +30,8 @@ class Manifest:
     """`created` is an ISO time in UTC, `created_epoch` the same in seconds. The files of `plan` have no content.
 
     `position` counts the runs of a launch from 0, in the order in which they were sent. `unread` are the places in the
-    document that this rlx cannot read, because another version wrote it; they count as not promised.
+    document that this rlx cannot read, because another version wrote it; they count as not promised. `moved`: the hosts
+    that the run was withdrawn from, before it had started, in that order.
     """
 
     run_id: str
@@ -41,6 +43,7 @@ class Manifest:
     digests: Mapping[str, str]
     plan: LaunchPlan
     unread: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
 
     @property
     def lacks(self) -> str:
@@ -53,7 +56,7 @@ class Manifest:
         return f"its manifest was written by rlx {writer}, and this rlx {__version__} cannot read {first}{more} in it"
 
 
-def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
+def render_manifest(ref: RunRef, position: int, plan: LaunchPlan, moved: Sequence[Move] = ()) -> str:
     # The workers have manifests of their own, on their hosts.
     document = to_jsonable(replace(plan, workers=()))
     # It speaks for the plan with its workers and the content of its files, which are not here.
@@ -72,6 +75,8 @@ def render_manifest(ref: RunRef, position: int, plan: LaunchPlan) -> str:
         "submitted_by": {**submitter(), "rlx": __version__},
         "plan": document,
     }
+    if moved:
+        manifest["moved"] = [{"from": one.source, "to": one.target, "time": utc_text(one.begun)} for one in moved]
     return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -110,6 +115,7 @@ def parse_manifest(text: str) -> Manifest | None:
             digests=digests,
             plan=plan,
             unread=(*_unread_of_head(document), *unread),
+            moved=tuple(_sources(document.get("moved", []))),
         )
         return manifest if _is_sound(manifest) and "plan.seed" not in unread else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError):
@@ -129,6 +135,14 @@ def _split_files(files: Any) -> tuple[dict[str, str], Any]:
     return digests, [{**file, "content": ""} for file in without]
 
 
+def _sources(moved: Any) -> Iterator[str]:
+    """The hosts that it was withdrawn from, as far as that can be read."""
+    for one in moved if isinstance(moved, list) else ():
+        source = one.get("from") if isinstance(one, dict) else None
+        if isinstance(source, str):
+            yield source
+
+
 def _words(submitted_by: Any) -> Any:
     """Keep who launched it as far as it is text."""
     if not isinstance(submitted_by, dict):
@@ -137,7 +151,7 @@ def _words(submitted_by: Any) -> Any:
 
 
 def _unread_of_head(document: Mapping[str, Any]) -> Iterator[str]:
-    yield from sorted(document.keys() - _HEAD)
+    yield from sorted(document.keys() - _HEAD - {"moved"})
     yield from (name for name in _SPARABLE if name not in document)
     if document.get("schema_version") != SCHEMA_VERSION:
         yield "schema_version"

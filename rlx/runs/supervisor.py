@@ -24,6 +24,13 @@ def script() -> str:
     return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
 
 
+def beside(name: str) -> bytes:
+    """A script of the payload, with the parts in front that name the files of a run and know its processes."""
+    folder = payload_folder()
+    parts = [folder / "supervise" / part for part in ("05-layout.sh", "10-basics.sh", "20-containers.sh")]
+    return slim("\n".join(path.read_text(encoding="utf-8") for path in (*parts, folder / name)))
+
+
 def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
     """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     completed = run_part(transport_for(place), part(*arguments), timeout_s)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import scipy
 
+import rlx as front_door
 from rlx.plan import to_jsonable
 from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx
@@ -97,6 +98,27 @@ def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf) -> Non
     assert "  exploratory, without it: cannot tell whether aqn differs from baseline\n" in said
     without = rlx("compare", "baseline", "aqn", "--seed", "1", "2", code=14)
     assert "cannot tell" in without.stdout, "leaving the run out by hand changes no answer"
+
+
+def test_removing_a_run_changes_no_answer_and_deleting_one_ends_it(runs_of: RunsOf) -> None:
+    runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
+    before = answers(*NAMES)
+    (worst,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s2-*")
+    front_door.remove(worst.name, reason="looked bad")
+    found = answer(*NAMES)
+    assert [each["answer"] for each in found["registered"]["answers"]] == before
+    assert [each["by"] for each in found["left_out"]] == ["whoever removed it"]
+    for form in shown(*NAMES, code=0):
+        assert f"{worst.name} (valid) was removed" in form.replace("\\", "") and "counts all the same" in form
+    (listed,) = front_door.experiments("gsm8k")
+    assert [run.ref.run_id for slot in listed.slots for run in slot.runs if run.removed] == [worst.name]
+    assert f"{worst.name} (valid) was removed" in rlx("experiments", "gsm8k").stdout
+    kept = front_door.prune(what=["runs"], keep=0).found
+    assert not kept.items and all("registered experiment" in each.why for each in kept.kept)
+    front_door.prune(worst.name, what=["runs"])
+    found = answer(*NAMES, code=14)
+    assert found["claim"].startswith("registered, 3 seeds: cannot tell, for seed 2 of fast")
+    assert "was removed with its files" in rlx("compare", *NAMES, code=14).stdout
 
 
 def test_an_answer_that_can_no_longer_be_given(runs_of: RunsOf) -> None:

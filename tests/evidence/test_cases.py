@@ -1,7 +1,8 @@
 """Folders of evidence and the verdict they must lead to.
 
 `case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an
-edit, or the log of another case (`log_of`) with patterns that are replaced in it (`replace`).
+edit, or a recorded run as two attempts (`resumed`), or the log of another case (`log_of`) with patterns that are
+replaced in it (`replace`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.evidence.edits import EDITS as BASIC_EDITS
 from tests.evidence.edits import Recorded
 from tests.evidence.perturbed_edits import EDITS as PERTURBED_EDITS
 from tests.evidence.probed_edits import EDITS as PROBED_EDITS
+from tests.evidence.resumed_runs import SEAM_EDITS, two_attempts
 from tests.evidence.watched_edits import EDITS as WATCHED_EDITS
 from tests.recorded import recorded_expectations
 
@@ -33,6 +35,9 @@ FOLDERS = sorted(path.parent for path in (CASES / "evidence").glob("*/case.json"
 
 def attempts(folder: Path, case: dict[str, Any], tmp_path: Path) -> list[Path]:
     """The attempt directories of a case: an edited copy of a recorded one, its `attempts/`, or the folder itself."""
+    if "resumed" in case:
+        seam = case["resumed"]
+        return two_attempts(case["arm"], seam["last"], seam["after"], seam.get("edit", ""), tmp_path)
     if "recorded" in case:
         recorded = CASES / "logs" / case["recorded"]
         return [edited(recorded, case["edit"], tmp_path / "attempt")] if "edit" in case else [recorded]
@@ -94,3 +99,8 @@ def test_every_finding_can_be_read(folder: Path, tmp_path: Path) -> None:
 def test_every_edit_is_used() -> None:
     used = {json.loads((folder / "case.json").read_text()).get("edit") for folder in FOLDERS} - {None}
     assert used == EDITS.keys()
+
+
+def test_every_edit_of_a_seam_is_used() -> None:
+    cases = [json.loads((folder / "case.json").read_text()) for folder in FOLDERS]
+    assert {case["resumed"].get("edit") for case in cases if "resumed" in case} - {None} == SEAM_EDITS.keys()

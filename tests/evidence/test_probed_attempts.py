@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from rlx.evidence import judge, read_evidence
 from rlx.plan import RunState
-from tests.conftest import CASES
-from tests.evidence.edits import Recorded
+from tests.evidence.resumed_runs import begun, recorded, resumed
 from tests.recorded import recorded_expectations
 
 ARMS = ("aqn", "baseline")
-
-
-def recorded(arm: str) -> Path:
-    return CASES / "logs" / f"probed-{arm}"
-
-
-def begun(arm: str, folder: Path, last: int) -> Path:
-    """The first attempt, which ended after this step."""
-    shutil.copytree(recorded(arm), folder)
-    run = Recorded(folder)
-    run.events = [line for line in run.events if line.get("step", 0) <= last]
-    lines = run.log.splitlines(keepends=True)
-    run.log = "".join(lines[: 1 + next(index for index, line in enumerate(lines) if f" step:{last} - " in line)])
-    run.metrics = [line for line in run.metrics if line["step"] <= last]
-    run.write()
-    return folder
-
-
-def resumed(arm: str, folder: Path, after: int) -> Path:
-    """The attempt that went on from the checkpoint of a step: it syncs, validates that step and goes on."""
-    shutil.copytree(recorded(arm), folder)
-    run = Recorded(folder)
-    first = next(index for index, line in enumerate(run.events) if line.get("step") == after + 1)
-    run.events = [run.events[0], *run.events[first:]]
-    run.events[1]["digest_before"] = ""
-    for number, line in enumerate(run.events):
-        line["seq"] = number
-    run.log = (
-        f"Setting global step to {after}\n" + run.log[run.log.index("\n", run.log.index(f" step:{after} - ")) + 1 :]
-    )
-    run.metrics = [line for line in run.metrics if line["step"] > after]
-    run.write()
-    return folder
 
 
 @pytest.mark.parametrize(("last", "after"), [(14, 10), (12, 5), (11, 10), (17, 15)])

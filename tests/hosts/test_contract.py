@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rlx.errors import ExitCode
-from rlx.hosts import LocalTransport, Transport, transport_for
+from rlx.hosts import LocalTransport, Transport, connect, transport_for
 from rlx.hosts.host_errors import TimedOut, TooMuch
 from rlx.plan import LOCAL, Cmd
 from tests.engine import Engine
@@ -25,7 +25,7 @@ __all__ = ["loopback"]
 
 OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"}
 ALLOWED = {"HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM"} | OF_A_SHELL
-REMOTE = ("openssh", "paramiko", "docker", "docker-over-ssh")
+REMOTE = ("openssh", "openssh-program", "paramiko", "docker", "docker-over-ssh")
 HOSTS = ["local", *(pytest.param(kind, marks=pytest.mark.hosts) for kind in REMOTE)]
 
 
@@ -34,7 +34,14 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
     kind = request.param
     if kind == "local":
         yield LocalTransport()
-    elif kind in ("openssh", "paramiko"):
+    elif kind.startswith("openssh"):
+        server = request.getfixturevalue("loopback")
+        if kind == "openssh-program":
+            # A config that only ssh itself can tell the meaning of.
+            server.add_config("Match exec true\nHost *")
+        connect(server.place)
+        yield transport_for(server.place)
+    elif kind == "paramiko":
         yield transport_for(request.getfixturevalue("loopback").place_via(kind))
     else:
         container = request.getfixturevalue("container")

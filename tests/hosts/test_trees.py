@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from rlx.backends.protocol import load_backend
-from rlx.hosts import find_installation, local_site
+from rlx.hosts import find_installation, installations, local_site
 from rlx.hosts.installations import latest_tree
 from rlx.payload import config_tree
 from rlx.plan import Installation, InstallationQuestion
@@ -355,3 +355,12 @@ def test_the_models_own_shape_counts_where_it_is(tmp_path: Path) -> None:
 def look_at(model: Path) -> InstallationQuestion:
     resolved = load_recipe("tiny-cpu", [f"model.path={model}"]).resolve("baseline")
     return load_backend("verl").look(resolved, local_site())
+
+
+def test_who_comes_second_with_the_same_tree_finds_it_there(tmp_path: Path) -> None:
+    files = {"config/trainer.yaml": b"steps: 1\n"}
+    folder = tmp_path / "trees" / installations._digest(files)
+    for _ in range(2):
+        installations._keep(files, folder.name, folder)
+    assert (folder / "config/trainer.yaml").read_bytes() == b"steps: 1\n"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,8 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="tar")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-C", folder, "-xf", archive], check=True)
 
 
 def unpack_all(version: Path, account: Path) -> None:

@@ -390,3 +390,18 @@ def test_a_host_without_a_timeout_command(engine: Engine, tmp_path: Path, monkey
     assert site.container_root == "/shared"
     ref = start_in(site, "exit 7\n")
     assert ended(ref).exit_code == 7
+
+
+def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine) -> None:
+    script = 'echo "$RLX_ATTEMPT_DIR from $RLX_RESUME_FROM"; [ "${RLX_ATTEMPT_DIR##*/}" = 2 ] || exit 7\n'
+    ref = start_in(site, script)
+    assert ended(ref).exit_code == 7
+    engine.docker("stop", "-t", "0", "trainer")
+    refused = rlx("retry", ref.run_id, code=1)
+    assert "its container does not run (docker: exited)" in refused.stderr
+    assert not (ref.run_dir / "attempts/2").exists()
+    engine.docker("start", "trainer")
+    rlx("retry", ref.run_id)
+    seen = ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    assert f"/shared/runs/{ref.run_id}/attempts/2 from none" in log_of(ref)

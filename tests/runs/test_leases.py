@@ -112,6 +112,40 @@ def test_a_list_that_contradicts_itself_is_refused(listed: tuple[int, ...], coun
         launch([plan], {}, home())
 
 
+def test_whoever_delays_nobody_ahead_may_start(programs: Path) -> None:
+    first = begin(npu_plan(_SHOW + _GO, 0, 1))
+    assert devices_of(first) == "0,1"
+    same = begin(npu_plan(_SHOW, 0, 1))
+    any_two = begin(npu_plan(_SHOW + _GO, count=2))
+    last = begin(npu_plan(_SHOW, 3))
+    assert devices_of(any_two) == "2,3"
+    assert [(ticket.run_id, ticket.count, ticket.could) for ticket in leases().waiting] == [
+        (same.run_id, 2, (0, 1)),
+        (last.run_id, 1, (3,)),
+    ]
+    assert [see(ref).detail for ref in (same, last)] == ["behind 1 run"] * 2
+    go(any_two)
+    assert devices_of(last) == "3"
+    assert see(same).state is RunState.QUEUED
+    go(first)
+    assert devices_of(same) == "0,1"
+
+
+def test_nobody_takes_what_somebody_ahead_waits_for(programs: Path) -> None:
+    first = begin(npu_plan(_SHOW + _GO, 0))
+    assert devices_of(first) == "0"
+    ahead = begin(npu_plan(_SHOW + _GO, 0, 1))
+    three = begin(npu_plan(_SHOW, count=3))
+    behind = begin(npu_plan(_SHOW, 2))
+    reaches(behind, RunState.QUEUED)
+    assert [see(ref).queued_behind for ref in (ahead, three, behind)] == [1, 2, 1]
+    go(first)
+    assert devices_of(ahead) == "0,1"
+    assert log_of(behind) == "", "three more could take device 2"
+    go(ahead)
+    assert (devices_of(three), devices_of(behind)) == ("0,1,2", "2")
+
+
 def test_leases_go_when_their_run_is_over(programs: Path) -> None:
     ref = begin(npu_plan(_SHOW + _GO, 1))
     devices_of(ref)
@@ -186,6 +220,8 @@ def test_a_container_gets_what_it_sees_and_names_it_from_0(engine: Engine, progr
     ref = begin(npu_plan(_SHOW + _GO, 3, site=site))
     assert devices_of(ref) == "1"
     assert [(lease.device, lease.container) for lease in leases().held] == [(3, site.container_id)]
+    # The run calls it device 1; npu-smi and whoever reads what it said call it 3.
+    assert " kind=npu devices=3 " in (ref.run_dir / "attempts/1/usage").read_text()
     with pytest.raises(RlxError, match="there is no npu device 0: the container has 2 3"):
         begin(npu_plan("true\n", 0, site=site))
     with pytest.raises(RlxError, match=r"needs 3 npu device.*the container has 2"):

@@ -29,7 +29,8 @@ PYTHON = sorted(
     for path in PACKAGE.rglob("*.py")
     if "payload" not in path.parts and path not in (PACKAGE / "plan/run_dir.py", PACKAGE / "resources.py")
 )
-SHELL = sorted([*set((PAYLOAD / "supervise").glob("*.sh")) - {LAYOUT}, PAYLOAD / "logs.sh", PAYLOAD / "mirror.sh"])
+BESIDE = [PAYLOAD / name for name in ("logs.sh", "mirror.sh", "prune.sh")]
+SHELL = sorted([*set((PAYLOAD / "supervise").glob("*.sh")) - {LAYOUT}, *BESIDE])
 ASSIGNED = re.compile(r"^([A-Z_]+)='?([^\s']+)'?$", re.MULTILINE)
 
 

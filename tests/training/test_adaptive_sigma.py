@@ -1,4 +1,4 @@
-"""Sigma that follows the gap, and two draws a group, in a real training.
+"""Sigma that follows the gap, and two draws a group, in a real training, which also logs to trackers.
 
 The trainer tells what it measured, the rollout draws, and the verdict computes both again.
 """
@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.training.conftest import Laptop
+from tests.trackers import readers
+from tests.training.conftest import Laptop, metrics
 from tests.training.test_tiny_cpu import noise_events, probability_gaps, records
 
 PATIENCE_S = 1200
+PROJECT = "followed"
 TARGET, GAIN = 0.004, 0.5
 # Ten steps in three stages: the first 4 are clean.
 FIRST, LAST = 5, 10
@@ -28,6 +30,8 @@ SETTINGS = {
     "rollout.log_prob_micro_batch_size": "64",
     "arms.aqn.aqn": "{sigma_start: 0.05, sigma_end: 0.05, stages: 3, schedule: adaptive, perturbations: 2, adaptive: "
     f"{{target: {{gap: {TARGET}}}, gain: {GAIN}, sigma_min: 0.005, sigma_max: 0.2}}}}",
+    # The last one's package is not there.
+    "track": f"{{to: [tensorboard, wandb, swanlab], project: {PROJECT}}}",
 }
 
 
@@ -79,3 +83,14 @@ def test_validations_are_clean_and_the_engine_felt_the_rest(row: dict[str, Any])
     assert all(event["sigma"] == 0 for event in noise_events(run_dir) if event["phase"] == "validation")
     looks = [look for look in records(run_dir, "probe") if look["phase"] == "rollout"]
     assert {look["step"] for look in looks if look["delta"] > 0} == set(range(FIRST, LAST + 1))
+
+
+def test_its_trackers_have_each_step_and_a_missing_one_cost_nothing(row: dict[str, Any]) -> None:
+    attempt = Path(row["run_dir"]) / "latest"
+    assert "rlx: the tracker swanlab failed, and the run goes on without it" in (attempt / "log").read_text()
+    rewards = {step: values["critic/score/mean"] for step, values in metrics(Path(row["run_dir"])).items() if step}
+    written = readers.tensorboard(attempt, "track")
+    (events,) = (series for name, (_, series) in written.items() if name.startswith("events.out"))
+    ((_, logged),) = readers.wandb(attempt / "track", PROJECT).values()
+    for series in (events, logged):
+        assert {step: series["critic/score/mean"][step] for step in rewards} == pytest.approx(rewards)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.data import packed_files
+from rlx.backends.mindspeed_rl.sections.base import LOAD
+from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.shared.shell import render_template
 
@@ -19,6 +21,7 @@ CONFIG_NAME = "mindspeed_rl"
 # Besides the NPUs' own: the reward worker and the advantages each take CPUs for a local task, DAPO's filter as well.
 _LOCAL_TASKS = {"dapo": 3}
 _LEAST_LOCAL_TASKS = 2
+_INTEGRATED = "rl_config.integrated_mode_config"
 # Interfaces and addresses are one node's own.
 _OF_ONE_NODE = ("_IFNAME", "_IF_IP")
 
@@ -29,7 +32,8 @@ class Script:
     what its Ray must have.
 
     `env` is exported, `worker_env` is what the workers get over MindSpeed-RL's own file of variables.
-    `post`: after a training that ended with 0 its last checkpoint is evaluated.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated. `weights`: what tells the reference
+    model its own where a further attempt goes on from a checkpoint; else it would load that.
     """
 
     title: str
@@ -48,6 +52,7 @@ class Script:
     npus: int
     ray: RaySettings
     post: bool = False
+    weights: str = ""
 
     @classmethod
     def of(
@@ -70,6 +75,7 @@ class Script:
             npus=recipe.layout.devices_per_node,
             ray=_ray_settings(recipe, settings),
             post=recipe.eval.post is not None,
+            weights=_reference_weights(recipe),
         )
 
     @property
@@ -81,6 +87,15 @@ class Script:
     def config_file(self) -> str:
         """Name the file relative to the run directory; its folder is put on Hydra's search path."""
         return f"config/{CONFIG_NAME}.yaml"
+
+
+def _reference_weights(recipe: Recipe) -> str:
+    """Name the weights that the run began with (workers/integrated_worker.py, initialize)."""
+    weights = recipe.overrides.get(LOAD)
+    if not isinstance(weights, str) or _INTEGRATED in recipe.overrides:
+        return ""
+    value = {"ref_model_load_path": weights}
+    return Override(_INTEGRATED, value, f"overrides.{LOAD}", "++", verbatim=True).argument()
 
 
 def _for_all_nodes(env: Mapping[str, str], nodes: int) -> dict[str, str]:

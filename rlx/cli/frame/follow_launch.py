@@ -12,6 +12,7 @@ from rlx.errors import ExitCode
 from rlx.plan import RunState
 
 if TYPE_CHECKING:
+    from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.runs import RunRef
     from rlx.runs.looking.overview import Overview
 
@@ -24,6 +25,8 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
     from rlx.api.notifying import notified
+    from rlx.api.retrying_by_recipe import RetryingByRecipe
+    from rlx.api.selection import open_index
     from rlx.api.status import StatusWatch
     from rlx.api.waiting import outcome
     from rlx.cli.frame.output import narrate
@@ -33,7 +36,8 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     watch = StatusWatch(refs, tell=narrate)
     try:
         with notified(narrate) as notifier, sign_of_life() as alive:
-            rows = _narrate_until_ended(watch.look, each_of(alive, notifier.see))
+            retrying = RetryingByRecipe(open_index(), narrate)
+            rows = _narrate_until_ended(watch.look, each_of(alive, notifier.see), retrying)
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -43,7 +47,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
 
 def _narrate_until_ended(
-    look: Callable[[], Sequence[Overview]], alive: Callable[[Sequence[Overview]], None]
+    look: Callable[[], Sequence[Overview]], alive: Callable[[Sequence[Overview]], None], retrying: RetryingByRecipe
 ) -> Sequence[Overview]:
     from rlx.cli.frame.output import narrate
 
@@ -55,7 +59,7 @@ def _narrate_until_ended(
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")
         alive(rows)
         seen = {row.ref.run_id: row for row in rows}
-        if all(row.state.is_terminal for row in rows):
+        if not retrying.tend(rows) and all(row.state.is_terminal for row in rows):
             return rows
         time.sleep(_POLL_SECONDS)
 

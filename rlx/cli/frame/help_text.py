@@ -21,6 +21,7 @@ GROUPS = {
     "Runs": (
         "launch",
         "status",
+        "queue",
         "logs",
         "metrics",
         "tag",
@@ -29,6 +30,9 @@ GROUPS = {
         "attach",
         "wait",
         "stop",
+        "retry",
+        "rm",
+        "prune",
         "pull",
         "adopt",
         "import",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import HOSTS
+from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
@@ -18,12 +19,18 @@ HostOption = Annotated[
     typer.Option(
         "--host",
         metavar="HOST[,HOST]...",
-        help="Host (rlx hosts) or ssh destination; one for each node, the head first. Default: the project's.",
+        help="Host (rlx hosts) or ssh destination. Several: see --spread and --nodes. Default: the project's.",
         autocompletion=HOSTS,
     ),
 ]
 ContainerOption = Annotated[
     str | None, typer.Option("--container", help="Running container on that host; empty: the host itself.")
+]
+SpreadOption = Annotated[
+    bool, typer.Option("--spread", help="Deal the runs to several hosts, each seed with all its arms to one.")
+]
+NodesOption = Annotated[
+    bool, typer.Option("--nodes", help="Each host is one node of every run (layout.nodes), the head first.")
 ]
 TrustOption = Annotated[
     bool, typer.Option("--trust", help="To look, start an interpreter that only the recipe names; remembered.")
@@ -36,6 +43,18 @@ SendOption = Annotated[
     list[str] | None,
     typer.Option("--send", metavar="FILE", help="Let this private file travel, which the recipe names (RLX026)."),
 ]
+
+
+def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
+    """Raise UsageError for --spread and --nodes that contradict each other, or name no hosts."""
+    if spread and nodes:
+        raise UsageError(
+            "--spread and --nodes exclude each other",
+            "--spread deals whole runs to the hosts, --nodes makes all hosts one run of several nodes",
+        )
+    option = "--spread" if spread else "--nodes"
+    if (spread or nodes) and "," not in (host or ""):
+        raise UsageError(f"{option} is about several hosts", f"name them: --host A,B {option}")
 
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:

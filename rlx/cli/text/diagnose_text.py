@@ -49,7 +49,8 @@ def title_of(found: Diagnosed) -> str:
     if row is None:
         return f"{found.log}: {steps}"
     code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
-    return f"{row.ref.run_id}: {row.state.value}{code}, {steps}"
+    removed = "; removed from names" if row.removed else ""
+    return f"{row.ref.run_id}: {row.state.value}{code}, {steps}{removed}"
 
 
 def verdict_finding(verdict: Verdict) -> Finding:

@@ -137,7 +137,7 @@ def _cell(slot: Slot) -> str:
 def _run_text(run: Overview) -> str:
     from rlx.evidence.outlook import outlook
 
-    return f"{run.state.value}, {outlook(run.verdict, run.state).word}"
+    return f"{run.state.value}, {outlook(run.verdict, run.state).word}{', removed' if run.removed else ''}"
 
 
 def _remarks(found: RegisteredExperiment) -> Iterator[str]:
@@ -151,6 +151,8 @@ def _remarks(found: RegisteredExperiment) -> Iterator[str]:
         yield f"added beyond the registered seeds: {_ids(found.added)}"
     yield from (f"{slot.arm}: {slot.why}" for slot in found.assigned.slots if slot.why)
     yield from (f"counts for no registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over)
+    runs = [run for slot in found.slots for run in slot.runs]
+    yield from (f"{run.removed.sentence}, and counts all the same" for run in runs if run.removed)
     if found.apart:
         yield f"{len(found.apart)} other runs of {found.registration.name} are not of this experiment"
 

@@ -41,9 +41,14 @@ def fitting_table(columns: Sequence[Column], width: int, **looks: Any) -> Table:
     return table
 
 
+def table_width(columns: Sequence[Column]) -> int:
+    """Count the cells that all of these columns need."""
+    return sum(_width(column) for column in columns) - _GAP
+
+
 def _fitting(columns: Sequence[Column], width: int) -> list[Column]:
     shown = list(columns)
-    while sum(_width(column) for column in shown) - _GAP > width and any(column.rank for column in shown):
+    while table_width(shown) > width and any(column.rank for column in shown):
         shown.remove(max(shown, key=lambda column: column.rank))
     return shown
 
@@ -53,5 +58,5 @@ def _width(column: Column) -> int:
     from rich.cells import cell_len
 
     texts = [column.heading, *map(str, column.cells)]
-    parts = (part for text in texts for part in (text.split() if column.flows else [text]))
+    parts = (part for text in texts for part in (text.split() if column.flows else text.split("\n")))
     return max(map(cell_len, parts), default=0) + _GAP

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rlx.cli.text.device_words import wish_words
 from rlx.runs.duration import duration
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def lease_lines(leases: Leases, now: float) -> list[str]:
     ]
     foreign = [f"{kind} {device}  in use by {pids}, outside rlx" for kind, device, pids in _by_device(leases)]
     waiting = [
-        f"waits for {ticket.kind}  {ticket.run_id}  {_owner(ticket.user, ticket.container, now - ticket.since)}"
+        f"waits for {wish_words(ticket)}  {ticket.run_id}  {_owner(ticket.user, ticket.container, now - ticket.since)}"
         for ticket in leases.waiting
     ]
     return [*held, *foreign, *waiting, *_free(leases)]

@@ -38,12 +38,33 @@ def _earlier(runs: Sequence[EarlierMemory], result: Estimate | None) -> Iterator
     """What earlier runs took, beside the same of the estimate."""
     if not runs:
         return
-    sizes = sorted(run.allocated_gib for run in runs)
-    took = " to ".join(dict.fromkeys(f"{size:.1f}" for size in (sizes[0], sizes[-1])))
+    logged = [run for run in runs if run.allocated_gib is not None]
+    if logged:
+        took = _ends_text([run.allocated_gib for run in logged])
+        beside = f"; estimated {span_range(result.allocated)}" if result else ""
+        yield f"{_counted(logged)} really took {took} in the processes that train{beside}"
+    if sampled := [run for run in runs if run.sampled_gib is not None]:
+        showed = _ends_text([run.sampled_gib for run in sampled])
+        beside = f"; estimated {_as_shown(result)}" if result else ""
+        yield f"{_counted(sampled)}: their devices showed {showed} in use, by all processes{beside}"
+
+
+def _counted(runs: Sequence[EarlierMemory]) -> str:
     arms = ", ".join(dict.fromkeys(f"{run.name} {run.arm}" for run in runs))
-    count = f"{len(runs)} earlier run{'s' if len(runs) > 1 else ''}"
-    beside = f"; estimated {span_range(result.allocated)}" if result else ""
-    yield f"{count} of this kind ({arms}) really took {took} in the processes that train{beside}"
+    return f"{len(runs)} earlier run{'s' if len(runs) > 1 else ''} of this kind ({arms})"
+
+
+def _ends_text(sizes: Sequence[float | None]) -> str:
+    known = sorted(size for size in sizes if size is not None)
+    return " to ".join(dict.fromkeys(f"{size:.1f}" for size in (known[0], known[-1])))
+
+
+def _as_shown(result: Estimate) -> str:
+    """The fullest phase with what the driver keeps, as the vendor's program shows it."""
+    device = result.job.device
+    kept = max(0.0, device.size - device.capacity)
+    lower, upper = max(phase.lower for phase in result.phases), max(phase.upper for phase in result.phases)
+    return f"{lower + kept:.1f}–{upper + kept:.1f}"
 
 
 def memory_answer(draft: Draft) -> dict[str, Any]:

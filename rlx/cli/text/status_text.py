@@ -7,52 +7,67 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.diagnose_text import UNSURE
+from rlx.cli.text.state_styles import STATE_STYLE, VERDICT_STYLE
 from rlx.runs.duration import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     from rlx.cli.text.fitting_table import Column
     from rlx.evidence.diagnosis import Hit
     from rlx.runs.looking.overview import Overview
+    from rlx.runs.looking.sweep import Sweep
 
 _CAUSE_CHARACTERS = 160
-_STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
-    "unreachable": "yellow",
-    "stalled": "yellow",
-}
-_VERDICT_STYLE = {"valid": "green", "on track": "green", "contradicted": "red", "invalid": "red"} | {
-    "incomplete": "red",
-    "cannot become valid": "red",
-    "contradicted so far": "red",
-}
 
 
-def tables(rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None], width: int) -> Group:
+def tables(
+    rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None], width: int, as_grid: bool = True
+) -> Group:
     """A table for each launch, at most `width` cells wide: its runs are the ones that belong side by side.
 
-    `causes`: why runs failed, by id; shown if `verbose`.
+    Several arms with several seeds are a grid where there is room for one, unless not `as_grid`. `causes`: why runs
+    failed, by id; shown if `verbose`.
     """
     from rich.console import Group
 
+    from rlx.cli.text.grid_text import is_grid
+    from rlx.runs.looking.sweep import sweeps
+
     parts: list[Any] = []
-    for _, group in groupby(rows, key=lambda row: row.ref.launch_id):
-        launched = list(group)
-        parts.append(_table(launched, width))
+    groups = (list(group) for _, group in groupby(rows, key=lambda row: row.ref.launch_id))
+    for launched, sweep in zip(groups, sweeps(rows), strict=True):
+        parts += _sweep(launched, sweep, width, as_grid) if is_grid(launched) else [_table(launched, sweep, width)]
         parts.extend(_details(launched, causes) if verbose else [*_nodes(launched), *_decided(launched)])
+        parts.extend(_removed(launched))
     return Group(*parts)
 
 
-def _table(rows: Sequence[Overview], width: int) -> Table:
+def _sweep(rows: Sequence[Overview], sweep: Sweep, width: int, as_grid: bool) -> list[Any]:
+    from rich.text import Text
+
+    from rlx.cli.text.grid_text import grid, sweep_lines
+
+    drawn = grid(rows, width) if as_grid else None
+    # The title of a table is no wider than that.
+    shown = [Text(_title(rows, sweep), "bold"), drawn] if drawn else [_table(rows, sweep, width)]
+    return [*shown, *map(Text, sweep_lines(rows, sweep))]
+
+
+def _table(rows: Sequence[Overview], sweep: Sweep, width: int) -> Table:
     from rich.text import Text
 
     from rlx.cli.text.fitting_table import fitting_table
 
-    first = rows[0].ref
-    container = f":{rows[0].container}" if rows[0].container else ""
-    title = Text(f"{first.name} · launch {first.launch_id} · {first.host}{container}")
+    title = Text(_title(rows, sweep))
     return fitting_table(_columns(rows), width, title=title, title_justify="left", title_style="bold")
+
+
+def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
+    container = f":{rows[0].container}" if rows[0].container else ""
+    return f"{sweep.name} · launch {sweep.launch_id} · {', '.join(sweep.hosts)}{container}"
 
 
 def _columns(rows: Sequence[Overview]) -> list[Column]:
@@ -66,17 +81,26 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
     several_seeds = len({row.ref.seed for row in rows}) > 1
     words = [outlook(row.verdict, row.state).word for row in rows]
     tags = [" ".join(row.label.tags) for row in rows]
+    hosts = [row.ref.host for row in rows]
     columns = [
         Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
-        Column("STATE", [Text(row.state.value, _STATE_STYLE.get(row.state.value, "")) for row in rows]),
+        Column("STATE", [_state_cell(row) for row in rows]),
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
         Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
         Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
         Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
         Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
-        Column("VERDICT", [Text(word, _VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
+        Column("VERDICT", [Text(word, VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
+    columns[1:1] = [Column("HOST", hosts)] if len({*hosts}) > 1 else []
     return [*columns, Column("TAGS", tags, rank=6, flows=True)] if any(tags) else columns
+
+
+def _state_cell(row: Overview) -> Text:
+    from rich.text import Text
+
+    word = "removed" if row.removed else row.state.value
+    return Text(word, STATE_STYLE.get(word, ""))
 
 
 def progress_cell(row: Overview) -> str:
@@ -104,6 +128,13 @@ def _nodes(rows: Sequence[Overview]) -> list[Any]:
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]
 
 
+def _removed(rows: Sequence[Overview]) -> list[Any]:
+    """Say who took a run out of names."""
+    from rich.text import Text
+
+    return [Text(row.removed.sentence) for row in rows if row.removed]
+
+
 def _decided(rows: Sequence[Overview]) -> list[Any]:
     """Say why a run that goes on cannot end well any more, while its devices could do something else."""
     from rich.text import Text
@@ -118,14 +149,17 @@ def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list
     from rich.text import Text
 
     from rlx.cli.text.tag_text import label_text
+    from rlx.cli.text.usage_text import sample_lines
     from rlx.runs.index.labels import NO_LABEL
 
     lines = []
     for row in rows:
         lines += [f"{row.ref.run_id}: {row.verdict.sentence}", f"  {_where(row)}:{row.ref.shown_dir}"]
         lines += [f"  submitted by {_submitter(row)}"] if row.submitted_by else []
+        lines += [f"  moved here before it had begun, from {', '.join(row.moved_from)}"] if row.moved_from else []
         lines += [f"  tagged {label_text(row.label)}"] if row.label != NO_LABEL else []
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
+        lines += [f"  {line}" for line in sample_lines(row.sample, row.sample_age)]
         lines += [f"  why: {_cause_line(cause)}"] if (cause := causes.get(row.ref.run_id)) else []
         lines += [f"  {finding.id} {finding.message}" for finding in row.verdict.findings]
     return [Text(line) for line in lines]

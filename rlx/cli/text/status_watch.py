@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 2.0
 
 
-def painter(verbose: bool) -> Callable[[Sequence[Overview]], Group]:
+def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Overview]], Group]:
     """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
     from rlx.cli.frame.output import console
     from rlx.cli.text.status_text import tables
@@ -28,7 +28,7 @@ def painter(verbose: bool) -> Callable[[Sequence[Overview]], Group]:
             from rlx.runs.judging.diagnosed import causes_of
 
             causes.update(causes_of([row for row in rows if row.ref.run_id not in causes]))
-        return tables(rows, verbose, causes, console().width)
+        return tables(rows, verbose, causes, console().width, as_grid)
 
     return paint
 

@@ -12,13 +12,22 @@ from pathlib import Path
 import rlx
 from rlx.evidence import grammars
 from rlx.evidence.reading import console, noise_records, run_files
-from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
+from rlx.plan.run_dir import (
+    EVENTS_DIR,
+    EXIT_FILE,
+    LINEAGE_FILE,
+    LOG_FILE,
+    METRICS_FILE,
+    STATE_DIR,
+    USAGE_FILE,
+    VALIDATION_DIR,
+)
 
-_FORMAT = 2
+_FORMAT = 3
 """To be changed with the form in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""
-_FILES = (LOG_FILE, METRICS_FILE, f"{STATE_DIR}/{EXIT_FILE}")
+_FILES = (LINEAGE_FILE, LOG_FILE, METRICS_FILE, USAGE_FILE, f"{STATE_DIR}/{EXIT_FILE}")
 _FOLDERS = (EVENTS_DIR, VALIDATION_DIR)
 
 

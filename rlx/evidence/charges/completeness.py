@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges import attempts, record_form
 from rlx.evidence.charges import item_fractions as shares
-from rlx.evidence.charges import record_form
 from rlx.evidence.charges.conflicting_records import conflict_charges
+from rlx.evidence.diagnosis.endings import kills_words
 from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
     core_keys,
@@ -26,7 +27,7 @@ from rlx.plan import Expectations, RunState, Severity
 from rlx.plan.post_metric import is_post
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
-_SEE_WHY = "see why (rlx diagnose RUN), then launch it again"
+_SEE_WHY = "see why (rlx diagnose RUN); rlx retry RUN begins another attempt"
 _VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
 
 
@@ -48,6 +49,7 @@ def completeness(
     yield from shares.charges(evidence, expectations)
     yield from _contradictions(evidence)
     yield from conflict_charges(evidence.conflicts)
+    yield from attempts.charges(evidence, launched=planned)
     yield from _restarts(evidence)
 
 
@@ -67,7 +69,15 @@ def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> I
     if not state.is_terminal:
         yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
     if state in _ENDS:
-        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}", _SEE_WHY)
+        why = _short_of_memory(evidence, state)
+        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}{why}", _SEE_WHY)
+
+
+def _short_of_memory(evidence: Evidence, state: RunState) -> str:
+    """What the kernel did while it ran; of a run that somebody stopped, it is not why it ended."""
+    if state is RunState.STOPPED or not evidence.memory_kills:
+        return ""
+    return f"; {kills_words(evidence.memory_kills)} (rlx diagnose: RLX888)"
 
 
 def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
@@ -167,7 +177,12 @@ def _contradictions(evidence: Evidence) -> Iterator[Charge]:
 
 def _restarts(evidence: Evidence) -> Iterator[Charge]:
     if evidence.restarts:
-        told = "; ".join(f"attempt {restart.attempt}: {restart.reason}" for restart in evidence.restarts[-3:])
+        own = [f"attempt {restart.attempt}" for restart in evidence.restarts]
+        words = [
+            restart.reason if restart.reason.startswith(name) else f"{name}: {restart.reason}"
+            for name, restart in zip(own, evidence.restarts, strict=True)
+        ]
+        told = "; ".join(words[-3:])
         yield remark("RLX710", Severity.NOTE, f"{counted(len(evidence.restarts), 'restart')}: {told}")
 
 

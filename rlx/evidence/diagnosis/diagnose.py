@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlx.evidence.diagnosis.endings import ending
+from rlx.evidence.diagnosis.endings import ending, memory_kills
 from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine
 from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
 from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
+from rlx.evidence.reading.usage_file import MemoryKills
 from rlx.plan import Finding, RunState
 
 UNKNOWN = "RLX889"
@@ -63,12 +64,14 @@ def diagnose(
     findings: Iterable[Finding] = (),
     *,
     is_short: bool = False,
+    kills: Sequence[MemoryKills] = (),
 ) -> Diagnosis:
     """Explain a log. `state` None: nobody knows whether the run has ended; the log may still say that it failed.
 
     `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks. `is_short`: the log has fewer
-    steps than it announced.
+    steps than it announced. `kills`: what the kernel ended for want of memory meanwhile.
     """
+    findings = [*memory_kills(kills, state), *findings]
     tracebacks = list(raised(excerpt.lines))
     rows = _rows(excerpt, tracebacks)
     hits = _hits(excerpt, tracebacks, rows)
@@ -78,7 +81,7 @@ def diagnose(
     cause = _cause(hits, unknown, state)
     hits += _ended_by(unknown, cause, excerpt.lines)
     silent = state is not RunState.STOPPED and (cause is None or cause.kind is not Kind.CAUSE)
-    return _diagnosis(cause, hits, [*(ending(exit_code) if silent else ()), *findings], excerpt)
+    return _diagnosis(cause, hits, [*(ending(exit_code, kills) if silent else ()), *findings], excerpt)
 
 
 def _goes_well(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.reading.noise_records import read_records
+from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan.run_dir import EVENTS_DIR
 
@@ -26,5 +27,11 @@ def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
         noise_settings=(*evidence.noise_settings, *(told for each in found for told in each.settings)),
         probes=(*evidence.probes, *(pair for each in found for pair in each.probes)),
         records=(*evidence.records, *(count for each in found for count in each.counts)),
+        memory_kills=(*evidence.memory_kills, *_kills(attempt_dirs)),
         digest=digest,
     )
+
+
+def _kills(attempt_dirs: Sequence[Path]) -> Iterator[MemoryKills]:
+    found = (read_kills(folder, number) for number, folder in enumerate(attempt_dirs, start=1))
+    return (kills for kills in found if kills)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -14,15 +14,19 @@ from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
+from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.reading.console import ConsoleParser
+from rlx.evidence.reading.lineages import read_lineage
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.noise_records import NoiseRecords, read_records
 from rlx.evidence.reading.run_files import read_answers, read_metrics
-from rlx.evidence.reading.timeline import Timeline, contradictions
+from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
+from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,
     Announcement,
+    BegunAttempt,
     Disagreement,
     Evidence,
     NoiseEvent,
@@ -30,6 +34,7 @@ from rlx.evidence.run_evidence import (
     Restart,
     Totals,
 )
+from rlx.plan.lineage import Lineage
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 T = TypeVar("T")
@@ -91,6 +96,16 @@ class _Attempt:
     answers: Mapping[int, int]
     announced: tuple[Announcement, ...]
     has_hole: bool
+    kills: MemoryKills | None = None
+    lineage: Lineage | None = None
+
+    @property
+    def resumed_at(self) -> int | None:
+        """The step of the checkpoint that it went on from, by its lineage or else its own log; 0: it began anew."""
+        if self.lineage is not None and self.lineage.step is not None:
+            return self.lineage.step
+        said = [restart.step for restart in self.restarts if restart.reason.startswith(RESUMED)]
+        return said[0] if self.number > 1 and said else None
 
 
 def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
@@ -100,9 +115,10 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
     metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
-    return _merge(
+    read = _merge(
         number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
     )
+    return replace(read, kills=read_kills(folder, number), lineage=read_lineage(folder, number))
 
 
 def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
@@ -136,13 +152,17 @@ def _merge(
 
 
 def _join(attempts: Sequence[_Attempt]) -> Evidence:
+    total, attempts = len(attempts), _counting(attempts)
     steps = MetricTable()
     noise: list[NoiseEvent] = []
     answers: dict[int, int] = {}
     for attempt in attempts:
-        answers |= attempt.answers
-        if (first := _first_step(attempt)) is not None:
+        if (at := attempt.resumed_at) is not None:
+            steps, noise = steps.until(at), _until(noise, attempt.noise, at)
+            answers = {step: count for step, count in answers.items() if step <= at}
+        elif (first := _first_step(attempt)) is not None:
             steps, noise = steps.until(first), _before(noise, attempt.noise, first)
+        answers |= attempt.answers
         steps = steps.updated(attempt.steps)
         noise += attempt.noise
     return Evidence(
@@ -152,7 +172,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         progress=_last(attempt.progress for attempt in attempts),
         disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
-        attempts=len(attempts),
+        attempts=total,
         answers=answers,
         announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
         has_hole=any(attempt.has_hole for attempt in attempts),
@@ -160,7 +180,34 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         noise_settings=tuple(told for attempt in attempts for told in attempt.records.settings),
         probes=tuple(pair for attempt in attempts for pair in attempt.records.probes),
         records=tuple(count for attempt in attempts for count in attempt.records.counts),
+        memory_kills=tuple(attempt.kills for attempt in attempts if attempt.kills),
+        begun=tuple(_begun(attempt) for attempt in attempts if attempt.number > 1),
     )
+
+
+def _counting(attempts: Sequence[_Attempt]) -> Sequence[_Attempt]:
+    """The attempts that count: none before one that began anew by its lineage."""
+    anew = [place for place, attempt in enumerate(attempts) if attempt.lineage and attempt.lineage.step == 0]
+    return attempts[anew[-1] :] if anew else attempts
+
+
+def _begun(attempt: _Attempt) -> BegunAttempt:
+    said = [restart.step for restart in attempt.restarts if restart.reason.startswith(RESUMED)]
+    first = next((step for step in sorted(attempt.steps) if step > 0 and _is_trained(attempt.steps, step)), None)
+    return BegunAttempt(attempt.number, attempt.lineage, said[0] if said else None, first)
+
+
+def _is_trained(steps: MetricTable, step: int) -> bool:
+    """A resumed run also logs a line with nothing but a validation, of the step that it goes on from."""
+    prefixes = validation_prefixes()
+    return any(not key.startswith(prefixes) for key in steps[step])
+
+
+def _until(earlier: Sequence[NoiseEvent], later: Sequence[NoiseEvent], at: int) -> list[NoiseEvent]:
+    """The noise events up to a checkpoint. What the later attempt validates again counts from there."""
+    again = any(event.phase == VALIDATION and event.step == at for event in later)
+    last = {ROLLOUT: at, VALIDATION: at - again}
+    return [event for event in earlier if event.step is None or event.step <= last[event.phase]]
 
 
 def _first_step(attempt: _Attempt) -> int | None:
@@ -185,6 +232,8 @@ def _first_of(phase: str, events: Sequence[NoiseEvent], begin: int) -> int:
 
 def _restarts(attempt: _Attempt) -> list[Restart]:
     first = _first_step(attempt)
+    if attempt.lineage is not None:
+        return [Restart(attempt.number, attempt.resumed_at or 0, attempt.lineage.sentence)]
     if attempt.number == 1 or attempt.restarts or first is None:
         return attempt.restarts
     return [Restart(attempt.number, first, f"attempt {attempt.number} began at step {first}")]

@@ -71,7 +71,7 @@ _WORDINGS = (
         "is the port right and sshd running? by hand: {by_hand}",
     ),
     _wording(
-        r"timeout, server|client_loop|broken pipe|connection to \S+ closed by remote",
+        r"timeout, server|client_loop|broken pipe|shared connection broke off|connection to \S+ closed by remote",
         ConnectionLost,
         "the connection broke",
         "is the network or VPN up? the command may have arrived; `rlx status` says what is there",

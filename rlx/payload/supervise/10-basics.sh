@@ -3,15 +3,21 @@
 #
 #   accept OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
 #                                        put shipped runs in their place and start their holders, in order
+#   retry OWN INCOMING ROOT LEASES SOCKET [CONTAINER RUNS-INSIDE]
+#                                        begin a further attempt of a run that is over, once
+#   checkpoints RUN                      the files below its checkpoints
 #   hold RUN LEASES KIND WANTED [CONTAINER RUN-INSIDE]
 #                                        wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
 #                                        the second half of hold, started while flock holds the devices
-#   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
+#   run RUN DEVICES KIND NUMBERS         supervise launch.sh; at most once in the life of a run. DEVICES as the run calls
+#                                        them, NUMBERS as their nodes are called
+#   sample RUN KIND NUMBERS              tell what the devices do, as long as the supervisor lives
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
 #   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
-#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte
+#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte; of all, also what was removed
+#   withdraw ROOT BLOCK RUN-ID…          never start these runs here, if none of their block has begun to
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
 #
@@ -79,6 +85,13 @@ alive() {
     case $PID in '' | *[!0-9]*) return 1 ;; esac
     ! another "$written_on" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
+}
+
+# expand PATH: in EXPANDED, with this host's home for a tilde.
+expand() {
+    EXPANDED=$1
+    # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
+    case $1 in '~' | '~/'*) EXPANDED=${HOME:?}${1#'~'} ;; esac
 }
 
 gone() { ! alive "$1"; }
@@ -189,6 +202,7 @@ end_process() {
 # clean_up RUN GRACE: what a run may leave on the host once its leader is gone.
 clean_up() {
     end_processes "$1" "$2"
+    end_sampler
     rm -f "$1/$ENV_FILE" "$STATE/$RESERVED_FILE".*
     [ -f "$STATE/$RAY_TMP_FILE" ] && { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
     case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac

@@ -76,7 +76,7 @@ host_pid() {
 # away from it.
 start_inside() {
     setsid docker exec "$CONTAINER" sh "$INNER/$SUPERVISE_FILE" inside run "$INNER" "$(positions)" \
-        </dev/null >/dev/null 7<&- 8<&- &
+        "$kind" "$devices" </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
 }
 

@@ -1,15 +1,21 @@
 # ---- the queue -----------------------------------------------------------------------------------------------------
-# $LEASES/tickets/<number>.<kind>     one file a waiting run: locked by its holder, says who and for which run
+# $LEASES/tickets/<number>.<kind>     one file a waiting run: locked by its holder, says who, for which run, and for what:
+#                                     how many devices, and which it could take
 # $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
 # $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process, node and run, so that a run which outlives its holder
 #                                     still counts. One file a user: nobody can write another's in a sticky folder.
 #
 # Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
 # what is no plain file is not opened (a pipe would block), and no path that another user names is looked into.
+#
+# Whoever delays nobody may start: a run goes past those that wait ahead of it if it starts on devices none of which any of
+# them could take. To them it is then as if it were not there, however long it runs. A ticket that does not say what its
+# run could take is one for any device.
 
 TICKETS_S=15 # how long the folder of tickets may be locked: it takes a moment to draw one
 FIRST=1000000000
 MOST=1999999999
+LONGEST_WISH=4096 # characters that somebody may write of the devices that they could take
 
 # held_by FILE: in CULPRIT, who has the lock of it. The kernel knows who took it: that process may have ended, and have
 # left its open file to another.
@@ -59,7 +65,8 @@ take_ticket() {
     set +C
     umask 077
     flock 8
-    printf '%s\n' "$(ident $$)" "$run" >&8 || { rm -f "$ticket" && fail "cannot write to $leases: is its disk full?"; }
+    printf '%s\n' "$(ident $$)" "$run" "$count $could" >&8 ||
+        { rm -f "$ticket" && fail "cannot write to $leases: is its disk full?"; }
     exec 6<&-
     put "$run/$TICKET_FILE" "$ticket"
 }
@@ -82,19 +89,62 @@ is_ticket() {
     case ${other##*/} in 1?????????.*) [ -f "$other" ] && [ ! -L "$other" ] ;; *) return 1 ;; esac
 }
 
-# The nearest earlier ticket that somebody holds, in EARLIER. An unlocked ticket has its devices, or a dead holder.
+# find_wish: in count and could, how many devices the run wants, and the numbers of those that it could take.
+find_wish() {
+    case $wanted in
+        =*)
+            could=$(printf %s "${wanted#=}" | tr ',' ' ')
+            # shellcheck disable=SC2086 # counting words is the point
+            set -- $could
+            count=$#
+            ;;
+        *) count=$wanted could=$NUMBERS ;;
+    esac
+}
+
+# read_wish TICKET: the same of another run, in COUNT and COULD; fails if it does not say so.
+read_wish() {
+    { read -r _ && read -r _ && read -r COUNT COULD; } 2>/dev/null <"$1" || return 1
+    case $COUNT$COULD in *[!0-9\ ]*) return 1 ;; esac
+    [ -n "$COULD" ] && [ "${#COUNT}" -le 9 ] && [ "${#COULD}" -le "$LONGEST_WISH" ]
+}
+
+# without NUMBERS OTHERS: in REST, those of NUMBERS that are not among OTHERS.
+without() {
+    REST=
+    for number in $1; do
+        case " $2 " in *" $number "*) ;; *) REST="$REST $number" ;; esac
+    done
+    REST=${REST# }
+}
+
+# at_least COUNT NUMBER…
+at_least() { [ $# -gt "$1" ]; }
+
+# find_earlier: in open, the devices that the run could take and nobody who waits ahead of it; in EARLIER, the nearest
+# ticket ahead that alone leaves too few of them, so that the run cannot start before that one goes; fails without. An
+# unlocked ticket has its devices, or a dead holder. Nobody comes in between: what was open once stays so.
 find_earlier() {
-    EARLIER=
+    EARLIER='' open=$could
     for other in "$leases/tickets/"*".$kind"; do
         [ "$other" != "$ticket" ] || break
         is_ticket || continue
-        if ! locked "$other"; then rm -f "$other" 2>/dev/null; elif waits "$other"; then EARLIER=$other; fi
+        if ! locked "$other"; then rm -f "$other" 2>/dev/null; elif waits "$other"; then yield_to "$other"; fi
     done
     [ -n "$EARLIER" ]
 }
 
+yield_to() {
+    read_wish "$1" || COULD=$could
+    without "$could" "$COULD"
+    # shellcheck disable=SC2086 # counting words is the point
+    at_least "$count" $REST || EARLIER=$1
+    without "$open" "$COULD"
+    open=$REST
+}
+
 wait_for_turn() {
-    while find_earlier; do
+    while ! withdrawn "$run" && find_earlier; do
         # Own locks closed: this flock may outlive the holder, and must not hold its place for it.
         flock -w 60 6 6<"$EARLIER" 7<&- 8<&- || sleep 1
     done 2>/dev/null
@@ -152,28 +202,14 @@ with_devices() {
 
 find_free() {
     free='' LOCKED=''
-    for number in $NUMBERS; do
+    for number in $open; do
         busy "$leases/devices/$kind.$number" || free="$free $number"
     done
 }
 
-# choose_devices: in $devices, the wanted ones of the free ones; fails if they are too few.
+# choose_devices: in $devices, the first of the free ones, as many as are wanted; fails if they are too few.
 choose_devices() {
-    devices=
-    case $wanted in
-        =*) choose_listed ;;
-        *) choose_first "$wanted" ;;
-    esac
-}
-
-choose_listed() {
-    for number in $(printf %s "${wanted#=}" | tr ',' ' '); do
-        case "$free " in *" $number "*) devices="$devices $number" ;; *) return 1 ;; esac
-    done
-}
-
-choose_first() {
-    needed=$1
+    devices='' needed=$count
     for number in $free; do
         [ "$needed" -gt 0 ] || break
         devices="$devices $number"

@@ -2,7 +2,8 @@
 
 startable() {
     find_attempt "$1"
-    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ]
+    [ ! -e "$STATE/$STARTED_DIR" ] && [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] &&
+        [ ! -e "$STATE/$STOP_FILE" ] && ! withdrawn "$1"
 }
 
 hold() {
@@ -19,15 +20,18 @@ hold() {
         *) fail "$run cannot be locked" ;;
     esac
     startable "$run" || fail "this run was started or stopped before"
+    find_own_numbers "$run"
+    find_wish
     take_ticket
     put "$run/$HOLDER_FILE" "$(ident $$)" || fail "cannot write to $run"
     printf '%s\n' "rlx: waiting for $kind device(s): ${wanted#=}"
-    find_own_numbers "$run"
     wait_for_turn
-    while with_devices; [ $? -eq "$CONFLICT" ]; do
+    while ! withdrawn "$run" && with_devices; [ $? -eq "$CONFLICT" ]; do
         # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
         # a run that outlived its holder has no lock to wait for.
         { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-
+        # Whoever was ahead and could have taken some of the devices may be gone.
+        [ "$open" = "$could" ] || find_earlier
     done
 }
 
@@ -68,7 +72,7 @@ held() {
 }
 
 start_here() {
-    setsid sh "$0" run "$run" "$(positions)" </dev/null >/dev/null 7<&- 8<&- &
+    setsid sh "$0" run "$run" "$(positions)" "$kind" "$devices" </dev/null >/dev/null 7<&- 8<&- &
     supervisor=$!
 }
 

@@ -5,6 +5,7 @@ run() {
     trap '' HUP INT QUIT PIPE
     cd /
     find_attempt "$run"
+    open_block "$run" || fail "it was withdrawn from this host, with all of its block"
     mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
     { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
     within "$CLAIM_S" may_lead_or_never_will
@@ -12,8 +13,10 @@ run() {
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
     beat &
     heart=$!
+    start_sampler "${3-}" "${4-}"
     start_leader "$2"
     await_leader
+    end_usage
     record supervisor "$code"
     kill "$heart" 2>/dev/null
     GROUP=$leader
@@ -52,6 +55,13 @@ find_cluster() {
     [ ! -e "$run/$CLUSTER_FILE" ] || read -r node nodes head ray_tmp <"$run/$CLUSTER_FILE"
 }
 
+# Where a further attempt goes on: at a checkpoint, or `none` for the beginning; empty for the first one.
+find_resume() {
+    resume_from=
+    [ ! -e "$ATTEMPT/$RESUME_FILE" ] || read -r resume_from <"$ATTEMPT/$RESUME_FILE"
+    case $resume_from in '' | none) ;; *) resume_from=$run/$resume_from ;; esac
+}
+
 beat() {
     trap 'kill "${!-}" 2>/dev/null; exit' TERM
     while kill -0 $$ 2>/dev/null; do
@@ -67,11 +77,12 @@ beat() {
 # The mark is set here and nowhere before: in the environment of tmux it would pass to strangers.
 start_leader() {
     # A shell starts what it sends to the background with INT ignored; where env can undo that, it does.
+    find_resume
     reset=
     if env --default-signal true 2>/dev/null; then reset='env --default-signal'; fi
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
-        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head \
+        RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head RLX_RESUME_FROM=$resume_from \
         setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/$LOG_FILE" 2>&1 &
     leader=$!
 }
@@ -100,6 +111,7 @@ lead() {
         (launch)
         code=$?
     fi
+    end_usage
     record leader "$code"
     exit "$code"
 }

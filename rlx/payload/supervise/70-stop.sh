@@ -85,9 +85,9 @@ stop_inside() {
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
     case $STATUS in
-        running) [ -n "$MAY_ENTER" ] || { withdraw && fail "$UNLISTED"; } ;;
-        paused) withdraw && fail "its container is paused: docker unpause $CONTAINER" ;;
-        unknown) withdraw && find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
+        running) [ -n "$MAY_ENTER" ] || { unmark && fail "$UNLISTED"; } ;;
+        paused) unmark && fail "its container is paused: docker unpause $CONTAINER" ;;
+        unknown) unmark && find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
         *) nothing_left && return ;;
     esac
     answer=$(enter stop "$grace")
@@ -97,7 +97,7 @@ stop_inside() {
 }
 
 # A stop that did not happen must not pass for the reason of an end that comes later.
-withdraw() { [ -z "$asked" ] || rm -f "$run/$STOP_FILE"; }
+unmark() { [ -z "$asked" ] || rm -f "$run/$STOP_FILE"; }
 
 nothing_left() {
     rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*

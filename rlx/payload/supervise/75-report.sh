@@ -22,6 +22,8 @@ report() {
         report_run "$root/runs/$id" "$id"
         here=$id/$ATTEMPTS_DIR/${ATTEMPT##*/}
         set -- "$@" "$id/$MANIFEST_FILE" "$id/$STOP_FILE" "$here/$LOG_FILE" "$here/$METRICS_FILE" "$here/$STATE_DIR/$STARTED_DIR"
+        [ "$newest" -eq 1 ] || set -- "$@" "$here/$LINEAGE_FILE"
+        [ ! -e "$STATE/$STOP_FILE" ] || set -- "$@" "$here/$STATE_DIR/$STOP_FILE"
         [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"
@@ -34,8 +36,14 @@ report_files() {
     case $? in 0 | 1) ;; *) fail "cannot look at the files of the runs" ;; esac
 }
 
+# Of all runs also what is left of those that were removed.
 manifests() {
     choose_runs "$@"
+    if [ $# -eq 1 ]; then
+        for removed in "$root/runs/$TOMBSTONES_DIR/"*.json; do
+            [ -f "$removed" ] && cat "$removed" 2>/dev/null && printf '\0'
+        done
+    fi
     for id in $RUNS; do
         [ -f "$root/runs/$id/$MANIFEST_FILE" ] && cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
     done
@@ -134,18 +142,30 @@ add_life() {
     line="$line $1=$life"
 }
 
-# count_ahead TICKET: the runs that wait before this one, and those that have devices of its kind.
+# count_ahead TICKET: the runs that it waits for: those that have devices which it could take, and those ahead of it that
+# wait for such.
 count_ahead() {
-    kind=${1##*.} claimants=' '
+    kind=${1##*.} claimants=' ' other=$1
+    { is_ticket && read_wish "$1"; } || COULD=
+    could=$COULD
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
-        if is_ticket && alive "$other"; then ahead=$((ahead + 1)); fi
+        if is_ticket && competes "$other" && alive "$other"; then ahead=$((ahead + 1)); fi
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         [ -f "$claim" ] || continue
+        device=${claim%/*}
+        case " ${could:-${device##*.}} " in *" ${device##*.} "*) ;; *) continue ;; esac
         { read -r claimed <"$claim"; } 2>/dev/null || continue
         case $claimants in *" ${claimed##*/} "*) continue ;; esac
         claimants="$claimants${claimed##*/} "
         if claim_alive; then ahead=$((ahead + 1)); fi
     done
+}
+
+# competes TICKET: its run could take one of $could; an empty one means any.
+competes() {
+    [ -n "$could" ] && read_wish "$1" || return 0
+    without "$could" "$COULD"
+    [ "$REST" != "$could" ]
 }

@@ -1,6 +1,6 @@
 # ---- accept --------------------------------------------------------------------------------------------------------
 # The caller holds the lock of ROOT/runs on fd 5 and removes OWN and INCOMING afterwards. OWN/order has a line a run:
-# `<id> <kind> <wanted>`. Prints `started <id>`, `existing <id>` or `warning <text>` lines, all of them at the end: the
+# `<id> <kind> <wanted>`. Prints `started <id>`, `existing <id>`, `withdrawn <id>` or `warning <text>` lines, all of them at the end: the
 # reader may be gone, and a broken pipe must not end a launch half way.
 
 accept() {
@@ -23,6 +23,10 @@ accept() {
 
 accept_run() {
     run=$root/runs/$id fresh=
+    if was_withdrawn; then
+        results="${results}withdrawn $id$NEWLINE"
+        return
+    fi
     if [ ! -e "$run" ]; then
         mv "$incoming/$id" "$run" || fail "cannot create $run"
         fresh=1
@@ -76,10 +80,4 @@ take_back() {
     if [ -n "$fresh" ]; then mv "$run" "$incoming/taken-back" && rm -rf "$incoming/taken-back"; fi
     printf %s "$results"
     fail "$1"
-}
-
-expand() {
-    EXPANDED=$1
-    # shellcheck disable=SC2088 # the tilde is text here, and becomes this host's home
-    case $1 in '~' | '~/'*) EXPANDED=${HOME:?}${1#'~'} ;; esac
 }

@@ -1,6 +1,7 @@
 # ---- leases --------------------------------------------------------------------------------------------------------
 # A line each: `device <kind>.<n> locked|free`, `claim <kind>.<n> live|dead|unknown <user> <time> <container> <run directory>`,
-# `ticket <number> <kind> <user> <time> <container> <run directory>`, `foreign <kind>.<n> <pid>`.
+# `ticket <number> <kind> <user> <time> <container> <run directory>`, `wish <number> <kind> <count> <device>…` of a ticket that
+# says so, `foreign <kind>.<n> <pid>`.
 
 leases() {
     FOREIGN_S=$REPORT_FOREIGN_S
@@ -41,11 +42,12 @@ tell_claim() {
     printf 'claim %s %s %s\n' "${device##*/}" "$life" "$owner"
 }
 
-# A ticket has two lines: the holder's process, and its run.
+# A ticket has three lines: the holder's process, its run, and what that wants.
 tell_ticket() {
     { read -r _ && read -r claimed; } 2>/dev/null <"$other" || claimed='?'
     owner=$(owner_of "$other" "$claimed") || return 0
     printf 'ticket %s %s %s\n' "${name%%.*}" "${name#*.}" "$owner"
+    if read_wish "$other"; then printf 'wish %s %s %s\n' "${name%%.*}" "${name#*.}" "$COUNT $COULD"; fi
 }
 
 # owner_of FILE RUN: whose file it is, since when, in which container the run is, and its directory. Fails if it is gone.

@@ -13,7 +13,7 @@ from rlx.backends.registry import PACKAGES, kinds, optional_part
 from rlx.plan import Severity
 
 # Rules that hold for every back-end, a module for each subject.
-_COMMON = ("travelling", "trainer", "model", "noise", "experiment", "tracking")
+_COMMON = ("travelling", "trainer", "model", "noise", "experiment", "tracking", "retrying")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from rlx.local_files import read_bytes
+from rlx.plan import Place
+from rlx.plan.run_dir import TOMBSTONES_DIR
+from rlx.runs.index.tombstones import Tombstone, parse_tombstone
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunRef
+
+_MOST_BYTES = 1 << 16
 
 
 def run_dirs(home: Path, run_name: str = "") -> Iterator[Path]:
@@ -35,3 +42,15 @@ def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
         place, root = plan.site.place, str(adopted_root(home))
         ref = RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, place, root, created)
         yield ref, manifest.position
+    for gone in adopted_tombstones(home):
+        if gone.deleted:
+            names = (gone.run_id, gone.launch_id, gone.name, gone.arm, gone.seed)
+            yield RunRef(*names, Place(gone.host), str(adopted_root(home)), gone.created), gone.position
+
+
+def adopted_tombstones(home: Path) -> Iterator[Tombstone]:
+    """Those of the runs of this user that were taken in and removed."""
+    for path in sorted((adopted_root(home) / "runs" / TOMBSTONES_DIR).glob("*.json")):
+        with suppress(OSError):
+            if (found := parse_tombstone(read_bytes(path, _MOST_BYTES).decode(errors="replace"))) is not None:
+                yield found

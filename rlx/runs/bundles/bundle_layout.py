@@ -15,6 +15,7 @@ from rlx.plan.run_dir import (
     COMPOSED_FILE,
     EVENTS_DIR,
     EXIT_FILE,
+    LINEAGE_FILE,
     LOG_FILE,
     MANIFEST_FILE,
     METRICS_FILE,
@@ -22,6 +23,7 @@ from rlx.plan.run_dir import (
     PROVENANCE_FILE,
     STATE_DIR,
     STOP_FILE,
+    USAGE_FILE,
     VALIDATION_DIR,
 )
 from rlx.runs.adopted.log_copy import CURSOR_FILE
@@ -34,7 +36,18 @@ RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
 _EXIT = f"{STATE_DIR}/{EXIT_FILE}"
 _TAKEN_IN = (SOURCE_FILE, CURSOR_FILE)
 _OF_RUN = (MANIFEST_FILE, STOP_FILE)
-_OF_ATTEMPT = (LOG_FILE, METRICS_FILE, PROVENANCE_FILE, COMPOSED_FILE, PRINTED_FILE, _EXIT)
+_STOP = f"{STATE_DIR}/{STOP_FILE}"
+_OF_ATTEMPT = (
+    LINEAGE_FILE,
+    LOG_FILE,
+    METRICS_FILE,
+    USAGE_FILE,
+    PROVENANCE_FILE,
+    COMPOSED_FILE,
+    PRINTED_FILE,
+    _EXIT,
+    _STOP,
+)
 _NAME = r"[\w@+=,~-][\w.@+=,~:-]{0,240}"
 
 
@@ -70,7 +83,7 @@ def evidence_files(run_dir: Path) -> Iterator[str]:
 
 def record_files(run_dir: Path) -> Iterator[str]:
     """The files that say what a run was and how it ended, and nothing of its values."""
-    yield from _there(run_dir, _OF_RUN, (_EXIT,))
+    yield from _there(run_dir, _OF_RUN, (_EXIT, _STOP, LINEAGE_FILE))
 
 
 def _there(run_dir: Path, own: Iterable[str], of_attempts: Iterable[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan import RunState, from_jsonable, to_jsonable
 from rlx.runs.copies.mirror import Copies, Mirrored
+from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
@@ -28,7 +29,7 @@ class BundledRun:
 
     `state`: where it stood, "" if never seen; `missing`: what evidence was not there to be read. `manifest`: sha256 of
     its manifest, "" where none is in the bundle. `as_of`: when a host that could not be asked for the rest was asked
-    last, in the same seconds; None where nothing was left to ask for.
+    last, in the same seconds; None where nothing was left to ask for. `removed`: who took it out of names, if anybody.
     """
 
     run_id: str
@@ -43,6 +44,7 @@ class BundledRun:
     missing: str
     manifest: str
     as_of: float | None = None
+    removed: Tombstone | None = None
 
 
 def state_them(home: Path, runs: Sequence[BundledRun]) -> None:

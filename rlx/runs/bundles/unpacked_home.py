@@ -27,7 +27,8 @@ def as_home(folder: Path, runs: Sequence[BundledRun]) -> Index:
         latest = RunPaths(run_dir).latest.name
         (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")
     with closing(sqlite3.connect(folder / "index.db", isolation_level=None)) as db:
-        tables.create(db, [(_ref(run, folder), run.position) for run in runs])
+        removed = [run.removed for run in runs if run.removed]
+        tables.create(db, [(_ref(run, folder), run.position) for run in runs], removed)
     return Index(folder)
 
 

@@ -47,7 +47,14 @@ class Mirrored:
     @property
     def end(self) -> RunState | None:
         """The end of the run by the exit record of its latest attempt; None if there is none here."""
-        return recorded_end(self._record, stop_asked=(self.run_dir / STOP_FILE).exists())
+        return recorded_end(self._record, stop_asked=self._stop_asked)
+
+    @property
+    def _stop_asked(self) -> bool:
+        """Tell whether the end of its latest attempt was asked for. A copy keeps the marker of one before, too."""
+        asked = _text_of(self.run_dir / STOP_FILE)
+        moved = [_text_of(attempt / STATE_DIR / STOP_FILE) for attempt in RunPaths(self.run_dir).attempts]
+        return asked is not None and asked not in moved
 
     @property
     def exit_code(self) -> int | None:
@@ -56,15 +63,19 @@ class Mirrored:
 
     @property
     def _record(self) -> str:
-        try:
-            return (RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE).read_text(errors="replace")
-        except OSError:
-            return ""
+        return _text_of(RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE) or ""
 
     @property
     def final_state(self) -> RunState | None:
         """The final state, if all that evidence needs of the run is here: no host can add to that."""
         return None if self.lacks else self.end
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None
 
 
 Copies = dict[str, Mirrored]

@@ -80,7 +80,7 @@ def _is_there(path: Path, file: Copied) -> bool:
 def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
     """Put an answer of the host into the copy, and say how far it goes now. Waits while another rlx does the same."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _locked(folder):
+    with locked(folder):
         cursor = read_cursor(folder)
         cursor.as_of = max(now, cursor.as_of or 0.0)
         # What is denied is told each time.
@@ -94,8 +94,14 @@ def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
         return cursor
 
 
+def cursor_file(folder: Path) -> Path:
+    """The file that tells a copy made by rlx from any other folder."""
+    return folder / _CURSOR
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Keep every other rlx from changing the copy meanwhile. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -19,6 +19,7 @@ from rlx.plan.run_dir import (
     COMPOSED_FILE,
     EVENTS_DIR,
     EXIT_FILE,
+    LINEAGE_FILE,
     LOG_FILE,
     MANIFEST_FILE,
     METRICS_FILE,
@@ -26,6 +27,7 @@ from rlx.plan.run_dir import (
     PROVENANCE_FILE,
     STATE_DIR,
     STOP_FILE,
+    USAGE_FILE,
     VALIDATION_DIR,
 )
 from rlx.resources import payload_folder
@@ -116,7 +118,18 @@ def _asking(ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
 _LISTED = (
     (f"/{STATE_DIR}/{EXIT_FILE}", f"/{STOP_FILE}"),
     (
-        *(f"/{file}" for file in (MANIFEST_FILE, PROVENANCE_FILE, COMPOSED_FILE, PRINTED_FILE, METRICS_FILE)),
+        *(
+            f"/{file}"
+            for file in (
+                MANIFEST_FILE,
+                LINEAGE_FILE,
+                PROVENANCE_FILE,
+                COMPOSED_FILE,
+                PRINTED_FILE,
+                METRICS_FILE,
+                USAGE_FILE,
+            )
+        ),
         *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
     ),
     (f"/{LOG_FILE}",),

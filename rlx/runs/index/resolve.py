@@ -30,7 +30,7 @@ def current_runs(index: Index) -> tuple[RunRef, ...]:
 
 def candidates(index: Index) -> tuple[RunRef, ...]:
     """The runs that may be current: all but those of older launches on other machines that are known to have ended."""
-    refs, ended = index.runs(), index.ended()
+    refs, ended = shown_runs(index), index.ended()
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or ref.run_id not in ended)
 
 
@@ -45,29 +45,52 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
     newest so called), a launch id, an experiment's own name (the newest launch so called), or else the beginning of
     exactly one run id; of a run of several nodes also the id of a worker. Launches from here go before those that only
-    a host tells of. Raises NoSuchRun with the candidates.
+    a host tells of, and a run that was removed has its id alone. Raises NoSuchRun with the candidates.
     """
-    refs = some_runs(index)
+    removed = removed_runs(index)
+    refs = some_runs(index) if set(names) - removed.keys() else ()
     workers = [ref for ref in index.workers(refs) if ref.run_id in names]
-    return meant_by(names, [*refs, *workers])
+    return meant_by(names, [*refs, *workers], removed)
 
 
-def meant_by(names: Sequence[str], refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
-    """`resolve` for all runs that there are, as the index has them."""
-    chosen = {ref.run_id: ref for name in names for ref in _match(refs, name)}
+def meant_by(
+    names: Sequence[str], refs: Sequence[RunRef], removed: Mapping[str, RunRef] | None = None
+) -> tuple[RunRef, ...]:
+    """`resolve` for all runs that there are, as the index has them; the `removed` ones by their ids."""
+    by_id = removed or {}
+    chosen = {ref.run_id: ref for name in names for ref in ([by_id[name]] if name in by_id else _match(refs, name))}
     return tuple(chosen.values())
 
 
-def some_runs(index: Index) -> tuple[RunRef, ...]:
-    """All runs, the newest launch first, and those from here before what only other hosts tell of.
+def shown_runs(index: Index) -> tuple[RunRef, ...]:
+    """All runs but those that somebody removed."""
+    removed = index.tombstones()
+    return tuple(ref for ref in index.runs() if ref.run_id not in removed)
 
-    So no name means what a host shows while a run from here is called so. Raises NoSuchRun if there is none.
-    """
-    own = index.own_launches()
-    refs = tuple(sorted(index.runs(), key=lambda ref: not (ref.host == LOCAL.host or ref.launch_id in own)))
+
+def removed_runs(index: Index) -> Mapping[str, RunRef]:
+    """The runs that somebody removed, by id."""
+    removed = index.tombstones()
+    return {ref.run_id: ref for ref in index.runs() if ref.run_id in removed} if removed else {}
+
+
+def some_runs(index: Index) -> tuple[RunRef, ...]:
+    """The runs that names may mean, as in `named_runs`. Raises NoSuchRun if there is none."""
+    refs = named_runs(index)
+    if not refs and index.tombstones():
+        raise NoSuchRun("every run was removed", "rlx status -a shows them; rlx rm --undo ID takes one back")
     if not refs:
         raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")
     return refs
+
+
+def named_runs(index: Index) -> tuple[RunRef, ...]:
+    """The runs that names may mean, the newest launch first, those from here before what only other hosts tell of.
+
+    So no name means what a host shows while a run from here is called so.
+    """
+    own = index.own_launches()
+    return tuple(sorted(shown_runs(index), key=lambda ref: not (ref.host == LOCAL.host or ref.launch_id in own)))
 
 
 _EXACT: Sequence[Callable[[RunRef], Collection[str]]] = (

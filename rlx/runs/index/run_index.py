@@ -18,10 +18,12 @@ from typing import TypeVar
 from rlx.errors import RlxError
 from rlx.hosts import local_site
 from rlx.plan import Finding, Severity, Site
-from rlx.runs.adopted.adopted_dirs import adopted_refs
-from rlx.runs.index import promises, sightings, tables
+from rlx.runs.adopted.adopted_dirs import adopted_refs, adopted_tombstones
+from rlx.runs.index import moves, promises, sightings, tables, tombstones
+from rlx.runs.index.moves import Move
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import Found, PendingLaunch
+from rlx.runs.index.tombstones import Tombstone, parse_tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state_report import request_reports
 from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
@@ -69,8 +71,8 @@ class Index:
         A run stays where it was launched: what a host shows of one that is known elsewhere, or is another, changes
         nothing and is what is found (RLX409). Raises HostError if the site does not answer.
         """
-        found = _find_runs(site)
-        conflicts = self._guarded(lambda db: tables.meet(db, found)) if found else ()
+        found, shown = _find_runs(site)
+        conflicts = self._guarded(lambda db: tables.meet(db, found, shown)) if found or shown else ()
         return tuple(Finding("RLX409", Severity.WARNING, _conflict(*conflict), _STAYS) for conflict in conflicts)
 
     def promise(self, rows: Sequence[tuple[str, str, str]]) -> None:
@@ -80,6 +82,22 @@ class Index:
     def digests(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """The digests of the manifests that were sent from here for these runs, as far as any was."""
         return self._guarded(lambda db: promises.read_digests(db, run_ids))
+
+    def tombstones(self) -> Mapping[str, Tombstone]:
+        """Those of all runs that were removed, by run id."""
+        return self._guarded(tombstones.read)
+
+    def buried_on_hosts(self) -> frozenset[str]:
+        """The ids of the removed runs whose hosts know of it."""
+        return self._guarded(tombstones.on_hosts)
+
+    def bury(self, removed: Sequence[Tombstone], *, on_host: bool) -> None:
+        """Hide runs from names. `on_host`: their hosts know of it, too."""
+        self._guarded(lambda db: tables.bury(db, removed, on_host=on_host))
+
+    def restore(self, run_ids: Sequence[str]) -> None:
+        """Let names mean these runs again."""
+        self._guarded(lambda db: tables.restore(db, run_ids))
 
     def own_launches(self) -> frozenset[str]:
         """The ids of the launches that were typed on this machine."""
@@ -109,6 +127,34 @@ class Index:
         """Remove the launch from the journal, because nothing of it reached its host."""
         self._guarded(lambda db: tables.forget(db, launch_id))
 
+    def launch_runs(self, launch_id: str) -> tuple[RunRef, ...]:
+        """All runs of a launch, also those of which nobody has heard whether they arrived."""
+        return self._guarded(lambda db: tables.read_launch(db, launch_id))
+
+    def asked(self, launch_id: str) -> str:
+        """The digest of what was asked for with a launch from here; empty for any other."""
+        return self._guarded(lambda db: tables.read_asked(db, launch_id))
+
+    def moves(self, launch_id: str) -> tuple[Move, ...]:
+        """Where blocks of a sweep were moved, oldest first."""
+        return self._guarded(lambda db: moves.read(db, launch_id))
+
+    def open_moves(self, run_ids: Sequence[str]) -> Mapping[str, Move]:
+        """The moves of these runs that have come to no end, by run id."""
+        return self._guarded(lambda db: moves.read_open(db, run_ids))
+
+    def note_move(self, move: Move) -> None:
+        """Journal how far a move has come."""
+        self._guarded(lambda db: tables.note_move(db, move))
+
+    def drop_move(self, move: Move) -> None:
+        """Forget a move that did not happen."""
+        self._guarded(lambda db: tables.drop_move(db, move))
+
+    def send(self, move: Move, refs: Sequence[RunRef]) -> None:
+        """Journal that the runs of a block are about to go where these references say."""
+        self._guarded(lambda db: tables.send(db, move, refs))
+
     def sightings(self, run_ids: Sequence[str]) -> Mapping[str, Sighting]:
         """Read what was last seen of these runs, as far as anything was."""
         return self._guarded(lambda db: sightings.read(db, run_ids))
@@ -133,8 +179,10 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        refs = [*((one.ref, one.position) for one in _find_runs(local_site())), *adopted_refs(self.path.parent)]
-        self._guarded(lambda db: tables.create(db, refs))
+        found, shown = _find_runs(local_site())
+        refs = [*((one.ref, one.position) for one in found), *adopted_refs(self.home)]
+        removed = [*shown.values(), *adopted_tombstones(self.home)]
+        self._guarded(lambda db: tables.create(db, refs, removed))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
         broken = self._inode()
@@ -188,16 +236,21 @@ def _make_folder(home: Path) -> None:
         raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
 
 
-def _find_runs(site: Site) -> list[Found]:
-    """Every run below the root of a site."""
+def _find_runs(site: Site) -> tuple[list[Found], dict[str, Tombstone]]:
+    """Every run below the root of a site, and every one that was removed there, by id."""
     # One of another version of rlx is no reason to go without the others.
-    read = [(text, parse_manifest(text)) for text in fetch_manifests(site.place, site.root)]
-    found = [
+    texts = fetch_manifests(site.place, site.root)
+    read = [(text, parse_manifest(text)) for text in texts]
+    there = [
         Found(_ref_of(manifest, site), manifest.position, promises.manifest_digest(text))
         for text, manifest in read
         if manifest is not None
     ]
-    return [one for one in found if is_run_id(one.ref)]
+    shown = {found.run_id: found for text, manifest in read if manifest is None and (found := parse_tombstone(text))}
+    gone = shown.keys() - {one.ref.run_id for one in there}
+    removed = [shown[run_id] for run_id in gone]
+    there += [Found(_ref_of_removed(each, site), each.position, each.manifest) for each in removed]
+    return [one for one in there if is_run_id(one.ref)], shown
 
 
 def _conflict(shown: RunRef, known: RunRef | None) -> str:
@@ -214,3 +267,8 @@ def _ref_of(manifest: Manifest, site: Site) -> RunRef:
     # The manifest may name any container. It has the site's if that is the one in which the inventory has runs.
     container = container_of(site) if plan.site.container_id == site.container_id else ""
     return RunRef(*names, site.place, site.root, created, plan.node, container)
+
+
+def _ref_of_removed(found: Tombstone, site: Site) -> RunRef:
+    names = (found.run_id, found.launch_id, found.name, found.arm, found.seed)
+    return RunRef(*names, site.place, site.root, found.created, found.node, container_of(site))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from rlx.plan import Place
-from rlx.runs.index import promises, sightings
+from rlx.runs.index import moves, promises, sightings, tombstones
+from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
@@ -30,6 +31,8 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS runs_by_launch ON runs(launch_id)",
     sightings.SCHEMA,
     promises.SCHEMA,
+    tombstones.SCHEMA,
+    moves.SCHEMA,
     f"PRAGMA user_version = {_VERSION}",
 )
 
@@ -61,16 +64,18 @@ def is_new(db: sqlite3.Connection) -> bool:
     if version not in (0, _VERSION):
         raise sqlite3.DatabaseError(f"version {version}")
     if version:
-        # Made by an rlx that had no such table.
-        db.execute(promises.SCHEMA)
+        # Made by an rlx that had no such tables.
+        for schema in (promises.SCHEMA, tombstones.SCHEMA, moves.SCHEMA):
+            db.execute(schema)
     return version == 0
 
 
-def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
+def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]], removed: Sequence[Tombstone] = ()) -> None:
     with transaction(db):
         for statement in _SCHEMA:
             db.execute(statement)
         _insert_arrived(db, refs)
+        tombstones.note(db, removed, on_host=True)
 
 
 @contextmanager
@@ -169,6 +174,40 @@ def mark_resolved(db: sqlite3.Connection, launch_id: str) -> None:
         db.execute("UPDATE runs SET arrived = 1 WHERE launch_id = ?", (launch_id,))
 
 
+def read_launch(db: sqlite3.Connection, launch_id: str) -> tuple[RunRef, ...]:
+    """All runs of it in their order, also those that nobody has heard of."""
+    rows = db.execute(f"SELECT {_READ_COLUMNS} FROM runs WHERE launch_id = ? ORDER BY position", (launch_id,))
+    return tuple(map(_ref, rows))
+
+
+def read_asked(db: sqlite3.Connection, launch_id: str) -> str:
+    row = db.execute("SELECT digest FROM launches WHERE launch_id = ?", (launch_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def send(db: sqlite3.Connection, move: moves.Move, refs: Sequence[RunRef]) -> None:
+    """The runs of a block are about to go where these references say, under their ids."""
+    with transaction(db):
+        moves.write(db, move)
+        for ref in refs:
+            place = (*astuple(ref.place), ref.root, ref.run_id)
+            columns = "host = ?, destination = ?, via = ?, inside = ?, root = ?, arrived = 1"
+            db.execute(f"UPDATE runs SET {columns} WHERE run_id = ?", place)
+            # What was seen of it, and its container, were where it was.
+            db.execute("DELETE FROM sightings WHERE run_id = ?", (ref.run_id,))
+            db.execute("UPDATE promises SET container = '' WHERE run_id = ?", (ref.run_id,))
+
+
+def note_move(db: sqlite3.Connection, move: moves.Move) -> None:
+    with transaction(db):
+        moves.write(db, move)
+
+
+def drop_move(db: sqlite3.Connection, move: moves.Move) -> None:
+    with transaction(db):
+        moves.drop(db, move)
+
+
 def forget(db: sqlite3.Connection, launch_id: str) -> None:
     with transaction(db):
         db.execute("DELETE FROM launches WHERE launch_id = ?", (launch_id,))
@@ -180,14 +219,21 @@ def add(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) -> None:
         _insert_arrived(db, refs)
 
 
-def meet(db: sqlite3.Connection, found: Sequence[Found]) -> tuple[tuple[RunRef, RunRef | None], ...]:
-    """Add the runs that a host shows. What contradicts the index changes nothing, and comes back with what is known.
+def meet(
+    db: sqlite3.Connection, found: Sequence[Found], removed: Mapping[str, Tombstone]
+) -> tuple[tuple[RunRef, RunRef | None], ...]:
+    """Add the runs that a host shows, and which of them were `removed`.
 
-    None is known of a run that nobody here launched, and that says it belongs to a launch from here.
+    What contradicts the index changes nothing, and comes back with what is known. None is known of a run that nobody
+    here launched, and that says it belongs to a launch from here.
     """
     with transaction(db):
         digests = promises.read_digests(db, [one.ref.run_id for one in found])
-        return tuple(conflict for one in found for conflict in _meet(db, one, digests.get(one.ref.run_id)))
+        conflicts = tuple(conflict for one in found for conflict in _meet(db, one, digests.get(one.ref.run_id)))
+        refused = {ref.run_id for ref, _ in conflicts}
+        there = {one.ref.run_id for one in found} - refused
+        tombstones.settle(db, {run_id: removed[run_id] for run_id in there & removed.keys()}, there)
+        return conflicts
 
 
 def _meet(
@@ -229,6 +275,16 @@ def _insert_arrived(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]]) 
 def promise(db: sqlite3.Connection, rows: Iterable[tuple[str, str, str]]) -> None:
     with transaction(db):
         promises.note(db, rows)
+
+
+def bury(db: sqlite3.Connection, removed: Sequence[Tombstone], *, on_host: bool) -> None:
+    with transaction(db):
+        tombstones.note(db, removed, on_host=on_host)
+
+
+def restore(db: sqlite3.Connection, run_ids: Sequence[str]) -> None:
+    with transaction(db):
+        tombstones.forget(db, run_ids)
 
 
 def note(db: sqlite3.Connection, seen: Sequence[Observation], now: float) -> None:

@@ -118,7 +118,7 @@ def _diagnose_row(row: Overview) -> Diagnosed:
     except RlxError as problem:
         return Diagnosed(log, Diagnosis(), row.evidence, row, problem)
     seen = row.observation
-    diagnosis = diagnose(excerpt, row.state, seen.exit_code, _findings(row))
+    diagnosis = diagnose(excerpt, row.state, seen.exit_code, _findings(row), kills=row.evidence.memory_kills)
     return Diagnosed(log, diagnosis, row.evidence, row)
 
 

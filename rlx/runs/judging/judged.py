@@ -17,6 +17,7 @@ from rlx.evidence import (
     with_configuration,
     with_nodes,
 )
+from rlx.evidence.reading.run_usage import read_run_usage
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
@@ -25,6 +26,7 @@ from rlx.runs.adopted.log_source import is_adopted, source_of
 from rlx.runs.copies.mirror import Mirrored
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.runs.judging.reconfigured import reconfigured
 from rlx.runs.judging.verdict_cache import verdict_of
 from rlx.runs.looking.look import Files, Sight, look, look_here
 from rlx.runs.manifest import Manifest
@@ -123,7 +125,10 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
     settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
-    evidence = replace(evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend)
+    changed = reconfigured(backend, paths.attempts, parsed)
+    evidence = replace(
+        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend, reconfigured=changed
+    )
     if not plan.has_recipe:
         config = printed_configuration(paths.latest, parsed)
         expectations, evidence = with_configuration(plan.expectations, evidence, config)
@@ -152,8 +157,10 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
 
 def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
-    found = configurations(RunPaths(copy.run_dir).latest, parsed)
+    paths = RunPaths(copy.run_dir)
+    found = configurations(paths.latest, parsed)
     provenance = {**run.provenance, **found}
+    run = replace(run, usage=read_run_usage(paths.attempts))
     seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)

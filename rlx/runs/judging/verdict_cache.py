@@ -40,7 +40,7 @@ def _once(
     # The same run is judged as it is, with its configuration, and beside its control.
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
-    of = evidence.digest, beside, evidence.missing, evidence.conflicts, state
+    of = evidence.digest, beside, evidence.missing, evidence.conflicts, evidence.reconfigured, state
     kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
     return from_jsonable(Verdict, kept)
 

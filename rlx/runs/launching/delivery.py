@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rlx.hosts import Completed, tmux_socket, transport_for
-from rlx.plan import Cmd, LaunchPlan, Site
+from rlx.plan import Cmd, Site
 from rlx.plan.run_dir import SUPERVISE_FILE
+from rlx.runs.launching.shares import Part
 from rlx.runs.launching.shipment import digest, shared_container
-from rlx.runs.run import RunRef
 
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
@@ -42,7 +42,7 @@ exit
 _UNPACK = (
     f"supervise={SUPERVISE_FILE}"
     + r"""
-root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7 verb=$8
 # Only this node's: another one that shares the folder may not share the lock.
 read -r node </proc/sys/kernel/hostname
 for old in "$root/runs/.incoming-$node@"*; do [ ! -e "$old" ] || rm -rf "$old"; done
@@ -69,32 +69,30 @@ if [ -n "$container" ]; then
     seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
     [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
 fi
-sh "$own/$supervise" accept "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
+sh "$own/$supervise" "$verb" "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
 exit
 """
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of a launch that goes to one host: the same node of every run."""
-
-    plans: tuple[LaunchPlan, ...]
-    refs: tuple[RunRef, ...]
-
-    @property
-    def site(self) -> Site:
-        return self.plans[0].site
-
-    @property
-    def node(self) -> int:
-        return self.refs[0].node
-
-
 def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
     """The runs packed into `archive` are put in place and started. Raises HostError."""
-    site = part.site
-    words = (site.root, site.leases, tmux_socket(), launch_id, digest(part.plans, part.refs))
-    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words, *shared_container(site))
-    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.refs)
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
+    return send(part.site, "accept", launch_id, digest(part.runs), archive, timeout_s)
+
+
+def send(
+    site: Site, verb: str, launch_id: str, digest: str, archive: bytes, timeout_s: float = _TIMEOUT_S
+) -> Completed:
+    """Unpack the archive at a site, and let the supervise.sh in it do `verb` with it. Raises HostError.
+
+    `digest`: of supervise.sh and `order`, which nobody may change on the way.
+    """
+    words = (site.root, site.leases, tmux_socket(), launch_id, digest, *shared_container(site), verb)
+    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words)
     return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
+
+
+def started_ids(answers: Sequence[str]) -> list[str]:
+    """The ids of the runs that the host says are there, from before or from now."""
+    return [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]

@@ -22,6 +22,7 @@ from rlx.payload.mask_secrets import spellings
 from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import (
     ATTEMPTS_DIR,
+    BLOCK_FILE,
     CHECKPOINTS_DIR,
     CLUSTER_FILE,
     CONTAINER_FILE,
@@ -50,6 +51,7 @@ from rlx.resources import payload_folder
 from rlx.runs import supervisor
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
+from rlx.runs.launching.shipped import Shipped
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, container_of
 
@@ -65,6 +67,7 @@ _OWN_NAMES = {
     TICKET_FILE,
     STOP_FILE,
 } | {
+    BLOCK_FILE,
     CLUSTER_FILE,
     CONTAINER_FILE,
     IMAGE_FILE,
@@ -199,10 +202,7 @@ def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, 
 
 
 def pack(
-    plans: Sequence[LaunchPlan],
-    refs: Sequence[RunRef],
-    secrets: Mapping[str, str],
-    tokens: Mapping[str, str] = MappingProxyType({}),
+    runs: Sequence[Shipped], secrets: Mapping[str, str], tokens: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
     """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
 
@@ -211,29 +211,36 @@ def pack(
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script()))
-        for position, (plan, ref) in enumerate(zip(plans, refs, strict=True)):
-            token = {RAY_TOKEN: tokens[ref.head_id]} if plan.cluster else {}
-            _add_run(archive, plan, ref, position, _secret_variables(plan, secrets) | token)
-        _add(archive, PlannedFile("order", _order(plans, refs)))
+        for run in runs:
+            token = {RAY_TOKEN: tokens[run.ref.head_id]} if run.plan.cluster else {}
+            _add_run(archive, run, _secret_variables(run.plan, secrets) | token)
+        _add(archive, PlannedFile("order", _order(runs)))
     # A new connection sends 14 kB, and twice as much with each round trip.
     return gzip.compress(buffer.getvalue(), compresslevel=6)
 
 
-def _order(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
-    lines = [f"{ref.run_id} {plan.device_kind} {_wanted(plan)}" for plan, ref in zip(plans, refs, strict=True)]
+def _order(runs: Sequence[Shipped]) -> str:
+    lines = [f"{run.ref.run_id} {run.plan.device_kind} {wanted(run.plan)}" for run in runs]
     return "\n".join([*lines, "end\n"])
 
 
-def promised(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> list[tuple[str, str, str]]:
+def promised(runs: Sequence[Shipped]) -> list[tuple[str, str, str]]:
     """Run id, digest of the manifest and container of each run that `pack` packs, for the index to keep."""
-    numbered = enumerate(zip(plans, refs, strict=True))
-    texts = [(ref, render_manifest(ref, position, plan)) for position, (plan, ref) in numbered]
-    return [(ref.run_id, manifest_digest(text), ref.container) for ref, text in texts]
+    return [(run.ref.run_id, manifest_digest(_manifest(run)), run.ref.container) for run in runs]
 
 
-def digest(plans: Sequence[LaunchPlan], refs: Sequence[RunRef]) -> str:
+def _manifest(run: Shipped) -> str:
+    return render_manifest(run.ref, run.position, run.plan, run.moved)
+
+
+def digest(runs: Sequence[Shipped]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
-    return hashlib.sha256((supervisor.script() + _order(plans, refs)).encode()).hexdigest()
+    return digest_of(_order(runs))
+
+
+def digest_of(order: str) -> str:
+    """The same of an order."""
+    return hashlib.sha256((supervisor.script() + order).encode()).hexdigest()
 
 
 def shared_container(site: Site) -> tuple[str, str]:
@@ -246,37 +253,56 @@ def _inner_runs(site: Site) -> str:
     return f"{(site.container_root or '').rstrip('/')}/runs"
 
 
-def _wanted(plan: LaunchPlan) -> str:
+def wanted(plan: LaunchPlan) -> str:
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
 
-def _add_run(
-    archive: tarfile.TarFile, plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]
-) -> None:
-    first = f"{ATTEMPTS_DIR}/1"
-    attempt = f"{ref.run_id}/{first}"
-    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}", attempt):
+def _add_run(archive: tarfile.TarFile, run: Shipped, variables: Mapping[str, str]) -> None:
+    first, ref = f"{ATTEMPTS_DIR}/1", run.ref
+    for folder in (ref.run_id, f"{ref.run_id}/{ATTEMPTS_DIR}"):
         _add_folder(archive, folder)
-    for folder in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
-        _add_folder(archive, f"{attempt}/{folder}")
+    _add_attempt(archive, f"{ref.run_id}/{first}")
     _add_folder(archive, f"{ref.run_id}/{CHECKPOINTS_DIR}")
     _add_link(archive, f"{ref.run_id}/{LATEST_LINK}", first)
-    _add(archive, PlannedFile(f"{attempt}/{LOG_FILE}", ""))
-    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
-    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
-        _add(
-            archive,
-            PlannedFile(f"{attempt}/{STATE_DIR}/{RESERVED_FILE}.{writer}", " " * (_EXIT_RECORD_BYTES - 1) + "\n"),
-        )
-    for file in _files(plan, ref, position, variables):
+    for file in _files(run, variables):
         _add(archive, PlannedFile(f"{ref.run_id}/{file.path}", file.content, file.mode))
 
 
-def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str, str]) -> list[PlannedFile]:
+def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
+    """Add the folder of an attempt that has not begun."""
+    _add_folder(archive, folder)
+    for name in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
+        _add_folder(archive, f"{folder}/{name}")
+    _add(archive, PlannedFile(f"{folder}/{LOG_FILE}", ""))
+    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
+        reserved = f"{folder}/{STATE_DIR}/{RESERVED_FILE}.{writer}"
+        _add(archive, PlannedFile(reserved, " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
+
+
+def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
+    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700))
+        _add_attempt(archive, "attempt")
+        if variables := _secret_variables(plan, secrets):
+            _add(archive, PlannedFile(ENV_FILE, env_file(variables)))
+            _add(archive, PlannedFile(MASK_FILE, _mask_program()))
+        for name, content in files.items():
+            _add(archive, PlannedFile(f"attempt/{name}", content))
+        _add(archive, PlannedFile("order", order))
+    return gzip.compress(buffer.getvalue(), compresslevel=6)
+
+
+def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
+    plan, ref = run.plan, run.ref
     own = [
         PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700),
-        PlannedFile(MANIFEST_FILE, render_manifest(ref, position, plan)),
+        PlannedFile(MANIFEST_FILE, _manifest(run)),
     ]
+    if run.block:
+        own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
     if plan.site.image is not None:
         own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, Queue
 from threading import Thread
 from typing import Generic, TypeVar
@@ -15,6 +16,7 @@ from rlx.plan import Place
 from rlx.runs.run import RunRef
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 DEADLINE_S = 20.0
 _MARGIN_S = 2.0
@@ -55,6 +57,21 @@ def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) ->
     if isinstance(found, BaseException):
         raise found
     return found
+
+
+def at_once(items: Sequence[Item], work: Callable[[Item], T]) -> list[T | RlxError]:
+    """Do the work for all items at the same time; what each returned, or the RlxError that it raised.
+
+    Nobody who stops waiting has to wait for the rest, not even the end of rlx.
+    """
+    queues: list[Queue[T | BaseException]] = [Queue() for _ in items]
+    for item, came in zip(items, queues, strict=True):
+        Thread(target=_work, args=(came, partial(work, item)), daemon=True).start()
+    found = [came.get() for came in queues]
+    for one in found:
+        if isinstance(one, BaseException) and not isinstance(one, RlxError):
+            raise one
+    return [one for one in found if isinstance(one, RlxError) or not isinstance(one, BaseException)]
 
 
 def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:

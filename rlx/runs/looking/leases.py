@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from rlx.hosts.host_errors import reading_answer
@@ -31,7 +32,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A run that waits; lower numbers go first among those of a kind."""
+    """A run that waits; lower numbers go first among those of a kind that could take the same devices.
+
+    It wants `count` of the devices `could`; None: its rlx is older than tickets that say so, and it could take any.
+    """
 
     number: int
     kind: str
@@ -39,6 +43,8 @@ class Ticket:
     user: str
     container: str | None
     since: float
+    count: int | None = None
+    could: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,8 @@ def parse_leases(text: str) -> Leases:
     devices = {_device(words[1]): words[2] for words in lines if words[0] == "device"}
     held = [_lease(words, devices) for words in _current(lines, devices)]
     taken = {(lease.kind, lease.device) for lease in held}
-    waiting = [_ticket(words) for words in lines if words[0] == "ticket"]
+    wishes = {(words[2], words[1]): [int(word) for word in words[3:] if word] for words in lines if words[0] == "wish"}
+    waiting = [_ticket(words, wishes) for words in lines if words[0] == "ticket"]
     return Leases(
         tuple(sorted(held, key=lambda lease: (lease.kind, lease.device))),
         tuple(sorted(waiting, key=lambda ticket: ticket.number)),
@@ -107,8 +114,10 @@ def _lease(words: list[str], devices: dict[tuple[str, int], str]) -> Lease:
     return Lease(device, kind, *_owner(words[3:]), outlives_holder=not locked)
 
 
-def _ticket(words: list[str]) -> Ticket:
-    return Ticket(int(words[1]), words[2], *_owner(words[3:]))
+def _ticket(words: list[str], wishes: Mapping[tuple[str, str], Sequence[int]]) -> Ticket:
+    ticket = Ticket(int(words[1]), words[2], *_owner(words[3:]))
+    wish = wishes.get((words[2], words[1]))
+    return replace(ticket, count=wish[0], could=tuple(wish[1:])) if wish else ticket
 
 
 def _owner(words: list[str]) -> tuple[str, str, str | None, float]:

@@ -30,11 +30,22 @@ def observe(index: Index, refs: Sequence[RunRef], reports: Reports) -> dict[str,
     unsure = [ref for ref in refs if not ref.place.is_local or ref.place in silent]
     known = index.sightings([ref.run_id for ref in unsure]) if unsure else {}
     now = time.time()
-    return {
+    seen = {
         ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
         if ref.place in silent and ref.run_id not in facts
         else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id))
         for ref in refs
+    }
+    return seen | _on_their_way(index, seen)
+
+
+def _on_their_way(index: Index, seen: Mapping[str, Observation]) -> dict[str, Observation]:
+    """Those that no host has, because they are being moved from one to another: they wait."""
+    lost = [run_id for run_id, found in seen.items() if found.state is RunState.LOST and found.started_epoch is None]
+    moved = index.open_moves(lost) if lost else {}
+    return {
+        run_id: Observation(run_id, RunState.QUEUED, detail=f"on its way from {move.source} to {move.target}")
+        for run_id, move in moved.items()
     }
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
+from rlx.evidence.reading.usage_file import Sample, last_sample
 from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
 from rlx.plan import RunState
 from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
 from rlx.runs.looking.look import Files, Sight, look
 from rlx.runs.looking.observation import Observation
+from rlx.runs.run import RunPaths
 
 if TYPE_CHECKING:
     from rlx.plan import Expectations, Registration
     from rlx.runs.index.run_index import Index
+    from rlx.runs.index.tombstones import Tombstone
     from rlx.runs.looking.revisit import Revisit
     from rlx.runs.run import RunRef
 
@@ -32,7 +35,10 @@ class Overview:
     `steps_total` is what the log says, else what the plan promised. `container` is the name or id in the plan.
     `submitted_by`: user, machine and version of rlx.
     `as_of`: when the evidence was read on the run's host, in seconds since 1970; None: now. `label`: what a person said
-    of the run on this machine. `registration`: the experiment that its manifest names.
+    of the run on this machine. `registration`: the experiment that its manifest names. `removed`: who took it out of
+    names, and when. `sample`: what its devices, its processes and its host last did, while it goes on. `devices`: how
+    many its plan leases, `device_list` which, if it names them. `moved_from`: hosts that it was withdrawn from before
+    it had begun. `retry`: what its recipe says about further attempts.
     """
 
     ref: RunRef
@@ -51,10 +57,24 @@ class Overview:
     as_of: float | None = None
     label: Label = NO_LABEL
     registration: Registration | None = None
+    removed: Tombstone | None = None
+    sample: Sample | None = None
+    devices: int = 1
+    device_list: tuple[int, ...] = ()
+    moved_from: tuple[str, ...] = ()
+    retry: Any = None
 
     @property
     def state(self) -> RunState:
         return self.observation.state
+
+    @property
+    def sample_age(self) -> float | None:
+        """Seconds since the sample was taken, by the clock of its host; None where that was not asked just now."""
+        seen = self.observation
+        if self.sample is None or seen.started_epoch is None or seen.seconds_since_start is None or self.as_of:
+            return None
+        return max(0.0, seen.started_epoch + seen.seconds_since_start - self.sample.at)
 
 
 def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None) -> list[Overview]:
@@ -66,8 +86,11 @@ def overview(index: Index, refs: Sequence[RunRef], visits: Revisit | None = None
     sights = look(index, refs, Files.NEW, visits)
     judged = judge_sights(index, sights)
     labels = _labels(index.home, [sight.ref.head_id for sight in sights.values()])
+    removed = index.tombstones()
     rows = [_row_alone(sight, judged.get(run_id)) for run_id, sight in sights.items()]
-    return [replace(row, label=labels.get(row.ref.head_id, NO_LABEL)) for row in rows]
+    return [
+        replace(row, label=labels.get(row.ref.head_id, NO_LABEL), removed=removed.get(row.ref.head_id)) for row in rows
+    ]
 
 
 def _labels(home: Path, run_ids: Sequence[str]) -> Mapping[str, Label]:
@@ -128,4 +151,9 @@ def _row(sight: Sight, judged: JudgedRun) -> Overview:
         submitted_by=judged.submitted_by,
         as_of=judged.as_of,
         registration=judged.plan.registration,
+        sample=None if sight.state.is_terminal else last_sample(RunPaths(sight.copy.run_dir).latest),
+        devices=judged.plan.devices,
+        device_list=judged.plan.device_list,
+        moved_from=sight.manifest.moved if sight.manifest else (),
+        retry=judged.plan.recipe.get("retry"),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rlx.plan import RunState
-from rlx.plan.run_dir import LOG_FILE, MANIFEST_FILE, METRICS_FILE, STARTED_DIR, STOP_FILE
+from rlx.plan.run_dir import LINEAGE_FILE, LOG_FILE, MANIFEST_FILE, METRICS_FILE, STARTED_DIR, STOP_FILE
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -194,7 +194,8 @@ def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
 
 def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> Facts:
     log, metrics = files.get((run_id, LOG_FILE)), files.get((run_id, METRICS_FILE))
-    started, manifest = files.get((run_id, STARTED_DIR)), files.get((run_id, MANIFEST_FILE))
+    started = files.get((run_id, STARTED_DIR))
+    shipped = files.get((run_id, LINEAGE_FILE)) or files.get((run_id, MANIFEST_FILE))
     return Facts(
         run_id=run_id,
         now=now,
@@ -204,7 +205,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         leader=Life(values["leader"]),
         members=int(values["members"]),
         ahead=int(values["ahead"]),
-        created=manifest.time if manifest else now,
+        created=shipped.time if shipped else now,
         stop_asked=(run_id, STOP_FILE) in files,
         started=started.time if started else None,
         log_bytes=log.size if log else 0,

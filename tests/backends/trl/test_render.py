@@ -92,6 +92,7 @@ def test_a_recipe_without_noise_brings_none() -> None:
 ELSEWHERE = {
     *("version", "name", "env", "secrets", "seed", "waive", "overrides", "reward", "aqn", "eval.noise", "eval.post"),
     "track",
+    "retry",
     *("backend.kind", "backend.version", "backend.workdir", "backend.python", "model.path", "model.arch"),
     *("data.train", "data.val", "data.val_rows", "data.prompt_key", "data.max_prompt_tokens", "data.train_rows"),
     *("eval.metric", "rollout.log_prob_micro_batch_size", "train.epochs", "train.steps"),

@@ -3,7 +3,8 @@
     python rlx_trl_train.py
 
 Leaves in the attempt's directory what rlx judges by: metrics.jsonl, validation/STEP.jsonl, events/, and a line a step
-in the log. Checkpoints lie in the run's own checkpoints/; where there is one, the training goes on from it.
+in the log. Checkpoints lie in the run's own checkpoints/. A further attempt of a run goes on from the one that was
+chosen for it, RLX_RESUME_FROM, unless that says none.
 """
 
 from __future__ import annotations
@@ -24,14 +25,12 @@ from rlx_trl_trainer import WitnessTrainer
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig
 
-LATEST = "latest_checkpointed_iteration.txt"
-
 
 def main() -> None:
     order = json.loads(Path(__file__).with_name("trl.json").read_text(encoding="utf-8"))
     run_dir, attempt_dir = Path(os.environ["RLX_RUN_DIR"]), Path(os.environ["RLX_ATTEMPT_DIR"])
     checkpoints = run_dir / "checkpoints"
-    begun = last_checkpoint(checkpoints)
+    begun = chosen_checkpoint()
     trainer = prepared(order, checkpoints, attempt_dir, resumes=begun is not None)
     if begun is not None:
         print(f"rlx: TRL goes on from the checkpoint of step {begun.name.rpartition('-')[2]}", flush=True)
@@ -39,13 +38,10 @@ def main() -> None:
     trainer.look_at_what_is_left()
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that was written to its end."""
-    try:
-        found = folder / f"checkpoint-{int((folder / LATEST).read_text(encoding='utf-8'))}"
-    except (OSError, ValueError):
-        return None
-    return found if found.is_dir() else None
+def chosen_checkpoint() -> Path | None:
+    """The checkpoint to go on from; None for a training that begins."""
+    chosen = os.environ.get("RLX_RESUME_FROM", "")
+    return None if chosen in ("", "none") else Path(chosen)
 
 
 def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> WitnessTrainer:

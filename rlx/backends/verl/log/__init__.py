@@ -13,6 +13,7 @@ from rlx.backends.verl.log import noise_wordings
 from rlx.backends.verl.log.configured import configured
 from rlx.backends.verl.log.lines import LINES
 from rlx.backends.verl.log.noise_faults import noise_faults
+from rlx.backends.verl.log.phases import phases
 from rlx.backends.verl.log.precision import PRECISION
 from rlx.backends.verl.log.printed_config import parse_printed_config
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
@@ -69,6 +70,7 @@ GRAMMAR = LogGrammar(
         near_end="verl is known to hang one or two steps before the end, where the data ends before the steps do",
         at_end="verl is known to hang in Ray's shutdown after the last validation",
     ),
+    phases=phases,
     printed_configuration=parse_printed_config,
     configured=configured,
 )

@@ -68,16 +68,17 @@ def resumable(facts: VerlFacts) -> Iterator[Flaw]:
 
 @rule(
     "RLX737",
-    title="checkpoints are written and never resumed from",
-    why="resume_mode disable starts from step 0 after every crash",
-    fix="leave `trainer.resume_mode` at auto, or `save_every: null`",
+    title="checkpoints are written, and verl is told never to go on from one",
+    why="resume_mode disable starts from step 0 whenever the run is begun again by hand",
+    fix="remove the override: `rlx retry RUN --from-checkpoint` sets it; or `save_every: null`",
     source="verl trainer _load_checkpoint: resume_mode disable returns 0",
 )
 def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
     key, freq = "trainer.resume_mode", facts.whole("trainer.save_freq")
     if freq and freq > 0 and facts.setting(key) == "disable":
         message = f"{facts.named(key)} with train.save_every {freq}: the checkpoints are never used"
-        yield warning(message, f"remove {facts.source(key)}", facts.source(key))
+        fix = f"remove {facts.source(key)}: rlx retry RUN --from-checkpoint sets it"
+        yield warning(message, fix, facts.source(key))
 
 
 @rule(

@@ -32,6 +32,13 @@ python3 "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" 
   "$HOME"/data/val.parquet \
   || echo "rlx: no record of versions and data" >&2
 
+# A further attempt goes on from the checkpoint that was chosen for it, or begins anew.
+set --
+case ${RLX_RESUME_FROM:-} in
+  '') ;;
+  none) set -- trainer.resume_mode=disable ;;
+  *) set -- trainer.resume_mode=resume_path 'trainer.resume_from_path=${oc.env:RLX_RESUME_FROM}' ;;
+esac
 exec python3 -u -m verl.trainer.main_ppo \
   actor_rollout_ref.actor.strategy=fsdp2 \
   trainer.device=cpu \
@@ -105,4 +112,5 @@ exec python3 -u -m verl.trainer.main_ppo \
   ray_kwargs.ray_init.num_cpus=8 \
   +ray_kwargs.ray_init.num_gpus=1 \
   +ray_kwargs.ray_init.include_dashboard=False \
-  +ray_kwargs.ray_init.object_store_memory=268435456
+  +ray_kwargs.ray_init.object_store_memory=268435456 \
+  "$@"

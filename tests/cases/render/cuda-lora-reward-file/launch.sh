@@ -28,6 +28,13 @@ cd "$HOME"/'my verl'
   '/data/`id`/test "2".parquet' \
   || echo "rlx: no record of versions and data" >&2
 
+# A further attempt goes on from the checkpoint that was chosen for it, or begins anew.
+set --
+case ${RLX_RESUME_FROM:-} in
+  '') ;;
+  none) set -- trainer.resume_mode=disable ;;
+  *) set -- trainer.resume_mode=resume_path 'trainer.resume_from_path=${oc.env:RLX_RESUME_FROM}' ;;
+esac
 exec "$HOME"/venv/bin/python -u -m verl.trainer.main_ppo \
   actor_rollout_ref.actor.strategy=fsdp2 \
   trainer.device=cuda \
@@ -90,4 +97,5 @@ exec "$HOME"/venv/bin/python -u -m verl.trainer.main_ppo \
   'trainer.logger=[console, file, wandb]' \
   '+trainer.note="a=b, {c}: \ \"quoted\" '"'"'twice'"'"'"' \
   'trainer.project_name="${oc.env:USER}"' \
-  'actor_rollout_ref.actor.optim.override_optimizer_config={foreach: False}'
+  'actor_rollout_ref.actor.optim.override_optimizer_config={foreach: False}' \
+  "$@"

@@ -51,6 +51,13 @@ python3 "$RLX_RUN_DIR/payload/provenance.py" "$RLX_ATTEMPT_DIR/provenance.json" 
   /data/gsm8k/test.parquet \
   || echo "rlx: no record of versions and data" >&2
 
+# A further attempt goes on from the checkpoint that was chosen for it, or begins anew.
+set --
+case ${RLX_RESUME_FROM:-} in
+  '') ;;
+  none) set -- trainer.resume_mode=disable ;;
+  *) set -- trainer.resume_mode=resume_path 'trainer.resume_from_path=${oc.env:RLX_RESUME_FROM}' ;;
+esac
 exec python3 -u -m verl.trainer.main_ppo \
   actor_rollout_ref.actor.strategy=fsdp \
   trainer.device=npu \
@@ -106,4 +113,5 @@ exec python3 -u -m verl.trainer.main_ppo \
   'trainer.logger=[console, file]' \
   'trainer.default_local_dir="${oc.env:RLX_RUN_DIR}/checkpoints"' \
   'trainer.validation_data_dir="${oc.env:RLX_ATTEMPT_DIR}/validation"' \
-  'hydra.run.dir="${oc.env:RLX_ATTEMPT_DIR}/hydra"'
+  'hydra.run.dir="${oc.env:RLX_ATTEMPT_DIR}/hydra"' \
+  "$@"

@@ -1,0 +1,126 @@
+"""Say who waits for which devices of the hosts, behind whom, and about when they start."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rlx.errors import RlxError
+    from rlx.plan import Place
+    from rlx.runs import Index, Leases, RunRef
+    from rlx.runs.looking.host_queue import HostQueue
+    from rlx.runs.looking.overview import Overview
+
+Answer: TypeAlias = Union["Leases", "RlxError"]
+
+
+def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
+    """Look who has and who wants the devices of these hosts; without names, of all that have runs of this user.
+
+    Everybody's runs are there, as far as they lease their devices through rlx; of processes that use a device without
+    that, the pid. Estimates go by the pace of runs that are known here. A host that does not answer has a `problem`
+    and nothing else. Raises UsageError for an unknown host, HostError if none of them answers.
+    """
+    from rlx.api.selection import open_index
+
+    index = open_index()
+    refs = _own(index)
+    places = _places(refs, hosts)
+    with ThreadPoolExecutor(1) as pool:
+        # Both questions at once: over a long line, each costs a round trip.
+        rows = pool.submit(_rows, index, _going_on(index, refs, places))
+        answers = _ask(places)
+        far = rows.result()
+    near = _rows(index, _at_work_here(refs, answers))
+    return _queues(answers, [*far, *near])
+
+
+def _own(index: Index) -> list[RunRef]:
+    """All nodes of all runs that rlx started: what was taken in by its log has no devices of a queue."""
+    from rlx.runs.adopted.log_source import is_adopted
+
+    return [ref for ref in index.nodes() if not is_adopted(ref)]
+
+
+def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, str]:
+    """The places of these hosts, each with the folder of its leases. Raises UsageError for an unknown host."""
+    named = [hosts] if isinstance(hosts, str) else hosts
+    places: dict[Place, str] = {}
+    for name in dict.fromkeys(ref.host for ref in refs) if named is None else dict.fromkeys(named):
+        # Runs may lie inside a container, and their locks with them.
+        known = [ref.place for ref in refs if ref.host == name]
+        places |= _places_of(name, known)
+    return places
+
+
+def _places_of(name: str, known: Sequence[Place]) -> dict[Place, str]:
+    """Those where runs are `known` to be, also of a host whose entry is gone."""
+    from rlx.hosts import known_hosts, site_of
+    from rlx.plan import DEFAULT_LEASES
+
+    if known and name not in known_hosts():
+        return dict.fromkeys(known, DEFAULT_LEASES)
+    site = site_of(name)
+    return dict.fromkeys(known or [site.place], site.leases)
+
+
+def _ask(places: Mapping[Place, str]) -> dict[Place, Answer]:
+    with ThreadPoolExecutor(max(1, len(places))) as pool:
+        return dict(zip(places, pool.map(_leases, places, places.values()), strict=True))
+
+
+def _leases(place: Place, folder: str) -> Answer:
+    from rlx.errors import RlxError
+    from rlx.runs import look_at_leases
+    from rlx.runs.looking.fan_out import in_time
+
+    try:
+        return in_time(place.host, lambda: look_at_leases(place, folder))
+    except RlxError as problem:
+        return problem
+
+
+def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, str]) -> list[RunRef]:
+    """The runs on these other machines whose launches go on: what has ended of them tells how long the rest takes."""
+    ended = index.ended()
+    there = [ref for ref in refs if ref.place in places and not ref.place.is_local]
+    launches = {ref.launch_id for ref in there if ref.run_id not in ended}
+    return [ref for ref in there if ref.launch_id in launches]
+
+
+def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, Answer]) -> list[RunRef]:
+    """The runs of this machine whose launches are at work by its leases, since it has all that ever ran here."""
+    from rlx.errors import RlxError
+
+    local = [answer for place, answer in answers.items() if place.is_local and not isinstance(answer, RlxError)]
+    at_work = {lease.run_id for leases in local for lease in leases.held}
+    at_work |= {ticket.run_id for leases in local for ticket in leases.waiting}
+    launches = {ref.launch_id for ref in refs if ref.run_id in at_work}
+    return [ref for ref in refs if ref.place.is_local and ref.launch_id in launches]
+
+
+def _rows(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
+    from rlx.runs.looking.overview import overview
+
+    return overview(index, [ref for ref in refs if not ref.node]) if refs else []
+
+
+def _queues(answers: Mapping[Place, Answer], rows: Sequence[Overview]) -> list[HostQueue]:
+    """Raises the problem of the first host if none has answered."""
+    from rlx.errors import RlxError
+    from rlx.runs.looking.forecast import Paces
+    from rlx.runs.looking.host_queue import HostQueue, host_queue
+
+    problems = [answer for answer in answers.values() if isinstance(answer, RlxError)]
+    if problems and len(problems) == len(answers):
+        raise problems[0]
+    by_id, paces = {row.ref.run_id: row for row in rows}, Paces(rows)
+    return [
+        HostQueue(place.host, place.inside, problem=answer.message)
+        if isinstance(answer, RlxError)
+        else host_queue(place, answer, by_id, paces)
+        for place, answer in answers.items()
+    ]

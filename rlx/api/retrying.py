@@ -1,0 +1,195 @@
+"""Begin further attempts of runs: what `rlx retry` does, and what those who wait do where a recipe asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError, UsageError
+from rlx.plan import RunState
+
+if TYPE_CHECKING:
+    from rlx.api.selection import Runs
+    from rlx.plan import LaunchPlan
+    from rlx.plan.lineage import Lineage
+    from rlx.runs import Index, RunRef, Sight
+    from rlx.runs.manifest import Manifest
+    from rlx.runs.retrying.further_attempt import Resumption
+
+_OVER = (RunState.FAILED, RunState.STOPPED, RunState.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A run whose attempt `attempt` goes on now. `is_new`: this call began it. `lineage`: what it was begun with."""
+
+    ref: RunRef
+    attempt: int
+    is_new: bool = False
+    lineage: Lineage | None = None
+
+
+def attempt_lines(one: Retried) -> Iterator[str]:
+    """Say which attempt goes on from where, and which checkpoints it could not go on from."""
+    if one.lineage is None:
+        yield f"rlx: {one.ref.run_id}: attempt {one.attempt} is under way already; nothing was begun"
+        return
+    step, checkpoint = one.lineage.step, one.lineage.checkpoint
+    where = f"goes on from the checkpoint of step {step} ({checkpoint})" if checkpoint else "begins anew"
+    yield f"rlx: {one.ref.run_id}: attempt {one.attempt} {where}"
+    for each in one.lineage.passed_over:
+        yield f"rlx: {one.ref.run_id}: no checkpoint to go on from: {each}"
+
+
+def retry(runs: Runs, *, from_checkpoint: bool = False, secrets: Mapping[str, str] | None = None) -> list[Retried]:
+    """Begin a further attempt of each of these runs, which failed, were stopped or lost; return while they run.
+
+    Without `from_checkpoint` a run begins anew at step 0, and nothing of its earlier attempts counts. With it, the run
+    goes on from its last whole checkpoint. A run whose further attempt is under way is left at that. `secrets` default
+    to the environment's. Raises NoSuchRun for an unknown name; RlxError for the first run that cannot be retried, of
+    which nothing was begun then.
+    """
+    from rlx.api.selection import open_index, runs_or_latest
+
+    index = open_index()
+    refs = runs_or_latest(index, runs)
+    values = os.environ if secrets is None else secrets
+    return [retry_one(index, sight, from_checkpoint, values) for sight in looks_at(index, refs)]
+
+
+def looks_at(index: Index, refs: Sequence[RunRef]) -> list[Sight]:
+    """Look at them once, all hosts at a time."""
+    from rlx.runs import Files, look
+
+    return list(look(index, refs, Files.NEW).values())
+
+
+def secrets_of(sights: Sequence[Sight]) -> tuple[str, ...]:
+    """Name the secrets that further attempts of these runs need again."""
+    found = [name for sight in sights if sight.manifest for name in sight.manifest.plan.secret_names]
+    return tuple(dict.fromkeys(found))
+
+
+def retry_one(
+    index: Index, sight: Sight, from_checkpoint: bool, secrets: Mapping[str, str], why: str = "", spare: bool = False
+) -> Retried:
+    """Begin the next attempt of this run. `why`: the reason, where it is not the run's end alone.
+
+    `spare`: where there is no whole checkpoint yet it begins anew. Raises RlxError where nothing was begun.
+    """
+    from rlx.runs.retrying.further_attempt import begin_attempt
+
+    if sight.observation.attempt > 1 and not sight.state.is_terminal and sight.state is not RunState.UNREACHABLE:
+        return Retried(sight.ref, sight.observation.attempt)
+    manifest = retriable(index, sight)
+    lineage, resumption = _planned(sight, manifest, from_checkpoint, why, spare)
+    is_new = begin_attempt(sight.ref, manifest, lineage, resumption, secrets)
+    _note_begun(index, sight, lineage)
+    return Retried(sight.ref, lineage.attempt, is_new, lineage if is_new else None)
+
+
+def retriable(index: Index, sight: Sight) -> Manifest:
+    """Return the manifest of a run that is over and may have another attempt. Raises RlxError with the reason."""
+    from rlx.hosts.host_errors import HostError
+    from rlx.runs.adopted.log_source import is_adopted
+
+    ref, state, detail = sight.ref, sight.state, sight.observation.detail
+    if is_adopted(ref):
+        raise UsageError(f"{ref.run_id}: rlx did not start it, and has its log alone", "start it as it was started")
+    if (problem := sight.copy.problem) is not None:
+        # What was last known of it may be long ago.
+        raise RlxError(f"{ref.run_id}: nothing was begun: {problem.message}", problem.hint, problem.exit_code)
+    if state is RunState.UNREACHABLE:
+        raise HostError(f"{ref.host}: {ref.run_id}: nothing was begun: {detail}", "rlx doctor HOST; then again")
+    if state is RunState.FINISHED:
+        raise RlxError(f"{ref.run_id}: it has finished", "rlx launch starts another run of its recipe")
+    if state not in _OVER:
+        raise RlxError(f"{ref.run_id}: it is {state}", f"rlx stop {ref.run_id} ends it; then again")
+    if sight.manifest is None:
+        raise RlxError(f"{ref.run_id}: {sight.disbelief or detail or 'its manifest cannot be read'}", "launch it again")
+    _refuse_plan(index, ref, sight.manifest.plan)
+    return sight.manifest
+
+
+def _refuse_plan(index: Index, ref: RunRef, plan: LaunchPlan) -> None:
+    if plan.cluster is not None:
+        raise RlxError(
+            f"{ref.run_id}: it has {plan.cluster.nodes} nodes, and retry knows runs of one", "launch it again"
+        )
+    if plan.secret_names and not index.digests([ref.run_id]):
+        # Whoever can write its manifest there could name any secret of the person who types this.
+        names = ", ".join(plan.secret_names)
+        raise RlxError(
+            f"{ref.run_id}: it was not launched from here, so that nobody knows here whether it may have {names}",
+            "retry it from the machine that launched it",
+        )
+
+
+def _planned(
+    sight: Sight, manifest: Manifest, from_checkpoint: bool, why: str, spare: bool
+) -> tuple[Lineage, Resumption]:
+    from datetime import UTC, datetime
+
+    from rlx.plan.lineage import Lineage
+    from rlx.runs.manifest import submitter
+
+    resumption, passed = _resumption(sight.ref, manifest.plan, from_checkpoint, spare)
+    chosen, who = resumption.checkpoint, submitter()
+    lineage = Lineage(
+        attempt=sight.observation.attempt + 1,
+        after=sight.state.value,
+        why=why or sight.observation.detail or _code_text(sight),
+        begun=datetime.now(UTC).isoformat(timespec="seconds"),
+        by=f"{who['user']}@{who['machine']}",
+        step=chosen.step if chosen else (0 if manifest.plan.has_recipe else None),
+        checkpoint=chosen.folder if chosen else "",
+        passed_over=passed,
+    )
+    return lineage, resumption
+
+
+def _code_text(sight: Sight) -> str:
+    code = sight.observation.exit_code
+    return "" if code is None else f"exit code {code}"
+
+
+def _resumption(
+    ref: RunRef, plan: LaunchPlan, from_checkpoint: bool, spare: bool
+) -> tuple[Resumption, tuple[str, ...]]:
+    """Choose the last whole checkpoint; say which later ones are not whole."""
+    from rlx.backends.registry import optional_part
+    from rlx.runs.retrying.checkpoint_files import read_checkpoint_files
+    from rlx.runs.retrying.further_attempt import Resumption
+
+    if not from_checkpoint:
+        return Resumption(), ()
+    part = optional_part(plan.backend, "resume") if plan.has_recipe else None
+    if part is None:
+        raise UsageError(f"{ref.run_id}: {_unknown(plan)}", f"rlx retry {ref.run_id} begins anew")
+    found = part.checkpoints(read_checkpoint_files(ref))
+    whole = [each for each in found if not each.lacks]
+    passed = tuple(f"step {each.step}: {each.lacks}" for each in found if each.lacks)
+    if not whole and spare:
+        return Resumption(), passed
+    if not whole:
+        lacking = f"none is whole ({'; '.join(passed)})" if passed else "there is none"
+        raise RlxError(f"{ref.run_id}: no checkpoint to go on from: {lacking}", f"rlx retry {ref.run_id} begins anew")
+    last = whole[-1]
+    aside = tuple(each.folder for each in found if each.lacks or each.step > last.step)
+    return Resumption(last, aside, part.MARKER), passed
+
+
+def _unknown(plan: LaunchPlan) -> str:
+    if not plan.has_recipe:
+        return "only its own script knows its checkpoints"
+    return f"it is not known how {plan.backend} goes on from a checkpoint"
+
+
+def _note_begun(index: Index, sight: Sight, lineage: Lineage) -> None:
+    """What was last seen of it is no longer so, should its host be silent at the next look."""
+    from rlx.runs import Observation
+
+    if not sight.ref.place.is_local:
+        index.remember([Observation(sight.ref.run_id, RunState.STARTING, attempt=lineage.attempt)])

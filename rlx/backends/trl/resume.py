@@ -1,0 +1,17 @@
+"""Tell which checkpoints of a run of TRL are whole. The payload hands the chosen one to TRL.
+
+transformers' Trainer writes trainer_state.json last but for the random states; the payload names the step after that
+(rlx_trl_records.py, on_save).
+"""
+
+from __future__ import annotations
+
+from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
+from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
+
+MARKER = LATEST
+KEYS = ()
+
+
+def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
+    return checkpoints_of(files, r"checkpoint-(\d{1,12})", ("optimizer.pt", "trainer_state.json"))

@@ -1,0 +1,96 @@
+"""rlx prune: delete copies, run directories and checkpoints of old runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.cli.frame.ages import parse_age
+from rlx.cli.frame.completion import HOSTS, RUNS
+from rlx.errors import ExitCode, RlxError
+
+if TYPE_CHECKING:
+    from rlx.api.pruning import Prunable, Pruned
+
+
+def prune(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Only these: arm, run name or id. Default: all.", autocompletion=RUNS),
+    ] = None,
+    what: Annotated[
+        str, typer.Option(metavar="WHAT,...", help="mirrors (copies on this machine), runs, checkpoints.")
+    ] = "mirrors",
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only of runs that ended so long ago: 12h, 30d.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Keep the newest N launches of a recipe, or checkpoints of a run."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Only runs on this host.", autocompletion=HOSTS)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object; with -y or --dry-run.")] = False,
+) -> None:
+    """Delete what old runs left, after showing it with its size.
+
+    Only what rlx made, of runs that have ended. A run directory leaves a tombstone, as with `rlx rm`. The last
+    checkpoint of a run stays unless --keep is 0. Evidence of a registered experiment, what others launched, and the
+    only copy of a run go only where their whole id is typed. Exit code 1 if something could not be deleted.
+    """
+    from rlx.api.pruning import Pruned, delete_found, find_prunable
+    from rlx.cli.frame.output import patience, print_json
+    from rlx.cli.text.prune_text import pruned_document
+
+    with patience("looking at the hosts …"):
+        found = find_prunable(
+            names or None,
+            what=what.split(","),
+            older_than_s=parse_age(older_than) if older_than else None,
+            keep=keep,
+            host=host,
+        )
+    if not as_json:
+        _show(found)
+    if dry_run or not (found.items or found.trash):
+        done = Pruned(found)
+    else:
+        if not yes:
+            _confirm(found)
+        done = delete_found(found)
+        if not as_json:
+            _tell(done)
+    if as_json:
+        print_json(pruned_document(done, dry_run=dry_run))
+    if done.failures:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _show(found: Prunable) -> None:
+    from rlx.cli.frame.output import narrate, print_text
+    from rlx.cli.text.prune_text import found_lines
+
+    for line in found_lines(found):
+        print_text(line)
+    if not (found.items or found.trash):
+        narrate("nothing to delete")
+
+
+def _confirm(found: Prunable) -> None:
+    from rlx.cli.text.prune_text import total_text
+
+    if not sys.stdin.isatty():
+        raise RlxError(f"this would delete {total_text(found)}", "say -y if that is meant, or --dry-run")
+    typer.confirm(f"Delete {total_text(found)}?", abort=True, err=True)
+
+
+def _tell(done: Pruned) -> None:
+    from rlx.cli.frame.output import narrate, print_text
+    from rlx.cli.text.prune_text import kept_text, size_text
+
+    for failure in done.failures:
+        narrate(f"NOT deleted: {kept_text(failure)}")
+    print_text(f"freed {size_text(done.freed)}")

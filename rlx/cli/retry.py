@@ -1,0 +1,100 @@
+"""rlx retry: begin another attempt of runs that failed, were stopped or lost, in their own directories."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.cli.frame.completion import RUNS
+from rlx.errors import RlxError, UsageError
+
+if TYPE_CHECKING:
+    from rlx.api.retrying import Retried
+    from rlx.runs import Index, RunRef, Sight
+
+
+def retry(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
+    from_checkpoint: Annotated[
+        bool, typer.Option("--from-checkpoint", help="Go on from the last whole checkpoint. Default: begin anew.")
+    ] = False,
+    secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
+) -> None:
+    """Begin another attempt of a run that broke off.
+
+    It failed, was stopped or lost. It queues for its devices as it did before, with the files that were launched. Of a
+    run that begins anew nothing of the earlier attempts counts; with --from-checkpoint its steps up to that checkpoint
+    do. Typed again while an attempt is under way, it begins no other. Prints the run ids.
+    """
+    from rlx.api.retrying import looks_at, secrets_of
+    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.cli.frame.output import patience
+    from rlx.cli.frame.secret_values import secret_values
+
+    index = open_index()
+    refs = runs_or_latest(index, names)
+    _ask_about_several(refs, yes)
+    with patience(f"asking {', '.join(dict.fromkeys(ref.host for ref in refs))} …"):
+        sights = looks_at(index, refs)
+    secrets = secret_values(secret_file, secrets_of(sights))
+    done, failures = _begin_all(index, sights, from_checkpoint, secrets)
+    _tell(done, as_json and not failures)
+    if failures:
+        raise _joined(failures)
+    if follow:
+        from rlx.cli.frame.follow_launch import follow_runs
+
+        follow_runs([one.ref for one in done])
+
+
+def _ask_about_several(refs: Sequence[RunRef], yes: bool) -> None:
+    """Raises UsageError where nobody can be asked."""
+    if len(refs) < 2 or yes:
+        return
+    ids = ", ".join(ref.run_id for ref in refs)
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would retry {len(refs)} runs: {ids}", "-y does; or name one of them")
+    typer.confirm(f"Retry {ids}?", abort=True, err=True)
+
+
+def _begin_all(
+    index: Index, sights: Sequence[Sight], from_checkpoint: bool, secrets: Mapping[str, str]
+) -> tuple[list[Retried], list[RlxError]]:
+    """One that cannot be retried keeps no other from it."""
+    from rlx.api.retrying import retry_one
+
+    done: list[Retried] = []
+    failures: list[RlxError] = []
+    for sight in sights:
+        try:
+            done.append(retry_one(index, sight, from_checkpoint, secrets))
+        except RlxError as error:
+            failures.append(error)
+    return done, failures
+
+
+def _tell(done: Sequence[Retried], as_json: bool) -> None:
+    from rlx.api.retrying import attempt_lines
+    from rlx.cli.frame.output import narrate, print_json
+    from rlx.cli.text.retry_text import retried_document
+
+    for one in done:
+        for line in attempt_lines(one):
+            narrate(line)
+    if as_json:
+        print_json({"runs": [retried_document(one) for one in done]})
+        return
+    for one in done:
+        print(one.ref.run_id)
+
+
+def _joined(failures: Sequence[RlxError]) -> RlxError:
+    """One error for all runs that could not be retried, with the exit code of the worst."""
+    worst = max(failures, key=lambda failure: failure.exit_code)
+    return RlxError("\n".join(failure.message for failure in failures), worst.hint, worst.exit_code)

@@ -1,0 +1,51 @@
+"""rlx rm: take runs out of names, without deleting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlx.cli.frame.completion import RUNS
+from rlx.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlx.api.removing import Removed
+
+
+def rm(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for whoever reads a comparison.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Let names mean removed runs again.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also runs whose host does not answer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Hide runs from names, such as those of a mistaken launch.
+
+    Nothing is deleted (rlx prune does that), and the id still finds the run. What exists counts: comparisons of its
+    experiment say that it was removed, by whom and with which verdict, and `rlx status -a` shows it.
+    """
+    from rlx.api.removing import remove, restore
+    from rlx.cli.frame.output import print_json, print_text
+
+    if undo:
+        if reason or force:
+            raise UsageError("--undo takes no other option", "rlx rm --undo RUN")
+        refs = restore(names)
+        if as_json:
+            print_json({"restored": [ref.run_id for ref in refs]})
+        else:
+            print_text("\n".join(f"{ref.run_id} is back" for ref in refs))
+        return
+    removed = remove(names, reason=reason, force=force)
+    if as_json:
+        print_json({"removed": [{**_document(each), "here_only": each.here_only or None} for each in removed]})
+        return
+    for each in removed:
+        print_text(each.tombstone.sentence + (f"; here only: {each.here_only}" if each.here_only else ""))
+
+
+def _document(removed: Removed) -> dict[str, object]:
+    from rlx.plan import to_jsonable
+
+    return dict(to_jsonable(removed.tombstone))

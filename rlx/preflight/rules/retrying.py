@@ -1,0 +1,51 @@
+"""`retry` of a recipe: what a further attempt may follow on, and from where it can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.plan.machine_causes import LOST, MACHINE_CAUSES
+from rlx.preflight.rules.facts import Facts
+from rlx.preflight.rules.rule_table import Flaw, error, rule
+
+
+@rule(
+    "RLX050",
+    title="`retry.on` names what no machine is to blame for",
+    why="a run that its recipe ended, or that is judged invalid, would be begun again until it suits",
+    fix="`lost`, and ids of causes that lie in the machine; `rlx retry RUN` begins any other by hand, and says so",
+    source="rlx/evidence/diagnosis/rows: is_of_machine",
+)
+def on_machine_alone(facts: Facts) -> Iterator[Flaw]:
+    asked = facts.recipe.retry
+    allowed = {LOST, *MACHINE_CAUSES}
+    for cause in asked.on if asked else ():
+        if cause not in allowed:
+            yield error(f"retry.on {cause} does not lie in the machine", f"remove {cause}", "retry.on")
+
+
+@rule(
+    "RLX051",
+    title="`retry.from_checkpoint` of a run that saves none",
+    why="every further attempt would begin anew",
+    fix="`train.save_every`, or `retry: {from_checkpoint: false}`",
+    source="rlx retry: a whole checkpoint in the run directory",
+)
+def saved(facts: Facts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if recipe.retry is not None and recipe.retry.from_checkpoint and recipe.train.save_every is None:
+        message = "retry.from_checkpoint true, and train.save_every null: there is no checkpoint to go on from"
+        yield error(message, "set train.save_every, or retry.from_checkpoint: false", "retry.from_checkpoint")
+
+
+@rule(
+    "RLX052",
+    title="`retry` of runs on several nodes",
+    why="a further attempt of one is not begun: nothing would make its nodes agree on it",
+    fix="remove `retry`, or `layout.nodes: 1`",
+    source="rlx retry: runs of one node",
+)
+def one_node(facts: Facts) -> Iterator[Flaw]:
+    nodes = facts.recipe.layout.nodes
+    if facts.recipe.retry is not None and nodes > 1:
+        yield error(f"retry with layout.nodes {nodes}", "remove retry", "retry")

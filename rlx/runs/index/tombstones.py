@@ -1,0 +1,115 @@
+"""Keep what a run was that somebody removed: it is hidden from names, and counts as existing all the same.
+
+Whoever could make a run vanish could choose a result. A tombstone lies in the index and beside the runs on their host,
+so that another machine that asks the host finds it, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rlx.errors import UsageError
+from rlx.local_files import parse_json
+from rlx.plan import from_jsonable, to_jsonable
+from rlx.runs.looking.state import epoch_of
+from rlx.runs.run import utc_text
+
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS tombstones("
+    " run_id TEXT PRIMARY KEY, document TEXT NOT NULL, on_host INTEGER NOT NULL CHECK (on_host IN (0, 1)))"
+)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
+_MOST_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A removed run, and the host that it ran on. `created` and `removed`: seconds since 1970.
+
+    `manifest`: the sha256 of its manifest, "" if unknown.
+    `state` and `verdict`: as it stood when it was removed. `experiment`: the digest of the one that it is registered
+    for, else "". `deleted`: its files are gone, too, and not only its names.
+    """
+
+    run_id: str
+    launch_id: str
+    name: str
+    arm: str
+    seed: int
+    host: str
+    node: int
+    position: int
+    created: float
+    manifest: str
+    state: str
+    verdict: str
+    experiment: str
+    removed: float
+    by: str
+    reason: str = ""
+    deleted: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """`tiny-aqn-s1-… (invalid) was removed 2026-11-24T12:00:00Z by me@laptop: wrong rate`."""
+        what = "was removed with its files" if self.deleted else "was removed"
+        said = f"{self.run_id} ({self.verdict}) {what} {utc_text(self.removed)} by {self.by}"
+        return f"{said}: {self.reason}" if self.reason else said
+
+
+def tombstone_text(tombstone: Tombstone) -> str:
+    """One line of JSON, which any shell can carry."""
+    return json.dumps(to_jsonable(tombstone))
+
+
+def parse_tombstone(text: str) -> Tombstone | None:
+    """Read what may come from anybody's host; None for what is no tombstone."""
+    try:
+        found = from_jsonable(Tombstone, parse_json(text))
+        return found if _is_sound(found) else None
+    except (ValueError, UsageError, RecursionError):
+        return None
+
+
+def _is_sound(found: Tombstone) -> bool:
+    """Check its words: they become names of rows, and cells of a table."""
+    texts = (found.host, found.manifest, found.state, found.verdict, found.experiment, found.by, found.reason)
+    return (
+        all(_NAME.fullmatch(name) for name in (found.run_id, found.launch_id, found.name, found.arm))
+        and all(abs(number) < 1 << 63 for number in (found.seed, found.node, found.position))
+        and epoch_of(found.created) > 0
+        and epoch_of(found.removed) > 0
+        and all(len(text) <= _MOST_CHARACTERS and text.isprintable() for text in texts)
+    )
+
+
+def read(db: sqlite3.Connection) -> dict[str, Tombstone]:
+    """All of them, by the ids of the runs."""
+    rows = db.execute("SELECT document FROM tombstones")
+    return {found.run_id: found for (text,) in rows if (found := parse_tombstone(text))}
+
+
+def on_hosts(db: sqlite3.Connection) -> frozenset[str]:
+    """The runs whose tombstones lie on their hosts, too."""
+    return frozenset(row[0] for row in db.execute("SELECT run_id FROM tombstones WHERE on_host"))
+
+
+def note(db: sqlite3.Connection, tombstones: Iterable[Tombstone], *, on_host: bool) -> None:
+    """Keep these, each in place of an earlier one of its run. `on_host`: they lie on their hosts, too."""
+    rows = [(each.run_id, tombstone_text(each), on_host) for each in tombstones]
+    db.executemany("REPLACE INTO tombstones VALUES (?, ?, ?)", rows)
+
+
+def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    db.executemany("DELETE FROM tombstones WHERE run_id = ?", [(run_id,) for run_id in run_ids])
+
+
+def settle(db: sqlite3.Connection, shown: Mapping[str, Tombstone], there: Iterable[str]) -> None:
+    """A host has shown its tombstones, and which runs are `there`: what it had and has no more was taken back."""
+    back = [(run_id,) for run_id in there if run_id not in shown]
+    db.executemany("DELETE FROM tombstones WHERE run_id = ? AND on_host", back)
+    note(db, shown.values(), on_host=True)

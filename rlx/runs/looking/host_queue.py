@@ -1,0 +1,156 @@
+"""The queue of a host: who has its devices, who waits for them behind whom, and about when they start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rlx.runs.looking.forecast import Estimate, Paces, foretell, seconds_left
+from rlx.runs.looking.turns import Wish
+
+if TYPE_CHECKING:
+    from rlx.plan import Place
+    from rlx.runs.looking.leases import ForeignProcess, Lease, Leases, Ticket
+    from rlx.runs.looking.overview import Overview
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A run that has devices. `seconds_left` until it lets them go, None where that is not known here."""
+
+    run_id: str
+    kind: str
+    devices: tuple[int, ...]
+    user: str
+    container: str | None
+    since: float
+    outlives_holder: bool
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A run that waits for `count` of the devices `could`; both None if its rlx is too old to say so.
+
+    `behind` are the runs that have such devices, or wait for them ahead of it. `start` is an estimate.
+    """
+
+    run_id: str
+    kind: str
+    count: int | None
+    could: tuple[int, ...] | None
+    user: str
+    container: str | None
+    since: float
+    behind: tuple[str, ...]
+    start: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class HostQueue:
+    """One host at one moment; `since` is by its clock. `problem`: why it did not answer, and then all else is empty.
+
+    `inside` is the container that the folder of leases is in, where the runs lie inside one.
+    """
+
+    host: str
+    inside: str | None = None
+    held: tuple[Holder, ...] = ()
+    waiting: tuple[Waiter, ...] = ()
+    foreign: tuple[ForeignProcess, ...] = ()
+    free: tuple[tuple[str, int], ...] = ()
+    problem: str | None = None
+
+
+def host_queue(place: Place, leases: Leases, rows: Mapping[str, Overview], paces: Paces) -> HostQueue:
+    """Join what the host says of its devices with what is known here of runs: `rows`, by the ids of their heads."""
+    held = [_holder(run_id, kind, [*leased], rows, paces) for (run_id, kind), leased in _by_run(leases.held)]
+    used = {(process.kind, process.device) for process in leases.foreign}
+    free = tuple(device for device in leases.free if device not in used)
+    waiting = tuple(
+        waiter
+        for kind in dict.fromkeys(ticket.kind for ticket in leases.waiting)
+        for waiter in _waiters(
+            [ticket for ticket in leases.waiting if ticket.kind == kind],
+            [holder for holder in held if holder.kind == kind],
+            _seconds(held, used, kind),
+            [number for found, number in free if found == kind],
+            rows,
+            paces,
+        )
+    )
+    return HostQueue(place.host, place.inside, tuple(held), waiting, leases.foreign, free)
+
+
+def _by_run(held: Iterable[Lease]) -> Iterable[tuple[tuple[str, str], Iterable[Lease]]]:
+    def run(lease: Lease) -> tuple[str, str]:
+        return lease.run_id, lease.kind
+
+    grouped = ((key, list(leases)) for key, leases in groupby(sorted(held, key=run), key=run))
+    return sorted(grouped, key=lambda each: (each[0][1], min(lease.device for lease in each[1])))
+
+
+def _holder(run_id: str, kind: str, leased: Sequence[Lease], rows: Mapping[str, Overview], paces: Paces) -> Holder:
+    first, row = leased[0], rows.get(run_id)
+    left = seconds_left(row, paces) if row else math.inf
+    return Holder(
+        run_id=run_id,
+        kind=kind,
+        devices=tuple(sorted(lease.device for lease in leased)),
+        user=first.user,
+        container=first.container,
+        since=min(lease.since for lease in leased),
+        outlives_holder=any(lease.outlives_holder for lease in leased),
+        seconds_left=left if math.isfinite(left) else None,
+    )
+
+
+def _seconds(held: Iterable[Holder], used: Iterable[tuple[str, int]], kind: str) -> dict[int, float]:
+    """The seconds until each device is let go; of one that somebody outside rlx uses, nobody knows."""
+    foreign = {number: math.inf for found, number in used if found == kind}
+    return foreign | {
+        number: math.inf if holder.seconds_left is None else holder.seconds_left
+        for holder in held
+        if holder.kind == kind
+        for number in holder.devices
+    }
+
+
+def _waiters(
+    tickets: Sequence[Ticket],
+    held: Sequence[Holder],
+    seconds: Mapping[int, float],
+    free: Sequence[int],
+    rows: Mapping[str, Overview],
+    paces: Paces,
+) -> list[Waiter]:
+    wishes = [_wish(ticket, rows, paces) for ticket in tickets]
+    foretold = foretell(seconds, free, wishes)
+    return [
+        Waiter(
+            ticket.run_id,
+            ticket.kind,
+            ticket.count,
+            ticket.could,
+            ticket.user,
+            ticket.container,
+            ticket.since,
+            _behind(wish, wishes[:position], held),
+            foretold[wish.run_id].start,
+        )
+        for position, (ticket, wish) in enumerate(zip(tickets, wishes, strict=True))
+    ]
+
+
+def _wish(ticket: Ticket, rows: Mapping[str, Overview], paces: Paces) -> Wish:
+    row = rows.get(ticket.run_id)
+    could = None if ticket.could is None else frozenset(ticket.could)
+    return Wish(ticket.run_id, ticket.count or 1, could, paces.seconds(row.ref) if row else math.inf)
+
+
+def _behind(wish: Wish, ahead: Sequence[Wish], held: Sequence[Holder]) -> tuple[str, ...]:
+    having = [holder.run_id for holder in held if wish.could is None or wish.could & {*holder.devices}]
+    return (*having, *(other.run_id for other in ahead if wish.competes(other)))

@@ -1,0 +1,161 @@
+"""`rlx rm`: a mistaken launch no longer takes over the names, and counts as existing all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlx as front_door
+from rlx.api.completing import run_names
+from rlx.errors import NoSuchRun, RlxError, UsageError
+from rlx.runs import Index, RunRef
+from tests.cli.support import rlx
+from tests.conftest import CASES
+from tests.recorded import place_runs
+from tests.runs.toys import FOREVER, ended, home, start, start_one, toy_plan
+
+LOG = str(CASES / "logs/tiny-aqn/log")
+
+
+def launched(*words: str) -> tuple[RunRef, ...]:
+    runs = start(*(toy_plan(f"echo {word}", arm=word) for word in words))
+    for ref in runs:
+        ended(ref)
+    return runs
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(rlx(*arguments, "--json").stdout))
+
+
+def shown(*arguments: str) -> Sequence[str]:
+    return [row["run_id"] for row in answer("status", *arguments)["runs"]]
+
+
+def test_a_mistaken_launch_gives_the_names_back() -> None:
+    (first,) = launched("aqn")
+    (mistake,) = launched("aqn")
+    assert shown("aqn") == [mistake.run_id]
+    said = rlx("rm", "aqn", "--reason", "wrong\nrate").stdout
+    assert said.startswith(f"{mistake.run_id} (") and ": wrong rate\n" in said
+    assert shown("aqn") == shown() == [first.run_id]
+    assert [ref.run_id for ref in front_door.find_runs("aqn")] == [first.run_id]
+    assert rlx("logs", "aqn").stdout == rlx("logs", first.run_id).stdout
+    assert mistake.run_id not in run_names("") and first.run_id in run_names("")
+
+
+def test_the_id_still_finds_it_and_says_so() -> None:
+    _, (mistake,) = launched("aqn"), launched("aqn")
+    rlx("rm", mistake.run_id)
+    logs = rlx("logs", mistake.run_id)
+    assert "aqn" in logs.stdout and f"{mistake.run_id} (" in logs.stderr and "was removed" in logs.stderr
+    assert "removed from names" in rlx("diagnose", mistake.run_id).stdout
+    (row,) = answer("status", mistake.run_id)["runs"]
+    assert (row["state"], row["removed"]["deleted"], row["removed"]["reason"]) == ("finished", False, "")
+    assert shown("-a")[0] == mistake.run_id
+    table = rlx("status", "-a").stdout
+    assert " removed " in table and f"{mistake.run_id} (unverified) was removed" in table
+
+
+def test_where_all_are_removed_the_id_still_finds_one() -> None:
+    (only,) = launched("aqn")
+    assert [each.ref for each in front_door.remove("aqn")] == [only]
+    with pytest.raises(NoSuchRun, match="every run was removed"):
+        front_door.find_runs()
+    assert front_door.find_runs(only.run_id) == (only,)
+    assert shown() == [] and shown("-a") == [only.run_id]
+    assert "1 run was removed; -a shows what was" in rlx("status").stderr
+
+
+def test_it_comes_back() -> None:
+    first, mistake = launched("aqn"), launched("aqn", "other")
+    rlx("rm", mistake[0].launch_id)
+    assert shown() == [first[0].run_id]
+    assert rlx("rm", "--undo", "aqn").stdout == f"{mistake[0].run_id} is back\n"
+    assert shown("aqn") == [mistake[0].run_id]
+    assert answer("rm", "--undo", mistake[1].run_id)["restored"] == [mistake[1].run_id]
+    assert list((mistake[0].run_dir.parent / ".removed").iterdir()) == []
+    assert "no run was removed" in rlx("rm", "--undo", "aqn", code=12).stderr
+
+
+def test_what_has_not_ended_is_refused() -> None:
+    (over,) = launched("aqn")
+    going = start_one(FOREVER)
+    told = rlx("rm", "aqn", going.run_id, code=2).stderr
+    assert f"{going.run_id} is " in told and f"rlx stop {going.run_id}" in told
+    assert shown("aqn") == [over.run_id], "nothing is removed where one cannot be"
+    front_door.stop(going, grace_s=0)
+    rlx("rm", going.run_id)
+
+
+def test_it_outlives_the_index() -> None:
+    (_, mistake), imported = (launched("aqn"), launched("aqn")[0]), answer("import", LOG, "--name", "old")
+    rlx("rm", mistake.run_id, "old")
+    Path(home(), "index.db").write_text("no database")
+    tombstones = Index(home()).tombstones()
+    assert {mistake.run_id, imported["run_id"]} == set(tombstones)
+
+
+def test_nothing_is_hidden_by_what_is_no_tombstone() -> None:
+    (run,) = launched("aqn")
+    folder = run.run_dir.parent / ".removed"
+    folder.mkdir()
+    (folder / f"{run.run_id}.json").write_text('{"run_id": "' + run.run_id + '", "seed": "one"}')
+    (folder / "other.json").write_text("\x00\x00[" * 1000)
+    (home() / "index.db").unlink()
+    assert shown("aqn") == [run.run_id]
+
+
+def test_a_folder_that_cannot_be_written_hides_it_here_only() -> None:
+    (run,) = launched("aqn")
+    (run.run_dir.parent / ".removed").write_text("a file of somebody")
+    (removed,) = answer("rm", "aqn")["removed"]
+    assert "cannot be written" in removed["here_only"]
+    assert shown() == []
+    assert front_door.restore("aqn")[0].run_id == run.run_id and shown() == [run.run_id]
+
+
+def test_removing_a_bad_run_does_not_flatter_a_comparison() -> None:
+    runs = place_runs(CASES / "six-runs")
+    bad = next(run.name for run in runs if "-aqn-" in run.name and "s3" in run.name)
+    front_door.remove(bad, reason="looked bad")
+    compared = front_door.compare("baseline", "aqn")
+    (left,) = [run for run in compared.left_out if run.run_id == bad]
+    assert left.by == "whoever removed it" and f"{bad} (valid) was removed" in left.why and "looked bad" in left.why
+    for form in ((), ("--md",)):
+        text = rlx("compare", "baseline", "aqn", *form, code=None).stdout
+        assert f"left out by whoever removed it; {bad} (valid) was removed" in text.replace("\\", ""), text
+    named = rlx("compare", "baseline", f"aqn-s1,aqn-s2,{bad}", code=None)
+    assert "was removed" in named.stderr and "whoever removed it" not in named.stdout
+    front_door.prune(bad, what=["runs"])
+    (left,) = [run for run in front_door.compare("baseline", "aqn").left_out if run.run_id == bad]
+    assert left.state == "finished" and "was removed with its files" in left.why and "looked bad" in left.why
+
+
+def test_a_bundle_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = place_runs(CASES / "six-runs")
+    bad = next(run.name for run in runs if "-aqn-" in run.name and "s3" in run.name)
+    front_door.remove(bad)
+    bundle = front_door.bundle(tmp_path / "evidence.tar.gz", "baseline", "aqn")
+    for name in ("RLX_HOME", "RLX_ROOT"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere" / name))
+    judged = front_door.judge_bundle(bundle)
+    assert judged.agrees, judged.differences
+    assert judged.computed is not None
+    assert [run["by"] for run in judged.computed["left_out"]] == ["whoever removed it"]
+    assert f"{bad}: who removed it, when and why" in judged.on_trust
+
+
+def test_words_that_mean_nothing_change_nothing() -> None:
+    (run,) = launched("aqn")
+    with pytest.raises(NoSuchRun):
+        front_door.remove(["aqn", "nobody"])
+    with pytest.raises(UsageError):
+        front_door.remove("aqn", reason="x" * 501)
+    with pytest.raises(RlxError):
+        front_door.restore(run)
+    assert shown() == [run.run_id] and not (run.run_dir.parent / ".removed").exists()

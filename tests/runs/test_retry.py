@@ -1,0 +1,172 @@
+"""rlx retry: another attempt of a run in its own directory. Stand-ins for a training leave its log and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlx.evidence import read_evidence, series
+from rlx.evidence.diagnosis.signatures import causes_of_machine
+from rlx.plan import Expectations, LaunchPlan, RunState
+from rlx.plan.machine_causes import MACHINE_CAUSES
+from rlx.runs import RunPaths, RunRef
+from tests.cli.support import rlx
+from tests.loopback import Loopback, loopback
+from tests.runs.far import Far, far
+from tests.runs.toys import FOREVER, ended, home, log_of, logged_pid, reaches, start, toy_plan
+
+__all__ = ["Loopback", "far", "loopback"]
+
+# Trains 6 steps, saves every second one as verl does, and at the step in `dies_at` of its first attempt it stands still
+# in the middle of a checkpoint.
+TRAINS = """
+echo "Total training steps: 6"
+begin=0
+case ${RLX_RESUME_FROM:-none} in
+  none) ;;
+  *) begin=${RLX_RESUME_FROM##*_} && echo "Setting global step to $begin" ;;
+esac
+echo "from ${RLX_RESUME_FROM:--} as $(basename "$RLX_ATTEMPT_DIR")"
+for ((step = begin + 1; step <= 6; step++)); do
+  echo "step:$step - actor/loss:$step.$begin - critic/score/mean:0.5"
+  values="\\"actor/loss\\": $step.$begin, \\"critic/score/mean\\": 0.5"
+  echo "{\\"step\\": $step, \\"data\\": {$values}}" >>"$RLX_ATTEMPT_DIR/metrics.jsonl"
+  ((step % 2 == 0)) || continue
+  folder=$RLX_RUN_DIR/checkpoints/global_step_$step
+  mkdir -p "$folder/actor"
+  printf 'PK\\005\\006%018d' 0 >"$folder/actor/model.pt"
+  if [[ $step == DIES && $RLX_ATTEMPT_DIR == */1 ]]; then echo "pid $$"; HOW; fi
+  printf 'PK\\005\\006%018d' 0 >"$folder/data.pt"
+  echo "$step" >"$RLX_RUN_DIR/checkpoints/latest_checkpointed_iteration.txt"
+done
+"""
+PROMISES = Expectations(6, (), False, None, 1, "auto", None, False)
+
+
+def training(dies_at: int = 4, how: str = FOREVER.strip(), **changed: Any) -> LaunchPlan:
+    plan = toy_plan(TRAINS.replace("DIES", str(dies_at)).replace("HOW", how.replace("\n", " ")))
+    return replace(plan, **{"backend": "verl", "recipe": {"name": "toy"}, "expectations": PROMISES, **changed})
+
+
+def lost(ref: RunRef) -> RunRef:
+    """The run after everything of it was killed at once, as by a machine that restarts."""
+    pid = logged_pid(ref, "pid")
+    for name in ("supervisor", "leader"):
+        os.kill(int((RunPaths(ref.run_dir).latest / "state" / name).read_text().split()[0]), 9)
+    os.kill(int((ref.run_dir / "holder").read_text().split()[0]), 9)
+    os.kill(pid, 9)
+    reaches(ref, RunState.LOST)
+    return ref
+
+
+def lineage(ref: RunRef, attempt: int = 2) -> dict[str, Any]:
+    return json.loads((ref.run_dir / f"attempts/{attempt}/lineage.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_a_lost_run_goes_on_from_its_last_whole_checkpoint() -> None:
+    (ref,) = start(training())
+    lost(ref)
+    done = rlx("retry", "main", "--from-checkpoint", "--json")
+    (said,) = json.loads(done.stdout)["runs"]
+    assert (said["attempt"], said["begun"], said["step"], said["checkpoint"]) == (2, True, 2, "global_step_2")
+    assert "attempt 2 goes on from the checkpoint of step 2 (global_step_2)" in done.stderr
+    assert "step 4: it has no data.pt" in done.stderr
+    seen = ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    assert f"from {ref.run_dir}/checkpoints/global_step_2 as 2" in log_of(ref)
+    assert (ref.run_dir / "latest").readlink() == Path("attempts/2")
+    assert (ref.run_dir / "checkpoints/aside-1-global_step_4/actor/model.pt").exists()
+    evidence = read_evidence(RunPaths(ref.run_dir).attempts)
+    assert series(evidence, "actor/loss") == {1: 1.0, 2: 2.0, 3: 3.2, 4: 4.2, 5: 5.2, 6: 6.2}
+    told = lineage(ref)
+    assert (told["after"], told["step"], told["checkpoint"]) == ("lost", 2, "global_step_2")
+
+
+def test_anew_nothing_of_the_attempt_before_counts_and_a_second_retry_begins_no_third() -> None:
+    (ref,) = start(training(how="exit 3", secrets=("TOKEN",)), secrets={"TOKEN": "t0ps3cret"})
+    assert ended(ref).exit_code == 3
+    refused = rlx("retry", ref.run_id, code=2)
+    assert "the secret TOKEN has no value" in refused.stderr
+    (hold := ref.run_dir.parent.parent / "secrets").write_text("TOKEN=t0ps3cret\n")
+    done = rlx("retry", ref.run_id, "--secret-file", str(hold))
+    assert done.stdout == f"{ref.run_id}\n" and "attempt 2 begins anew" in done.stderr
+    seen = ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    assert "from none as 2" in log_of(ref) and "t0ps3cret" not in log_of(ref)
+    assert not (ref.run_dir / "env").exists()
+    assert (ref.run_dir / "attempts/1/checkpoints/global_step_4").is_dir()
+    evidence = read_evidence(RunPaths(ref.run_dir).attempts)
+    assert series(evidence, "actor/loss") == {step: float(step) for step in range(1, 7)}
+    row = json.loads(rlx("status", ref.run_id, "--json").stdout)["runs"][0]
+    assert (row["attempt"], row["verdict"]["status"]) == (2, "valid")
+    assert [finding["id"] for finding in row["verdict"]["findings"]] == ["RLX710"]
+    assert "attempt 2 (after failed, by " in row["verdict"]["findings"][0]["message"]
+    finished = rlx("retry", ref.run_id, "--secret-file", str(hold), code=1)
+    assert "it has finished" in finished.stderr
+
+
+def test_what_cannot_be_retried_is_said_and_nothing_is_begun() -> None:
+    (ref,) = start(training())
+    logged_pid(ref, "pid")
+    assert "it is running" in rlx("retry", ref.run_id, code=1).stderr
+    rlx("retry", "nobody", code=12)
+    rlx("stop", ref.run_id, "--grace", "0")
+    assert ended(ref).state is RunState.STOPPED
+    (ref.run_dir / "checkpoints/latest_checkpointed_iteration.txt").write_text("")
+    torn = rlx("retry", ref.run_id, "--from-checkpoint", code=1)
+    assert "none is whole (step 2: latest_checkpointed_iteration.txt does not say" in torn.stderr
+    launch = ref.run_dir / "launch.sh"
+    as_launched = launch.read_text()
+    launch.write_text(f"{as_launched}# another recipe\n")
+    changed = rlx("retry", ref.run_id, code=1)
+    assert "changed or gone since the launch: launch.sh" in changed.stderr
+    launch.write_text(as_launched)
+    assert [path.name for path in (ref.run_dir / "attempts").iterdir()] == ["1"]
+    assert (ref.run_dir / "stop").exists() and (ref.run_dir / "checkpoints/global_step_2").is_dir()
+    first, second = rlx("retry", ref.run_id, "--json"), rlx("retry", ref.run_id, "--json", code=None)
+    begun = [json.loads(done.stdout)["runs"][0]["begun"] for done in (first, second) if not done.returncode]
+    assert begun[0] is True and True not in begun[1:]
+    assert ended(ref).state is RunState.FINISHED
+    assert sorted(path.name for path in (ref.run_dir / "attempts").iterdir()) == ["1", "2"]
+    shutil.rmtree(ref.run_dir)
+    rlx("retry", ref.run_id, code=1)
+
+
+def test_whoever_waits_begins_what_the_recipe_allows() -> None:
+    asked = {"name": "toy", "retry": {"times": 1, "on": ["lost"], "from_checkpoint": True}}
+    lost_one, failed = training(recipe=asked), training(how="exit 3", recipe=asked, arm="aqn")
+    ref, other = start(lost_one, failed)
+    lost(ref)
+    ended(other)
+    assert json.loads(rlx("status", ref.run_id, "--json").stdout)["runs"][0]["attempt"] == 1
+    done = rlx("wait", ref.run_id, other.run_id, code=10)
+    assert "attempt 2 goes on from the checkpoint of step 2" in done.stderr
+    assert "not retried: no known cause, and retry.on has lost" in done.stderr
+    assert lineage(ref)["why"] == "retry.on lost"
+    assert f"{ref.run_id}  finished  valid" in done.stdout and f"{other.run_id}  failed" in done.stdout
+
+
+def test_the_causes_that_a_recipe_may_name_are_those_of_the_machine() -> None:
+    assert causes_of_machine() == MACHINE_CAUSES
+
+
+def test_on_another_host_and_with_that_host_down(far: Far) -> None:
+    plan = replace(training(how="exit 3"), site=far.site)
+    (ref,) = start(plan)
+    ended(ref)
+    far.go_down()
+    down = rlx("retry", ref.run_id, code=4)
+    assert "nothing was begun" in down.stderr
+    far.loopback.start()
+    begun = rlx("retry", ref.run_id, "--from-checkpoint")
+    assert "attempt 2 goes on from the checkpoint of step 2" in begun.stderr
+    seen = ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    row = json.loads(rlx("status", ref.run_id, "--json").stdout)["runs"][0]
+    assert (row["steps_done"], row["verdict"]["status"]) == (6, "valid")
+    (copy,) = home().glob(f"mirror/{ref.run_id}")
+    assert (copy / "attempts/2/lineage.json").exists()

@@ -1,0 +1,200 @@
+"""A sweep over several hosts: whole blocks, by what is free and what fits, and each run once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Timer
+
+from rlx.api.dealing import Room, deal
+from rlx.runs import Index
+from rlx.runs.index.moves import Move, Phase
+from rlx.runs.launching.moving import withdraw
+from tests.runs.sweeps import EXPERIMENT, RECIPE, Sweep, began, fill_up, let_go
+from tests.runs.sweeps import sweep_of as sweep_of
+from tests.runs.toys import home, until
+
+# rlx with the back-end of the tests, in a process that can be killed.
+RLX = """
+import sys
+from rlx.backends import registry
+registry.PACKAGES["toy"] = "tests.backends.toy"
+from rlx.__main__ import main
+sys.exit(main())
+"""
+
+
+def rooms(*rooms: tuple[str, int, int]) -> list[Room]:
+    return [Room(*room) for room in rooms]
+
+
+def test_a_block_goes_where_its_last_run_would_begin_first() -> None:
+    two = {1: 2, 2: 2, 3: 2, 4: 2}
+    assert deal(two, rooms(("a", 1, 0), ("b", 1, 0)), {}) == {1: "a", 2: "b", 3: "a", 4: "b"}
+    assert deal(two, rooms(("a", 1, 5), ("b", 1, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
+    assert deal(two, rooms(("a", 1, 0), ("b", 4, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
+    # What is settled counts as load, wherever it stands in the order, and a host that takes no part gets nothing.
+    assert deal(two, rooms(("a", 1, 0), ("b", 1, 0)), {4: "a"}) == {1: "b", 2: "a", 3: "b", 4: "a"}
+    assert deal(two, rooms(("a", 1, 0)), {2: "gone"}) == {1: "a", 3: "a", 4: "a"}
+
+
+def places(sweep: Sweep) -> dict[int, set[str]]:
+    """The hosts of each seed's runs."""
+    found: dict[int, set[str]] = {}
+    for row in sweep.rows():
+        found.setdefault(row["seed"], set()).add(row["host"])
+    return found
+
+
+def all_end(sweep: Sweep) -> None:
+    let_go(*sweep.hosts)
+    sweep.rlx("wait")
+
+
+def test_blocks_are_dealt_by_what_is_free_and_what_fits(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(4)
+    busy, full, silent, free = sweep.hosts
+    fill_up(full)
+    silent.cut()
+    for _ in range(3):
+        sweep.rlx("launch", sweep.recipe, "--host", busy.name, "--arm", "slow", "--again")
+    asked = ("--seed", 1, 2, 3, "--seed", 4)
+    written = json.loads(sweep.rlx("plan", sweep.recipe, "--host", sweep.names, "--spread", *asked, "--json"))
+    seen = {(plan["seed"], plan["arm"]): plan["site"]["place"]["host"] for plan in written["plans"]}
+    assert list(seen) == [(seed, arm) for seed in (1, 2, 3, 4) for arm in ("slow", "fast")]
+    # Three runs are ahead on h1: the first free one takes as many.
+    assert {seed: {seen[seed, "slow"], seen[seed, "fast"]} for seed in (1, 2, 3, 4)} == {
+        1: {"h4"},
+        2: {"h4"},
+        3: {"h1"},
+        4: {"h4"},
+    }
+    told = {finding["message"].split(" ")[0]: finding for finding in written["findings"]}
+    assert {finding["id"] for finding in told.values()} == {"RLX043"} and set(told) == {"h2", "h3"}
+    assert "RLX512" in told["h2"]["message"]
+    assert sweep.heard("h1 takes seed 3; 3 runs before them") and sweep.heard("h4 takes seeds 1, 2, 4; it is free")
+    file = sweep.recipe.with_name("plans.json")
+    file.write_text(json.dumps(written))
+    launched = json.loads(sweep.rlx("launch", "--plan", file, "--json"))
+    assert {(run["seed"], run["host"]) for run in launched["runs"]} == {(1, "h4"), (2, "h4"), (3, "h1"), (4, "h4")}
+    sweep.hosts = (busy, free)
+    all_end(sweep)
+    ids = {run["run_id"] for run in launched["runs"]}
+    assert sorted(run for run in (*began(busy), *began(free)) if run in ids) == sorted(ids)
+
+
+def test_where_no_host_is_left_it_says_why_for_each(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    full, silent = sweep.hosts
+    fill_up(full)
+    silent.cut()
+    sweep.launch("--seed", 1, code=5)
+    assert sweep.heard("h1: RLX512") and sweep.heard("h2: ")
+    sweep.hosts = (silent, silent)
+    sweep.launch("--seed", 1, code=2)  # named twice
+    sweep.hosts = (silent,)
+    sweep.launch("--seed", 1, code=2)
+    assert sweep.heard("--spread is about several hosts")
+    sweep.hosts = (full, silent)
+    sweep.rlx("launch", sweep.recipe, "--host", sweep.names, "--spread", "--nodes", code=2)
+    assert sweep.heard("--spread and --nodes exclude each other")
+
+
+def test_several_hosts_without_a_word_are_asked_what_they_are_for(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    sweep.rlx("launch", sweep.recipe, "--host", sweep.names, code=2)
+    assert sweep.heard("RLX503") and sweep.heard("--spread") and sweep.heard("--nodes")
+
+
+def test_a_launch_that_was_killed_between_two_hosts_is_completed(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    sweep.recipe.write_text(RECIPE + EXPERIMENT)
+    near, far = sweep.hosts
+    # The share of h2 does not get through, and dies with its sender.
+    far.wrap_program("tar", "while [ ! -e /srv/unpack ]; do sleep 0.05; done")
+    words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread")
+    with sweep.rig.client.popen(sys.executable, "-c", RLX, *words, env=dict(sweep.rig.client.environment())) as rlx:
+        until(lambda: began(near), "the first run of h1 begins")
+        rlx.send_signal(signal.SIGKILL)
+    far.kill("tar")
+    far.path("/srv/unpack").touch()
+    first = began(near)
+    # h1 is busy by now, and the deal stays what it was.
+    ids = sweep.launch()
+    assert sweep.heard("which was interrupted; nothing runs twice")
+    assert places(sweep) == {11: {"h1"}, 12: {"h2"}, 13: {"h1"}, 14: {"h2"}} and first[0] in ids
+    all_end(sweep)
+    assert sorted([*began(near), *began(far)]) == sorted(ids)
+    assert sweep.launch() == [] and sweep.heard("nothing is missing")
+
+
+def test_what_waits_moves_to_a_host_that_is_free(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    ids = sweep.launch("--seed", 1, 2, "--seed", 3, 4)
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    # Nobody can say what becomes of a host that does not answer: what it has stays its own.
+    near.cut()
+    let_go(far)
+    until(lambda: len(began(far)) == 4, "h2 works off its share")
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    near.heal()
+    until(lambda: places(sweep)[3] == {"h2"}, "it answers, and what waits there moves")
+    assert [row["seed"] for row in sweep.rows() if row["moved_from"] == ["h1"]] == [3, 3]
+    until(lambda: len(began(far)) == 6, "they run there")
+    all_end(sweep)
+    assert sorted([*began(near), *began(far)]) == sorted(ids)
+    assert {row["verdict"]["status"] for row in sweep.rows()} == {"valid"}
+    assert "moved here before it had begun, from h1" in sweep.rlx("status", "-v")
+
+
+def test_who_follows_the_logs_moves_blocks_and_sees_their_lines(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    sweep.launch("--seed", 1, 2, "--seed", 3)
+    let_go(far)
+    until(lambda: len(began(far)) == 2, "h2 works off its share")
+    Timer(12, let_go, (near,)).start()
+    lines = sweep.rlx("logs", "-f").splitlines()
+    assert sweep.heard("moved seed 3 (slow, fast) from h1 to h2")
+    assert len([line for line in lines if "toy step 3" in line]) == 6
+    assert len(began(near)) == 2 and len(began(far)) == 4
+
+
+def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(sweep_of: Callable[[int], Sweep]) -> None:
+    """What the journal holds when rlx is killed at each of its steps; one block for each."""
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    far.cut()
+    ids = sweep.launch("--seed", *range(1, 7), "-y")
+    far.heal()
+    until(lambda: began(near), "the first run begins")
+    index = Index(home())
+    runs = {seed: [ref for ref in index.runs() if ref.seed == seed] for seed in range(1, 7)}
+    launch_id = runs[1][0].launch_id
+
+    def move(seed: int, phase: Phase = Phase.ASKED) -> Move:
+        return Move(launch_id, seed, 1, "h1", "h2", 1e9, phase)
+
+    def cut_off() -> None:
+        index.note_move(move(2))  # before anything was asked
+        withdraw(index, move(3), runs[3])
+        index.note_move(move(3))  # withdrawn, and nobody heard
+        withdraw(index, move(4), runs[4])  # withdrawn, and nothing shipped
+        withdraw(index, move(5), runs[5])
+        elsewhere = replace(runs[1][0].place, host="h2", destination="h2")
+        index.send(move(5, Phase.SENT), [replace(ref, place=elsewhere) for ref in runs[5]])  # about to be shipped
+        assert not withdraw(index, move(1), runs[1]), "one of them runs"
+
+    sweep.rig.client.call(cut_off)
+    sweep.rlx("status")
+    # One that no host has goes where it would be through first, and one that was sent only where it was sent to.
+    found = places(sweep)
+    assert all(len(hosts) == 1 for hosts in found.values()) and len(found) == 6
+    assert found[1] == {"h1"} and found[2] == {"h2"} and found[5] == {"h2"}
+    assert {move.phase for move in index.moves(launch_id)} == {Phase.DONE}
+    all_end(sweep)
+    assert sorted([*began(near), *began(far)]) == sorted(ids)
