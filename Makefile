@@ -70,7 +70,8 @@ format: .venv/.ready
 
 setup: .venv/.ready tmux
 
-# The documentation with a search, in English and Chinese: build/site/index.html.
+# The documentation with a search, in English and Chinese: build/site/index.html. Browsers let no page of a file read the
+# index of the search: python3 -m http.server -d build/site.
 site: .venv/.ready
 	$(PIP) $(INSTALL) -e '.[docs]'
 	$(BIN)/python -m website.build

@@ -15,27 +15,27 @@ from pathlib import Path
 from website.pages import LANGUAGES, REPOSITORY, placed, sections, title, written
 from website.reference import PAGES, page
 
-BUILD = REPOSITORY / "build" / "website"
-SITE = REPOSITORY / "build" / "site"
+BUILD = REPOSITORY / "build"
 HOME = {"en": "README.md", "zh": "README.zh.md"}
 _FEATURES = ("navigation.sections", "navigation.footer", "navigation.top", "search.highlight", "content.code.copy")
 _BETWEEN_CHINESE = re.compile(
     r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffefA-Za-z*\[]|`(?!``))"
 )
+_CODE = re.compile(r"(^```.*?^```$|(?:^ {4}.*?$\n?)+)", re.MULTILINE | re.DOTALL)
 _NAMES = {"en": "English", "zh": "中文"}
 
 
-def main() -> None:
-    """Lay out and build both."""
-    shutil.rmtree(SITE, ignore_errors=True)
+def build(site: Path, work: Path) -> None:
+    """Lay out both languages in `work`, and build them into `site`."""
+    shutil.rmtree(site, ignore_errors=True)
     for language in LANGUAGES:
-        folder = BUILD / language
+        folder = work / language
         shutil.rmtree(folder, ignore_errors=True)
         lay_out(language, folder / "docs")
         (folder / "zensical.toml").write_text(settings(language), encoding="utf-8")
         zensical = Path(sys.executable).with_name("zensical")
         subprocess.run([zensical, "build", "--clean"], cwd=folder, check=True)
-        shutil.copytree(folder / "site", SITE if language == "en" else SITE / language, dirs_exist_ok=True)
+        shutil.copytree(folder / "site", site if language == "en" else site / language, dirs_exist_ok=True)
 
 
 def lay_out(language: str, folder: Path) -> None:
@@ -52,8 +52,10 @@ def lay_out(language: str, folder: Path) -> None:
 
 
 def joined(text: str) -> str:
-    """The text without the ends of lines beside Chinese marks, which a browser would show as blanks."""
-    return _BETWEEN_CHINESE.sub("", text)
+    """The text without the ends of lines beside Chinese marks, which a browser shows as blanks; code keeps its own."""
+    return "".join(
+        part if part.startswith(("```", "    ")) else _BETWEEN_CHINESE.sub("", part) for part in _CODE.split(text)
+    )
 
 
 def relinked(text: str, source: Path, language: str) -> str:
@@ -69,6 +71,8 @@ def _link(found: re.Match[str], source: Path, language: str) -> str:
     place = _place((source.parent / path).resolve(), language)
     if not place:
         return f"{words}"
+    if words == Path(path).name and place.endswith(".md"):
+        words = re.split("[:：]", title((source.parent / path).resolve()))[0]
     return f"{mark}[{words}]({place}{'#' + heading if heading else ''})"
 
 
@@ -145,4 +149,4 @@ def _toml(value: object) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    build(BUILD / "site", BUILD / "website")

@@ -18,7 +18,7 @@ WORDS = {
         "findings": "Findings",
         "about_commands": "As `rlx COMMAND --help` prints them.",
         "about_recipe": "As `rlx schema` has them for editors; `rlx show RECIPE` prints the values of a recipe.",
-        "about_findings": "As `rlx explain ID` prints them. How verdicts come about: [verdicts.md](verdicts.md).",
+        "about_findings": "As `rlx explain ID` prints them. How verdicts come about: [Verdicts](verdicts.md).",
         "option": "option",
         "argument": "argument",
         "meaning": "meaning",
@@ -29,6 +29,7 @@ WORDS = {
         "why": "Why",
         "fix": "Fix",
         "source": "Source",
+        "colon": ": ",
         "top": "Top level",
     },
     "zh": {
@@ -37,7 +38,7 @@ WORDS = {
         "findings": "发现",
         "about_commands": "与 `rlx COMMAND --help` 的输出一致；程序的输出是英文，这里不翻译。",
         "about_recipe": "与 `rlx schema` 提供给编辑器的内容一致；`rlx show RECIPE` 打印一份配方的值。",
-        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[verdicts.md](verdicts.md)。",
+        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[裁决](verdicts.md)。",
         "option": "选项",
         "argument": "参数",
         "meaning": "含义",
@@ -48,6 +49,7 @@ WORDS = {
         "why": "为什么重要",
         "fix": "修复办法",
         "source": "依据",
+        "colon": "：",
         "top": "顶层",
     },
 }
@@ -121,18 +123,22 @@ def findings(language: str) -> Iterator[str]:
     for one in explain_all():
         what, why, fix = translated.get(one.id, (one.what, one.why, one.fix))
         rows = [(words["why"], why), (words["fix"], fix), (words["source"], one.source)]
-        told = "".join(f"- **{name}**: {_links_cut(text)}\n" for name, text in rows if text)
+        told = "".join(f"- **{name}**{words['colon']}{_links_cut(text)}\n" for name, text in rows if text)
         yield f"## {one.id}\n\n{_links_cut(what)}\n\n{told}"
 
 
+# The pages whose tables list the findings.
+_FINDINGS = ("verdicts", "diagnosis")
+
+
 def _chinese_rows() -> dict[str, tuple[str, str, str]]:
-    """What the Chinese page says of each finding; a cell of 同上 is that of the row above."""
+    """What the Chinese pages say of each finding; a cell of 同上 is that of the row above."""
     found: dict[str, tuple[str, str, str]] = {}
     above = ("", "", "")
-    for line in written("zh")["verdicts"].read_text(encoding="utf-8").splitlines():
+    for line in "\n".join(written("zh")[name].read_text(encoding="utf-8") for name in _FINDINGS).splitlines():
         if line.startswith("| RLX"):
-            id, *cells = line.strip("| ").split(" | ")
-            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells, above, strict=True))
+            id, *cells = line.strip("| ").replace("\\|", "|").split(" | ")
+            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells[:3], above, strict=True))
             found[id] = above = (what, why, fix)
     return found
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlx.evidence.diagnosis import Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ def explain(id: str) -> Explanation:
 
 def explain_all() -> list[Explanation]:
     """Explain every finding there is, by id."""
-    return [_finding(id) for id in sorted(_rows())]
+    return [_finding(id) for id in sorted({*_rows(), *_signatures()})]
 
 
 def _finding(id: str) -> Explanation:
@@ -35,7 +39,17 @@ def _finding(id: str) -> Explanation:
 
     if rule := find_rule(id):
         return Explanation(rule.id, rule.title, rule.why, rule.fix, rule.source)
+    if known := _signatures().get(id):
+        return Explanation(known.id, known.name, known.meaning, known.fix, known.source)
     return _row(id)
+
+
+@cache
+def _signatures() -> dict[str, Signature]:
+    """The lines of a log that rlx diagnose knows, by id."""
+    from rlx.evidence.diagnosis import signatures
+
+    return {each.id: each for each in signatures()}
 
 
 def _word(word: str) -> Explanation | None:
@@ -57,7 +71,7 @@ def _row(id: str) -> Explanation:
 
     found = _rows()
     if id not in found:
-        nearest = get_close_matches(id, found, n=3)
+        nearest = get_close_matches(id, {*found, *_signatures()}, n=3)
         hint = f"did you mean {', '.join(nearest)}?" if nearest else "rlx explain lists them all"
         raise UsageError(f"there is no finding {id}", hint)
     what, why, fix = found[id][1:]

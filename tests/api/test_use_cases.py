@@ -69,6 +69,8 @@ def test_options_come_before_the_recipe_is_loaded() -> None:
 
 def test_explain_knows_ids_in_any_case_and_the_nearest() -> None:
     assert rlx.explain("rlx104") == rlx.explain("RLX104")
+    # What rlx diagnose prints of a log is explained, too.
+    assert rlx.explain("RLX804").what == "the memory of an NPU is full"
     with pytest.raises(rlx.UsageError) as error:
         rlx.explain("RLX1044")
     assert "RLX1044" in refused(error)

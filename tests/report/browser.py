@@ -54,12 +54,16 @@ class Browser:
 
     def open(self, path: Path, width: int, height: int = 900, dark: bool = False, media: str = "screen") -> None:
         """Show a file in a window of that size, and wait until it has loaded."""
+        self.visit(path.as_uri(), width, height, dark, media)
+
+    def visit(self, url: str, width: int, height: int = 900, dark: bool = False, media: str = "screen") -> None:
+        """The same with an address."""
         phone = width < 500
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self("Emulation.setEmulatedMedia", media=media, features=[scheme])
         self.events.clear()
-        self("Page.navigate", url=path.as_uri())
+        self("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._read())
 

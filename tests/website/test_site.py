@@ -66,3 +66,5 @@ def test_lines_of_chinese_are_joined_without_a_blank() -> None:
         == "不需要 root，只需要容器。\n\n## 环境\n\n- 一\n- 二\n"
     )
     assert joined("在 Python\n3.11 上；\n  `rlx` 会看。\n```\n") == "在 Python\n3.11 上；`rlx` 会看。\n```\n"
+    code = "说明：\n\n    rlx wait    # 等到结束\n    rlx logs    # 日志\n\n```yaml\nseed: 1  # 种子\narms: {}\n```\n"
+    assert joined(code) == code
