@@ -4,12 +4,12 @@
 
     <root>/runs/<run id>/
       manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
-      image  holder  holder.log  ticket  devices  foreign  stop
+      image  holder  holder.log  ticket  devices  foreign  stop  slurm  job
       latest -> attempts/<k>
       attempts/<k>/
         log  metrics.jsonl  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  exit
+        state/  started  supervisor  leader  claimed  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ TICKET_FILE = "ticket"
 DEVICES_FILE = "devices"
 FOREIGN_FILE = "foreign"
 STOP_FILE = "stop"
+SLURM_FILE = "slurm"
+JOB_FILE = "job"
 ATTEMPTS_DIR = "attempts"
 LATEST_LINK = "latest"
 
@@ -54,4 +56,5 @@ HEARTBEAT_FILE = "heartbeat"
 CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"
 RESERVED_FILE = "reserved"
+CUT_FILE = "cut"
 EXIT_FILE = "exit"

@@ -7,6 +7,7 @@
 #                                        wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
 #                                        the second half of hold, started while flock holds the devices
+#   job RUN KIND WANTED                 the script of a job of Slurm: supervise launch.sh on the devices that it has
 #   run RUN DEVICES                      supervise launch.sh; at most once in the life of a run
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone

@@ -9,6 +9,6 @@ if [ "${1:-}" = inside ]; then
 fi
 case ${1:-} in
     # The script itself may come on stdin, so no command may read from there.
-    accept | hold | held | run | lead | stop | await | look | report | manifests | leases) "$@" </dev/null ;;
+    accept | hold | held | job | run | lead | stop | await | look | report | manifests | leases) "$@" </dev/null ;;
     *) fail "usage: supervise.sh accept|hold|run|stop|report …" ;;
 esac

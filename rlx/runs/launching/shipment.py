@@ -32,6 +32,7 @@ from rlx.plan.run_dir import (
     HOLDER_FILE,
     HOLDER_LOG_FILE,
     IMAGE_FILE,
+    JOB_FILE,
     LATEST_LINK,
     LAUNCH_FILE,
     LEADER_FILE,
@@ -39,6 +40,7 @@ from rlx.plan.run_dir import (
     MANIFEST_FILE,
     MASK_FILE,
     RESERVED_FILE,
+    SLURM_FILE,
     STATE_DIR,
     STOP_FILE,
     SUPERVISE_FILE,
@@ -50,6 +52,7 @@ from rlx.resources import payload_folder
 from rlx.runs import supervisor
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
+from rlx.runs.launching.slurm_request import check_request, request
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, container_of
 
@@ -70,6 +73,8 @@ _OWN_NAMES = {
     IMAGE_FILE,
     DEVICES_FILE,
     FOREIGN_FILE,
+    SLURM_FILE,
+    JOB_FILE,
     ATTEMPTS_DIR,
     LATEST_LINK,
     CHECKPOINTS_DIR,
@@ -96,6 +101,7 @@ def check_plan(plan: LaunchPlan) -> None:
     _check_cluster(plan)
     _check_devices(plan)
     _check_proxies(plan)
+    check_request(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
     _check_files(plan)
@@ -277,6 +283,7 @@ def _files(plan: LaunchPlan, ref: RunRef, position: int, variables: Mapping[str,
         PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700),
         PlannedFile(MANIFEST_FILE, render_manifest(ref, position, plan)),
     ]
+    own += request(plan)
     if plan.site.image is not None:
         own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
