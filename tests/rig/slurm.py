@@ -42,12 +42,16 @@ SelectTypeParameters=CR_CPU
 GresTypes=npu
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
 SlurmdTimeout=10
+MessageTimeout=2
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 SlurmdParameters=config_overrides
 KillWait=5
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 {nodes}
-PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=10 State=UP
+PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=1 GraceTime=10
+PartitionName=urgent Nodes={names} MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=2 PreemptMode=OFF
 """
 
 
@@ -109,7 +113,9 @@ class Cluster:
     # ---- what it says ----
 
     def states(self) -> list[str]:
-        return self.login.run("sinfo", "--noheader", "--Node", "--format=%t").stdout.decode().split()
+        return (
+            self.login.run("sinfo", "--noheader", "--Node", "--partition=main", "--format=%t").stdout.decode().split()
+        )
 
     def squeue(self, form: str) -> list[str]:
         """A line for each job, also of those that have just ended."""

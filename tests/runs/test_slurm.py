@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,9 @@ SHORT = ("--sbatch", "time=1", "--sbatch", "warn=55")
 TRAPS = "trap 'echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
 
 
+SHOWN = 'echo "seen $ASCEND_RT_VISIBLE_DEVICES leased $RLX_DEVICES."\n'
+
+
 @pytest.fixture(scope="module")
 def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
@@ -39,9 +44,7 @@ def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     found = Laptop(slurm.rig.client, tmp_path / "home")
     assert found.rlx(*HOST).code == 0
     yield found
-    slurm.login.run("scancel", "--signal=KILL", "--full", "--user=root", check=False)
     slurm.login.run("scancel", "--user=root")
-    slurm.until(lambda: slurm.states() == ["idle"] * 3, "all nodes are idle")
 
 
 def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
@@ -96,38 +99,44 @@ def test_a_job_that_waits_says_why_and_is_stopped_before_it_starts(slurm: Cluste
 
 
 def test_the_end_of_a_job_is_what_the_run_recorded(slurm: Cluster, laptop: Laptop) -> None:
-    assert laptop.rlx("hosts", "add", "short", *HOST[3:], *SHORT).code == 0
+    for name, partition, *more in (
+        ("short", "main", *SHORT),
+        ("low", "main", "--sbatch", "nodelist=h4"),
+        ("high", "urgent", "--sbatch", "nodelist=h4"),
+    ):
+        assert laptop.rlx("hosts", "add", name, "h1", "--slurm", partition, *HOST[6:], *more).code == 0
     late = job_of(laptop, TRAPS, "late", host="short")
+    preempted = job_of(laptop, TRAPS, "preempted", NPUS, host="low")
     stopped, cancelled = job_of(laptop, TRAPS, "stopped"), job_of(laptop, TRAPS, "cancelled")
-    for ref in (late, stopped, cancelled):
-        patiently(lambda ref=ref: is_up(slurm.login, ref), "it runs")
+    runs = {ref.arm: ref for ref in (late, preempted, stopped, cancelled)}
+    patiently(lambda: all(is_up(slurm.login, ref) for ref in runs.values()), "they run")
+    ours, few = job_of(laptop, SHOWN, "site", 2), job_of(laptop, SHOWN, "site-few", 3)
+    urgent = job_of(laptop, GO, "urgent", NPUS, host="high")
     assert laptop.rlx("stop", stopped.run_id).code == 0
     slurm.login.run("scancel", slurm.job(cancelled.run_id, "%i"))
-    seen = {ref.arm: laptop.ended(ref) for ref in (late, stopped, cancelled)}
+    patiently(lambda: is_up(slurm.login, urgent), "it has the devices of another")
+    seen = {arm: laptop.ended(ref) for arm, ref in runs.items()}
     assert {arm: (end.state, end.exit_code) for arm, end in seen.items()} == {
         "late": (RunState.FAILED, 5),
+        "preempted": (RunState.FAILED, 5),
         "stopped": (RunState.STOPPED, 5),
         "cancelled": (RunState.FAILED, 5),
     }
-    assert "RLX590" in seen["late"].detail and "RLX594" in seen["cancelled"].detail
-    assert "RLX59" not in seen["stopped"].detail
+    reasons = {arm: re.findall(r"RLX59\d", end.detail) for arm, end in seen.items()}
+    assert reasons == {"late": ["RLX590"], "preempted": ["RLX591"], "stopped": [], "cancelled": ["RLX594"]}
     assert "the time limit of Slurm job" in log(slurm.login, late)
     # One SIGTERM each, though several had reason to send one.
     assert [log(slurm.login, ref).count("told\n") for ref in (late, stopped)] == [1, 1]
-
-
-def test_devices_that_the_site_names_stay_as_they_are(slurm: Cluster, laptop: Laptop) -> None:
-    shown = 'echo "seen $ASCEND_RT_VISIBLE_DEVICES leased $RLX_DEVICES."\n'
-    # The rig's TaskProlog is that of a site: it names devices 7 and 8 to jobs whose names say so.
-    ours, few = job_of(laptop, shown, "site", 2), job_of(laptop, shown, "site-few", 3)
+    # What a plugin of the site has set stays as it is; the rig's TaskProlog is one for jobs whose names say so.
     assert laptop.ended(ours).state is RunState.FINISHED
     assert "seen 7,8 leased ." in log(slurm.login, ours)
-    assert (laptop.ended(few).state, laptop.ended(few).exit_code) == (RunState.FAILED, 78)
+    refused = laptop.ended(few)
+    assert (refused.state, refused.exit_code, refused.detail[:6]) == (RunState.FAILED, 78, "RLX593")
     assert "RLX593 the run needs 3 npu device(s), and the site's variable names 2" in log(slurm.login, few)
 
 
 def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) -> None:
-    running, waiting = job_of(laptop, GO, "running", NPUS), job_of(laptop, GO, "waiting")
+    running, waiting = job_of(laptop, GO, "running"), job_of(laptop, GO, "waiting")
     patiently(lambda: is_up(slurm.login, running) and is_up(slurm.login, waiting), "both run")
     folder = run_folder(slurm.login, waiting)
     slurm.kill_controller()
@@ -137,8 +146,26 @@ def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) 
     go(slurm.login, running)
     assert laptop.ended(running).state is RunState.FINISHED
     slurm.start_controller()
-    # Who launched it may have been cut off before its number was noted: the same launch finds the job and starts none.
-    assert (folder / "job").exists()
     go(slurm.login, waiting)
     assert laptop.ended(waiting).state is RunState.FINISHED
     assert [path.name for path in (folder / "attempts").iterdir()] == ["1"]
+
+
+def test_a_launch_that_was_cut_off_finds_its_job_again(slurm: Cluster, laptop: Laptop) -> None:
+    plan = checked(npu_toy(laptop.site("hpc"), GO))
+    ref = launched(laptop, plan)
+    patiently(lambda: is_up(slurm.login, ref), "it runs")
+    number = slurm.job(ref.run_id, "%i")
+    # It had come as far as this: the job is there, and nobody noted its number.
+    folder = run_folder(slurm.login, ref)
+    (folder / "job").unlink()
+    (folder / "attempts/1/state/started").rename(folder / "moved")
+    with sqlite3.connect(laptop.home / "index.db") as index:
+        index.execute("UPDATE launches SET resolved = 0")
+    again = laptop.rlx("launch", "--plan", laptop.write_plans(plan))
+    assert (again.code, again.out.strip()) == (0, ref.run_id), again.err
+    assert (folder / "job").read_text().split()[0] == number
+    assert slurm.squeue("%k").count(f"rlx:{ref.run_id}") == 1
+    (folder / "moved").rename(folder / "attempts/1/state/started")
+    go(slurm.login, ref)
+    assert laptop.ended(ref).state is RunState.FINISHED

@@ -162,7 +162,7 @@ cut_words() {
 # ---- facts
 
 # For runs that are jobs and have recorded no end: `slurm silent <complaint>`, or a line a job that Slurm knows,
-# `squeue …` as ask_slurm has it, or `sacct …` in the same form.
+# `squeue …` as ask_slurm has it, or `sacct …` in the same form; with a job whose node was given up, `node <name> <state>`.
 report_jobs() {
     JOBS='' NUMBERS_OF_JOBS=''
     for id in $RUNS; do
@@ -173,7 +173,12 @@ report_jobs() {
     [ -n "$JOBS" ] || return 0
     ask_slurm "$REPORT_SLURM_S" "--jobs=${NUMBERS_OF_JOBS#,}" || { printf 'slurm silent %s\n' "$ANSWER" | head -n 1 && return; }
     [ -z "$ANSWER" ] || printf '%s\n' "$ANSWER" | sed 's/^/squeue /'
-    report_accounted
+    accounted=$(report_accounted)
+    [ -z "$accounted" ] || printf '%s\n' "$accounted"
+    # What runs on a node that was given up ends when the node is back.
+    case "$ANSWER$accounted" in
+        *'|NODE_FAIL|'*) timeout "$REPORT_SLURM_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
+    esac
 }
 
 # Slurm forgets a job minutes after its end; its accounting, where there is one, does not.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from rlx.plan import RunState
 from rlx.runs.duration import moment
@@ -11,7 +11,8 @@ from rlx.runs.duration import moment
 HEARTBEAT_GRACE_S = 60.0
 """A supervisor writes every 5 s; a file server may tell others of it as late as this."""
 
-LIMIT_ID, PREEMPTED_ID, NODE_ID, DEVICES_ID, CANCELLED_ID = "RLX590", "RLX591", "RLX592", "RLX593", "RLX594"
+LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
+DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
 _COMMENT = "rlx:"
 _SUBMIT_GRACE_S = 300.0
 _NODE_FAIL = "NODE_FAIL"
@@ -26,7 +27,8 @@ _RUNS = frozenset(
 class Job:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
-    `silence` says why Slurm did not answer; empty if it did.
+    `silence` says why Slurm did not answer; empty if it did. `is_back`: the nodes of a job that was given up for them
+    are up again, and Slurm has ended what still ran there.
     """
 
     number: str
@@ -35,6 +37,7 @@ class Job:
     start: float | None = None
     nodes: str = ""
     silence: str = ""
+    is_back: bool = False
 
     @property
     def waits(self) -> bool:
@@ -70,15 +73,31 @@ def _epoch(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
-def find_job(run_id: str, number: str, created: float, lines: Sequence[Line], silence: str) -> Job:
+@dataclass(slots=True)
+class Answers:
+    """All that one report has of Slurm: lines of jobs, the states of nodes by name, and why it did not answer."""
+
+    lines: list[Line] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    silence: str = ""
+
+
+def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
     """Find the job of a run among these: by its comment, since Slurm may give a number again.
 
     Accounting may keep no comments: then it is the job of that number that was submitted when the run was.
     """
-    named = [line for line in lines if line.comment == f"{_COMMENT}{run_id}"]
-    numbered = [line for line in lines if not line.comment and _is_of(line, number, created)]
-    found = [*numbered, *named]
-    return found[-1].job if found else Job(number, silence=silence)
+    named = [line for line in answers.lines if line.comment == f"{_COMMENT}{run_id}"]
+    numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
+    if not (found := [*numbered, *named]):
+        return Job(number, silence=answers.silence)
+    job = found[-1].job
+    return replace(job, is_back=_is_up(answers.nodes.get(job.nodes, "")))
+
+
+def _is_up(state: str) -> bool:
+    """Tell whether a node answers. Of several nodes, which have a name in common, nobody knows."""
+    return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk", "power", "boot", "fail"))
 
 
 def _is_of(line: Line, number: str, created: float) -> bool:
@@ -104,7 +123,7 @@ def state_without_record(job: Job, *, lives: bool) -> RunState | None:
     """
     if job.runs or lives:
         return None
-    if job.silence or job.state == _NODE_FAIL:
+    if job.silence or (job.state == _NODE_FAIL and not job.is_back):
         return RunState.UNREACHABLE
     return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
 
@@ -119,7 +138,7 @@ def detail_of(job: Job, state: RunState, *, started: bool) -> str:
         return f"{known} waits: {job.reason or 'no reason given'}{expected}"
     if state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
         return "" if job.runs or not job.state else f"{known} is {job.state} for Slurm, and the run still writes"
-    if job.state == _NODE_FAIL:
+    if job.state == _NODE_FAIL and not job.is_back:
         return f"{NODE_ID} Slurm gave up {job.nodes or 'the node'} of job {job.number}: what runs there may run on"
     return _detail_of_end(known, job, started=started)
 

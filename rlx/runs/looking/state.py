@@ -11,7 +11,7 @@ from enum import StrEnum
 from rlx.plan import RunState
 from rlx.plan.run_dir import HEARTBEAT_FILE, LOG_FILE, MANIFEST_FILE, METRICS_FILE, STARTED_DIR, STOP_FILE
 from rlx.runs.looking import slurm_job
-from rlx.runs.looking.slurm_job import Job, Line, parse_line
+from rlx.runs.looking.slurm_job import Answers, Job, parse_line
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -109,8 +109,7 @@ class _Records:
     containers: dict[str, str] = field(default_factory=dict)
     members: Counter[str] = field(default_factory=Counter)
     files: dict[tuple[str, str], _File] = field(default_factory=dict)
-    jobs: list[Line] = field(default_factory=list)
-    silence: str = ""
+    slurm: Answers = field(default_factory=Answers)
 
     def add_run(self, words: Sequence[str]) -> None:
         self.runs[words[0]] = _values(words[1:])
@@ -128,14 +127,18 @@ class _Records:
         self.members.update(mark.removeprefix("RLX_RUN=") for mark in marks)
 
     def add_squeue(self, words: Sequence[str]) -> None:
-        self.jobs.append(parse_line(" ".join(words), of_sacct=False))
+        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=False))
 
     def add_sacct(self, words: Sequence[str]) -> None:
-        self.jobs.append(parse_line(" ".join(words), of_sacct=True))
+        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=True))
+
+    def add_node(self, words: Sequence[str]) -> None:
+        """Take the state of a node of Slurm."""
+        self.slurm.nodes[words[0]] = words[1]
 
     def add_slurm(self, words: Sequence[str]) -> None:
         """Take that Slurm did not answer, and why."""
-        self.silence = " ".join(words[1:]) or "no reason given"
+        self.slurm.silence = " ".join(words[1:]) or "no reason given"
 
     def add_file(self, words: Sequence[str]) -> None:
         """Take size and time of a file; that of a file of /proc is the time now."""
@@ -153,6 +156,7 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
     "squeue": _Records.add_squeue,
     "sacct": _Records.add_sacct,
     "slurm": _Records.add_slurm,
+    "node": _Records.add_node,
 }
 """What reads each kind of line; other kinds are of a later supervise.sh."""
 
@@ -174,7 +178,7 @@ def _with_job(facts: Facts, records: _Records) -> Facts:
     number = records.runs[facts.run_id].get("job")
     if number is None:
         return facts
-    found = slurm_job.find_job(facts.run_id, number, facts.created, records.jobs, records.silence)
+    found = slurm_job.find_job(facts.run_id, number, facts.created, records.slurm)
     return replace(facts, job=found)
 
 
