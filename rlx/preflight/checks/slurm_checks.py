@@ -44,8 +44,11 @@ def _partition(wanted: Slurm, found: Facts, host: str) -> Iterator[Finding]:
         message = f"the partition {wanted.partition} is {found['state']}"
         yield Finding("RLX596", Severity.WARNING, message, "runs wait until it is up, or are refused", host)
     if found["refusal"]:
-        message = f"Slurm would not take such a job: {found['refusal']}"
-        yield Finding("RLX597", Severity.ERROR, message, _ENTRY.format(host), host)
+        # It counts only nodes that can take a job now; a job that waits for the others may still be submitted.
+        is_sure = len(usable) == len(found["nodes"]) and found["state"] in ("", "UP")
+        severity = Severity.ERROR if is_sure else Severity.WARNING
+        message = f"Slurm would not take such a job now: {found['refusal']}"
+        yield Finding("RLX597", severity, message, _ENTRY.format(host), host)
 
 
 def _is_away(node: Facts) -> bool:
