@@ -217,7 +217,7 @@ stop_job() {
 look_at_job() {
     JOB_STATE=
     [ -n "$JOB" ] || return 0
-    ask_slurm "$SLURM_S" "--jobs=$JOB" || { withdraw && fail "Slurm cannot be asked: $ANSWER"; }
+    ask_slurm "$SLURM_S" "--jobs=$JOB" || { unmark && fail "Slurm cannot be asked: $ANSWER"; }
     case $ANSWER in "$JOB|"*"|rlx:${run##*/}") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
 }
 
