@@ -42,7 +42,8 @@ def status(
 ) -> None:
     """Show progress, noise and verdict of runs.
 
-    Also pace, time left and the last validation. Never writes anything where the runs are.
+    Also pace, time left and the last validation. Writes nothing where the runs are, but moves what waits of a sweep
+    from here (--spread) to a host of it that is free.
     A host that does not answer costs its own line only.
     """
     from rlx.api.status import StatusWatch
