@@ -136,7 +136,8 @@ tmux:
 	fi
 
 # What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set.
-RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc openssh-client:ssh openssh-server:sshd zsh:zsh
+RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc munge:munged openssh-client:ssh openssh-server:sshd \
+	slurm-client:sbatch slurmctld:slurmctld slurmd:slurmd zsh:zsh
 rig: tmux
 	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
 	test -n "$$missing" || exit 0; \

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -66,8 +66,8 @@ def _rows(folder: Path, kind: str, options: argparse.Namespace) -> Iterator[Row]
     taken_in = _import(folder, arms, steps) if kind == "imported" else _lay_out(folder, arms, steps)
     logs = [path for path in folder.glob("**/attempts/1/*") if path.is_file()]
     megabytes = sum(log.stat().st_size for log in logs) / _MB
-    first = _rlx(folder, "compare", *arms)
-    again = [_rlx(folder, "compare", *arms) for _ in rounds]
+    first = run_rlx(folder, "compare", *arms)
+    again = [run_rlx(folder, "compare", *arms) for _ in rounds]
     late = [_after_more(folder, arms, _last_log(logs, arms[-1]), steps + 1 + n) for n in rounds]
     warm, grown = (median(cost.cpu for cost in costs) for costs in (again, late))
     reading = taken_in + first.cpu
@@ -90,7 +90,7 @@ def _import(folder: Path, arms: Sequence[str], steps: int) -> float:
     log, seconds = folder / "console.log", 0.0
     for number, arm in enumerate(arms):
         write_console(log, number, steps)
-        seconds += _rlx(folder, "import", str(log), "--name", "many", "--arm", arm, "--val-size", str(ITEMS)).cpu
+        seconds += run_rlx(folder, "import", str(log), "--name", "many", "--arm", arm, "--val-size", str(ITEMS)).cpu
     log.unlink()
     return seconds
 
@@ -106,14 +106,14 @@ def _after_more(folder: Path, arms: Sequence[str], log: Path, step: int) -> Cost
     with log.open("a") as file:
         file.write("chatter of somebody else, nothing more\n" * (_MB // 39))
         file.write(f"step:{step} - timing_s/step:40.5 - actor/some_longer_name/1:0.5\n")
-    return _rlx(folder, "compare", *arms)
+    return run_rlx(folder, "compare", *arms)
 
 
-def _rlx(folder: Path, *words: str) -> Cost:
-    """Raises CalledProcessError with what it said where it fails."""
+def run_rlx(folder: Path, *words: str, more: Mapping[str, Path] | None = None) -> Cost:
+    """`more`: variables. Raises CalledProcessError with what it said where it fails."""
     places = {"RLX_HOME": folder / "home", "RLX_ROOT": folder / "root", "RLX_CONFIG": folder / "config"}
     # Compiled as an installed rlx is.
-    places |= {"PYTHONPYCACHEPREFIX": folder / "compiled", "PYTHONPATH": _REPOSITORY}
+    places |= {"PYTHONPYCACHEPREFIX": folder / "compiled", "PYTHONPATH": _REPOSITORY, **(more or {})}
     environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command, began = [sys.executable, "-m", "rlx", *words], time.monotonic()

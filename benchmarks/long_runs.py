@@ -23,16 +23,17 @@ _BODIES = 200
 _STAMP = "20261120-120000"
 
 
-def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True) -> Path:
+def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True, seed: int = 1) -> Path:
     """A run, the control where `number` is 0; returns its console log. `ended`: it recorded its end."""
-    plan = _plan(arm, number, steps, str(root))
-    ref = RunRef(f"{plan.run_name}-{_STAMP}-abcd", f"{_STAMP}-abcdef", "many", arm, 1, LOCAL, str(root), time.time())
+    plan = _plan(arm, number, steps, str(root), seed)
+    names = (f"{plan.run_name}-{_STAMP}-abcd", f"{_STAMP}-abcdef", "many", arm, seed)
+    ref = RunRef(*names, LOCAL, str(root), time.time())
     attempt = ref.run_dir / "attempts" / "1"
     (attempt / "state").mkdir(parents=True)
     (ref.run_dir / "manifest.json").write_text(render_manifest(ref, number, plan))
     (ref.run_dir / "latest").symlink_to("attempts/1")
-    write_console(attempt / "log", number, steps)
-    _write_metrics(attempt / "metrics.jsonl", number, steps)
+    write_console(attempt / "log", number, steps, seed)
+    _write_metrics(attempt / "metrics.jsonl", number, steps, seed)
     if plan.expectations.noise:
         _write_events(attempt / "events", plan.expectations.noise, steps)
     (attempt / "state" / "started").touch()
@@ -41,19 +42,19 @@ def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True)
     return attempt / "log"
 
 
-def write_console(path: Path, number: int, steps: int) -> None:
+def write_console(path: Path, number: int, steps: int, seed: int = 1) -> None:
     """About 3 kB a step."""
     bodies = [_printed(body) for body in _bodies()]
     with path.open("w") as log:
         log.write(f"train dataset size: 7473, val dataset size: {ITEMS}\nTotal training steps: {steps}\n")
-        for step, values in _values(number, steps):
+        for step, values in _values(number, steps, seed):
             log.write(f"(TaskRunner pid=7) step:{step} - {_printed(values)} - {bodies[step % _BODIES]}\n")
 
 
-def _write_metrics(path: Path, number: int, steps: int) -> None:
+def _write_metrics(path: Path, number: int, steps: int, seed: int) -> None:
     bodies = [json.dumps(body)[1:] for body in _bodies()]
     with path.open("w") as file:
-        for step, values in _values(number, steps):
+        for step, values in _values(number, steps, seed):
             file.write(f'{{"step": {step}, "data": {json.dumps(values)[:-1]}, {bodies[step % _BODIES]}}}\n')
 
 
@@ -85,9 +86,9 @@ def _event(phase: str, step: int, sigma: float) -> dict[str, object]:
     }
 
 
-def _values(number: int, steps: int) -> Iterator[tuple[int, Mapping[str, float]]]:
+def _values(number: int, steps: int, seed: int) -> Iterator[tuple[int, Mapping[str, float]]]:
     """What differs from run to run: the time, the validations, and the gap that the noise opens."""
-    rng = random.Random(number)
+    rng = random.Random(number + 1000 * (seed - 1))
     for step in range(steps + 1):
         noisy = number > 0 and step > steps // _STAGES
         values = {"timing_s/step": 40 + rng.random(), _GAP: 0.004 * (1 + rng.random()) + 0.01 * noisy} if step else {}
@@ -112,7 +113,7 @@ def _printed(values: Mapping[str, float]) -> str:
     return " - ".join(shown)
 
 
-def _plan(arm: str, number: int, steps: int, root: str) -> LaunchPlan:
+def _plan(arm: str, number: int, steps: int, root: str, seed: int) -> LaunchPlan:
     sigmas = sigmas_by_step(0.05, 0.0005, _STAGES, steps)
     noise = NoiseSchedule(sigmas, _STAGES, ("rmsnorm",), "payload", False) if number else None
     validations = tuple(range(0, steps + 1, _VALIDATE_EVERY))
@@ -120,7 +121,7 @@ def _plan(arm: str, number: int, steps: int, root: str) -> LaunchPlan:
         name="many",
         arm=arm,
         control="a0",
-        seed=1,
+        seed=seed,
         backend="verl",
         backend_version="0.9.1",
         site=Site(root=root),

@@ -69,7 +69,7 @@ def statuses(rig: Rig, rounds: int, counts: Sequence[int]) -> Iterator[Row]:
     seconds = in_turns(ways, rounds)
     for count in counts[1:]:
         what = f"status of {count} hosts, 100 ms round trip, warm"
-        budget = 0.3 if count == counts[-1] else None
+        budget = 0.15 if count == counts[-1] else None
         yield excess(what, seconds[str(count)], "a single host", seconds["1"], budget)
     what = f"status of {counts[-1]} hosts, warm"
     yield ratio(what, seconds[str(counts[-1])], "supervise.sh report by as many ssh at once", seconds["by hand"])

@@ -81,6 +81,9 @@ def sweep_targets(
     """Read the hosts of a sweep, each a target of its own. Raises UsageError."""
     names = hosts if isinstance(hosts, str) else ",".join(hosts)
     together = named_target(names, container, devices, consents=consents)
+    if batch := next((node.host.name for node in together.nodes if node.host.slurm is not None), None):
+        # What waits there cannot be taken back with one rename, and Slurm itself knows where nodes are free.
+        raise UsageError(f"{batch}: Slurm deals runs to its nodes by itself", f"rlx launch RECIPE --host {batch}")
     return tuple(replace(node, workers=(), consents=consents) for node in together.nodes)
 
 

@@ -97,6 +97,15 @@ def add(
     python: Annotated[
         str | None, typer.Option(help="Interpreter there that recipes may name; rlx starts it to look.")
     ] = None,
+    slurm: Annotated[
+        str | None,
+        typer.Option(metavar="PARTITION", help="It is a login node of Slurm: runs are jobs of this partition."),
+    ] = None,
+    gres: Annotated[str | None, typer.Option(metavar="NAME:COUNT", help="Devices of a node in Slurm: npu:8.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that Slurm charges.")] = None,
+    sbatch: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Of a job: time, qos, mem, cpus_per_task, ...")
+    ] = None,
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
@@ -116,6 +125,7 @@ def add(
         "leases": leases,
         "address": address,
         "python": python,
+        "slurm": _slurm_entry(slurm, gres, account, sbatch or ()),
     }
     path = _file(project)
     with _kept_trust(project):
@@ -200,6 +210,16 @@ def _warn_if_hidden(name: str, path: Path) -> None:
 def _device_entry(text: str) -> dict[str, str | int]:
     kind, colon, count = text.partition(":")
     return {"kind": kind, "count": int(count) if count.isdecimal() else count} if colon else {"kind": kind}
+
+
+def _slurm_entry(partition: str | None, gres: str | None, account: str | None, pairs: Sequence[str]) -> dict[str, str]:
+    options = _pairs("--sbatch", pairs, str)
+    if partition is None and (gres or account or options):
+        raise UsageError(
+            "--gres, --account and --sbatch are of a host with Slurm", "--slurm PARTITION says that it is one"
+        )
+    named = {"partition": partition, "gres": gres, "account": account}
+    return {key: value for key, value in named.items() if value} | options
 
 
 def _pairs(option: str, texts: Sequence[str], value_of: Callable[[str], Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from rlx.evidence import Evidence, JudgedRun
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
-from rlx.evidence.metrics import metric_names, value_at
+from rlx.evidence.metrics import column
+from rlx.evidence.reading.metric_table import Column
 
 # Rounded seconds may agree by chance.
 _DECIMALS = 2
@@ -16,10 +17,11 @@ _DECIMALS = 2
 
 def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The pairs of labels whose runs have one record."""
+    times = [_step_seconds(run.evidence) for run in runs]
     return tuple(
-        (name, other)
-        for (one, name), (two, other) in combinations(zip(runs, labels, strict=True), 2)
-        if _have_one_log(one, two) or _took_the_same_time(one.evidence, two.evidence)
+        (labels[one], labels[two])
+        for one, two in combinations(range(len(runs)), 2)
+        if _have_one_log(runs[one], runs[two]) or _took_the_same_time(times[one], times[two])
     )
 
 
@@ -28,21 +30,26 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
     return bool(digests) and digests == two.provenance.get("logs")
 
 
-def _took_the_same_time(one: Evidence, two: Evidence) -> bool:
+def _step_seconds(evidence: Evidence) -> Mapping[str, Column]:
+    """The columns of a run that say how long its steps took, by their names."""
+    found = {key: column(evidence, key) for key in names_of(Role.STEP_SECONDS, evidence.backend)}
+    return {key: times for key, times in found.items() if times.steps}
+
+
+def _took_the_same_time(one: Mapping[str, Column], two: Mapping[str, Column]) -> bool:
     """Tell whether every step that both logged took the same time, to the fraction of a second.
 
     Equal values of a validation prove nothing: two runs of one seed may have them.
     """
-    shared = metric_names(one) & metric_names(two)
-    return any(_agree(one, two, key) for key in names_of(Role.STEP_SECONDS, one.backend) if key in shared)
+    return any(_agree(times, two[key]) for key, times in one.items() if key in two)
 
 
-def _agree(one: Evidence, two: Evidence, key: str) -> bool:
+def _agree(one: Column, two: Column) -> bool:
     """Step by step, for two runs mostly differ in the first: all values of a hundred runs take a second to gather."""
     measured = False
-    for step in one.metrics:
-        seconds, others = value_at(one, key, step), value_at(two, key, step)
-        if seconds is None or others is None:
+    for step, seconds in zip(one.steps, one.values, strict=True):
+        others = two.at(step)
+        if others is None:
             continue
         if seconds != others:
             return False

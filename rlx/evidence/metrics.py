@@ -44,14 +44,6 @@ def column(evidence: Evidence, key: str) -> Column:
     return Column(array("q", found), array("d", found.values()))
 
 
-def value_at(evidence: Evidence, key: str, step: int) -> float | None:
-    """One value of `series`, without the others."""
-    if isinstance(evidence.metrics, MetricTable):
-        column = evidence.metrics.columns.get(key)
-        return column.at(step) if column else None
-    return evidence.metrics.get(step, {}).get(key)
-
-
 def disputed(evidence: Evidence, key: str) -> dict[int, tuple[float, float]]:
     """step -> the two values that the records of the run have of one metric there."""
     found = (*evidence.disagreements, *evidence.conflicts)

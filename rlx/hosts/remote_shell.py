@@ -36,7 +36,9 @@ _RUN = b"rlx-run:"
 
 # How the user's docker finds its daemon.
 _DOCKER = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "XDG_RUNTIME_DIR")
-KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM", *_DOCKER)
+# Where the cluster keeps its configuration, if not in /etc.
+_SLURM = ("SLURM_CONF",)
+KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "TMPDIR", "TERM", *_DOCKER, *_SLURM)
 _KEPT_LOCALE = ("LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_COLLATE", "LC_NUMERIC", "LC_TIME")
 _CLEAN = "env -i " + " ".join(f'${{{name}+"{name}=${name}"}}' for name in (*KEPT_VARIABLES, *_KEPT_LOCALE))
 

@@ -22,6 +22,7 @@ from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import RegisteredArm, Registration
 from rlx.plan.run_state import RunState
+from rlx.plan.slurm import Slurm
 
 __all__ = [
     "DEFAULT_LEASES",
@@ -54,6 +55,7 @@ __all__ = [
     "Secret",
     "Severity",
     "Site",
+    "Slurm",
     "Span",
     "from_jsonable",
     "salvage_jsonable",

@@ -13,6 +13,7 @@ from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import Registration
+from rlx.plan.slurm import Slurm
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"
@@ -50,7 +51,8 @@ class Site:
     `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for everybody on that
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
-    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said.
+    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
+    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts.
     """
 
     place: Place = LOCAL
@@ -65,6 +67,7 @@ class Site:
     proxies: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
     address: str | None = None
+    slurm: Slurm | None = None
 
     @property
     def host(self) -> str:

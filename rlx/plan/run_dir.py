@@ -4,13 +4,14 @@
 
     <root>/runs/<run id>/
       manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
-      block  image  holder  holder.log  ticket  devices  foreign  stop
+      block  image  holder  holder.log  ticket  devices  foreign  stop  slurm  job
       latest -> attempts/<k>
       attempts/<k>/
         lineage.json  resume
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  exit  stop
+        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
+               stop
 
 `lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. A `stop` that ended
 an attempt moves into its state when the next one begins.
@@ -41,6 +42,8 @@ TICKET_FILE = "ticket"
 DEVICES_FILE = "devices"
 FOREIGN_FILE = "foreign"
 STOP_FILE = "stop"
+SLURM_FILE = "slurm"
+JOB_FILE = "job"
 ATTEMPTS_DIR = "attempts"
 LATEST_LINK = "latest"
 
@@ -67,6 +70,7 @@ HEARTBEAT_FILE = "heartbeat"
 CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"
 RESERVED_FILE = "reserved"
+CUT_FILE = "cut"
 EXIT_FILE = "exit"
 
 # Beside the run directories.

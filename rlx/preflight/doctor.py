@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from rlx.hosts import Transport
-from rlx.plan import Cmd, Finding, Severity, Site
-from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks
+from rlx.hosts.inventory.slurm_entry import sbatch_options
+from rlx.plan import Cmd, Finding, Severity, Site, Slurm
+from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks, slurm_checks
 from rlx.preflight.probing import composite
 from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
 from rlx.preflight.probing.examined import Clock, Examined
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
+from rlx.preflight.probing.slurm_answers import SLURM
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.wanted import Wanted, package_arguments
 
@@ -39,6 +41,20 @@ _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     environment_checks.files,
     machine_checks.silence,
 )
+# A login node trains nothing: its CPUs, memory and devices are not those of a job.
+_CHECKS_OF_A_LOGIN_NODE: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+    slurm_checks.slurm,
+    slurm_checks.shared_root,
+    machine_checks.tools,
+    machine_checks.disk,
+    machine_checks.clock,
+    environment_checks.python,
+    environment_checks.backend,
+    environment_checks.trackers,
+    environment_checks.versions,
+    environment_checks.files,
+    machine_checks.silence,
+)
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 # date(1) tells whole seconds.
 _CLOCK_GRAIN_S = 1.0
@@ -55,11 +71,14 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
     """Collect what is to be said, the worst first."""
-    found = [finding for check in _CHECKS for finding in check(examined)]
+    checks = _CHECKS_OF_A_LOGIN_NODE if examined.site.slurm else _CHECKS
+    found = [finding for check in checks for finding in check(examined)]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 
 
 def host_questions(site: Site) -> list[Question]:
+    if site.slurm is not None:
+        return [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), slurm_question(site.slurm)]
     return [
         Question(MACHINE),
         Question(TOOLS),
@@ -70,6 +89,12 @@ def host_questions(site: Site) -> list[Question]:
         Question(NPU_SMI),
         Question(ASCEND),
     ]
+
+
+def slurm_question(slurm: Slurm) -> Question:
+    """Ask Slurm, which is told what a job of the host's entry asks for."""
+    gres = [f"--gres={slurm.gres}"] if slurm.gres else []
+    return Question(SLURM, (slurm.partition, *gres, *sbatch_options(slurm)))
 
 
 def _docker_questions(site: Site) -> list[Question]:
@@ -84,7 +109,7 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     """Write the questions for where the run would train; in a container, those to the host come again."""
     files = [text for file in wanted.files for text in (file.role, file.path)]
     # To load torch_npu takes seconds, and no other device cares.
-    on_npus = wanted.device in (None, "npu")
+    on_npus = wanted.device in (None, "npu") and site.slurm is None
     of_run = [
         python_question(
             PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments(), *wanted.trackers

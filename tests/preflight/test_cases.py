@@ -10,6 +10,7 @@ import pytest
 from rlx.preflight.probing.docker import CONTAINER, DOCKER
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
+from rlx.preflight.probing.slurm_answers import SLURM
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS
 from tests.conftest import CASES
 
@@ -17,7 +18,7 @@ PROBES = {
     probe.name: probe
     for probe in (
         *(MACHINE, TOOLS, DISK, PROCESSES, DOCKER, CONTAINER),
-        *(NPU_SMI, DEVICES, ASCEND, PACKAGES, ACCELERATOR, PATHS),
+        *(NPU_SMI, DEVICES, ASCEND, PACKAGES, ACCELERATOR, PATHS, SLURM),
     )
 }
 FOLDERS = sorted((CASES / "probes").glob("*/*"))

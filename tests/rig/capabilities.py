@@ -37,10 +37,10 @@ def require_rig() -> None:
 
 def require_docker() -> None:
     """Raises RigUnavailable where no Docker Engine is installed."""
-    missing = [tool for tool in ("docker", "dockerd", "containerd", "runc") if _which(tool) is None]
+    missing = [tool for tool in ("docker", "dockerd", "containerd", "runc") if which(tool) is None]
     if missing:
         raise RigUnavailable(f"missing {', '.join(missing)}; 'make rig' installs them")
 
 
-def _which(tool: str) -> str | None:
+def which(tool: str) -> str | None:
     return shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

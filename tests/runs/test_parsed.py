@@ -184,6 +184,8 @@ def test_the_oldest_go_when_it_is_too_much(tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in kept(tmp_path)] == ["c", "d", "e"]
     os.utime(tmp_path / "parsed" / "c", (0, 0))
     states.save("e", [b"x" * 9])
+    assert len(kept(tmp_path)) == 3, "not at each file"
+    states.save("e", [b"x" * 30])
     assert [path.name for path in kept(tmp_path)] == ["d", "e"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,13 @@ _MOST_NAMES = 8
 def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
     """Facts of the host and of the container, then the findings, the worst first."""
     name = examined.site.host
-    host = [*_machine(examined.host), *_clock(examined.clock), *_docker(examined), *_npus(examined.host)]
+    host = [
+        *_machine(examined.host),
+        *_clock(examined.clock),
+        *_docker(examined),
+        *_npus(examined.host),
+        *_slurm(examined),
+    ]
     lines = [f"host {name}", *_indented(host)]
     if examined.inside:
         inside = [*_machine(examined.inside), *_npus(examined.inside)]
@@ -61,6 +68,16 @@ def _machine(side: Side) -> Iterator[tuple[str, str]]:
 def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:
     if clock:
         yield "clock", f"{(clock.least + clock.most) / 2:+.1f} s against here, ± {(clock.most - clock.least) / 2:.1f} s"
+
+
+def _slurm(examined: Examined) -> Iterator[tuple[str, str]]:
+    found, wanted = examined.host.of("slurm"), examined.site.slurm
+    if wanted is None or not found:
+        return
+    yield "Slurm", found["silence"] or found["version"] or "not here"
+    states = Counter(node["state"] for node in found["nodes"])
+    nodes = ", ".join(f"{count} {state}" for state, count in states.items()) or "no node"
+    yield "partition", f"{wanted.partition} ({found['state'] or 'unknown'}): {nodes}"
 
 
 def _docker(examined: Examined) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,7 @@ def _settings(host: Host) -> Iterator[str]:
         "runs below": host.root,
         "locks in": host.leases,
         "address": host.address,
+        "submits jobs to": host.slurm and f"the Slurm partition {host.slurm.partition}",
     }
     yield from (f"    {name} {value}" for name, value in single.items() if value)
     yield from (f"    runs first: {script}" for script in host.setup)

@@ -16,7 +16,8 @@ from rlx.hosts.inventory.host_values import (
     variable_problem,
 )
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing
-from rlx.plan import LOCAL
+from rlx.hosts.inventory.slurm_entry import read_slurm
+from rlx.plan import LOCAL, Slurm
 
 _COUNT_LIMIT = 1024
 
@@ -36,8 +37,11 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
         reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
+    if "container" in values and "slurm" in values:
+        reader.complain(values["container"], f"{key}.container", "a run that is a job of Slurm goes into no container")
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
         reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
+    settings.setdefault("device", _device_of_jobs(settings.get("slurm")))
     return Host(name, **settings, written=reader.place(name_node))
 
 
@@ -72,6 +76,12 @@ def _device(reader: Reader, node: Any, key: str) -> Device | None:
     if count is not None and kind == "cpu":
         reader.complain(values["count"], f"{key}.count", "a CPU is not counted; remove it")
     return Device(kind, count)
+
+
+def _device_of_jobs(slurm: Slurm | None) -> Device | None:
+    """What a job may ask for is what the host is said to have, where the entry does not say."""
+    kind, count = (slurm and slurm.device) or (None, None)
+    return Device(kind, count) if kind in DEVICE_KINDS else None
 
 
 def _count(reader: Reader, node: Any, key: str) -> int | None:
@@ -131,6 +141,7 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "leases": _checked(absolute_problem),
     "address": _checked(address_problem),
     "python": _path,
+    "slurm": read_slurm,
 }
 # What people write who have written ssh configs and inventories of other tools.
 _MEANT = {

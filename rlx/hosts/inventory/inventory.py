@@ -150,4 +150,5 @@ def _site(host: Host, container: str | None) -> Site:
         # The interpreter that runs rlx is none of a container's.
         path_prefix=(str(Path(sys.executable).parent),) if is_local and not container else (),
         address=host.address or (plain_address(host.ssh) if host.ssh else None),
+        slurm=host.slurm,
     )

@@ -8,6 +8,7 @@ run() {
     open_block "$run" || fail "it was withdrawn from this host, with all of its block"
     mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
     { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
+    [ -z "${PROBLEM-}" ] || refuse_granted
     within "$CLAIM_S" may_lead_or_never_will
     may_lead || give_up 75 \
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
@@ -88,13 +89,21 @@ start_leader() {
 }
 
 await_leader() {
-    trap 'told=1; kill -s TERM -- "-$leader" 2>/dev/null' TERM
+    trap 'told=1; end_leader term' TERM
+    # Slurm, some time before the limit of the job.
+    trap 'told=1; end_leader limit' USR1
     told=1
     while [ -n "$told" ]; do
         told=''
         wait "$leader"
         code=$?
     done
+}
+
+# end_leader WHY
+end_leader() {
+    kill -s TERM -- "-$leader" 2>/dev/null
+    note_cut "$1"
 }
 
 lead() {

@@ -11,6 +11,7 @@ report() {
     LISTED="${LISTED-} "
     DOCKER_S=$REPORT_DOCKER_S
     report_containers
+    report_jobs
     printf 'marked '
     tell_marks
     printf '\n'
@@ -24,6 +25,7 @@ report() {
         set -- "$@" "$id/$MANIFEST_FILE" "$id/$STOP_FILE" "$here/$LOG_FILE" "$here/$METRICS_FILE" "$here/$STATE_DIR/$STARTED_DIR"
         [ "$newest" -eq 1 ] || set -- "$@" "$here/$LINEAGE_FILE"
         [ ! -e "$STATE/$STOP_FILE" ] || set -- "$@" "$here/$STATE_DIR/$STOP_FILE"
+        ! find_job "$id" || set -- "$@" "$here/$STATE_DIR/$HEARTBEAT_FILE"
         [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"
@@ -130,6 +132,8 @@ report_run() {
     [ -f "$1/$TICKET_FILE" ] && { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
     ended=
     [ -f "$STATE/$EXIT_FILE" ] && { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
+    ! find_job "$1" || ended="$ended job=$JOB"
+    [ -f "$STATE/$CUT_FILE" ] && { read -r cut _ <"$STATE/$CUT_FILE"; } 2>/dev/null && ended="$ended cut=$cut"
     [ -f "$1/$FOREIGN_FILE" ] && { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"
 }

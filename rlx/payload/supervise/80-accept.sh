@@ -9,7 +9,7 @@ accept() {
     [ "$(tail -n 1 "$own/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
     VISIBLE=
     while read -r id kind wanted; do
-        [ "$id" = end ] || prepare_leases "$incoming/$id"
+        [ "$id" = end ] || in_slurm "$incoming/$id" || prepare_leases "$incoming/$id"
     done <"$own/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
@@ -32,7 +32,9 @@ accept_run() {
         fresh=1
     fi
     outcome=existing
-    if startable "$run" && ! alive "$run/$HOLDER_FILE" && ! elsewhere "$run"; then
+    if in_slurm "$run"; then
+        ! startable "$run" || submit_job
+    elif startable "$run" && ! alive "$run/$HOLDER_FILE" && ! elsewhere "$run"; then
         start_holder </dev/null
         outcome=started
     fi

@@ -21,6 +21,8 @@ from rlx.evidence.cache.sections import SectionWriter, load_sections
 
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
+_TIDY_EVERY = 8
+"""The folder is gone through after each eighth of what it may hold, since that takes as long as it has files."""
 
 
 class ParsedFiles:
@@ -28,6 +30,7 @@ class ParsedFiles:
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "parsed"
+        self._untidied: int | None = None
 
     def load(self, name: str) -> memoryview | None:
         """The file as it is, without a copy in memory."""
@@ -47,7 +50,7 @@ class ParsedFiles:
             with aside.open("wb") as file:
                 file.writelines(parts)
             aside.replace(self._folder / name)
-            self._tidy_up()
+            self._tidy_at_times(sum(map(len, parts)))
 
     def remembered(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
         """One JSON value: that of the last time, or what `compute` returns.
@@ -61,6 +64,14 @@ class ParsedFiles:
         value = compute()
         SectionWriter().save(self, name, {"of": of, "value": value})
         return value
+
+    def _tidy_at_times(self, more: int) -> None:
+        """Tidy up with the first file, and when much has come since."""
+        if self._untidied is None or self._untidied + more > MOST_BYTES // _TIDY_EVERY:
+            self._tidy_up()
+            self._untidied = 0
+        else:
+            self._untidied += more
 
     def _tidy_up(self) -> None:
         """Remove what was not used for a month, and the rest from the oldest on where it is too much."""

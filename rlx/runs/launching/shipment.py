@@ -33,6 +33,7 @@ from rlx.plan.run_dir import (
     HOLDER_FILE,
     HOLDER_LOG_FILE,
     IMAGE_FILE,
+    JOB_FILE,
     LATEST_LINK,
     LAUNCH_FILE,
     LEADER_FILE,
@@ -40,6 +41,7 @@ from rlx.plan.run_dir import (
     MANIFEST_FILE,
     MASK_FILE,
     RESERVED_FILE,
+    SLURM_FILE,
     STATE_DIR,
     STOP_FILE,
     SUPERVISE_FILE,
@@ -52,6 +54,7 @@ from rlx.runs import supervisor
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.launching.shipped import Shipped
+from rlx.runs.launching.slurm_request import check_request, request
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, container_of
 
@@ -73,6 +76,8 @@ _OWN_NAMES = {
     IMAGE_FILE,
     DEVICES_FILE,
     FOREIGN_FILE,
+    SLURM_FILE,
+    JOB_FILE,
     ATTEMPTS_DIR,
     LATEST_LINK,
     CHECKPOINTS_DIR,
@@ -99,6 +104,7 @@ def check_plan(plan: LaunchPlan) -> None:
     _check_cluster(plan)
     _check_devices(plan)
     _check_proxies(plan)
+    check_request(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
     _check_files(plan)
@@ -303,6 +309,7 @@ def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     ]
     if run.block:
         own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
+    own += request(plan)
     if plan.site.image is not None:
         own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:

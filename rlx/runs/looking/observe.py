@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.plan import RunState
+from rlx.runs.looking import slurm_job
 from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.looking.state import Facts, Life, container_detail, derive_state
 from rlx.runs.looking.state_report import Reports
@@ -114,6 +115,8 @@ def _without_folder(run_id: str, known: Sighting | None) -> Observation:
 def _detail(facts: Facts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
+    if facts.job is not None and not facts.is_removed:
+        return slurm_job.detail_of(facts.job, state, started=facts.started is not None)
     if facts.is_removed:
         return f"its run directory was removed, and {facts.members} of its processes run: rlx stop {facts.run_id}"
     if state is RunState.UNREACHABLE:
@@ -133,7 +136,8 @@ def _detail(facts: Facts, state: RunState) -> str:
 
 def _detail_of_end(facts: Facts, code: int) -> str:
     left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
-    return "; ".join(part for part in (_signal_name(code), left) if part)
+    cut = slurm_job.CUTS.get(facts.cut, "") if code else ""
+    return "; ".join(part for part in (cut, _signal_name(code), left) if part)
 
 
 def _signal_name(code: int) -> str:

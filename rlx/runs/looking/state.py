@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rlx.plan import RunState
-from rlx.plan.run_dir import LINEAGE_FILE, LOG_FILE, MANIFEST_FILE, METRICS_FILE, STARTED_DIR, STOP_FILE
+from rlx.plan.run_dir import (
+    HEARTBEAT_FILE,
+    LINEAGE_FILE,
+    LOG_FILE,
+    MANIFEST_FILE,
+    METRICS_FILE,
+    STARTED_DIR,
+    STOP_FILE,
+)
+from rlx.runs.looking import slurm_job
+from rlx.runs.looking.slurm_job import Answers, Job, parse_line
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -49,7 +59,8 @@ class Facts:
     it; empty for a run that has none. `foreign` names
     the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
     names the machine that has the run where that is not the one that reports: both see the folder.
-    `is_removed`: the run directory is gone, and its processes are known by their mark alone.
+    `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what Slurm says of
+    one that is a job there; `cut`: why it was told to end by Slurm; `heartbeat`: when its supervisor last wrote.
     """
 
     run_id: str
@@ -72,6 +83,9 @@ class Facts:
     metrics_time: float | None = None
     node: str = ""
     is_removed: bool = False
+    job: Job | None = None
+    cut: str = ""
+    heartbeat: float | None = None
 
     @property
     def is_elsewhere(self) -> bool:
@@ -103,6 +117,7 @@ class _Records:
     containers: dict[str, str] = field(default_factory=dict)
     members: Counter[str] = field(default_factory=Counter)
     files: dict[tuple[str, str], _File] = field(default_factory=dict)
+    slurm: Answers = field(default_factory=Answers)
 
     def add_run(self, words: Sequence[str]) -> None:
         self.runs[words[0]] = _values(words[1:])
@@ -119,6 +134,20 @@ class _Records:
         marks = [mark for word in words for mark in word.split("\0") if mark]
         self.members.update(mark.removeprefix("RLX_RUN=") for mark in marks)
 
+    def add_squeue(self, words: Sequence[str]) -> None:
+        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=False))
+
+    def add_sacct(self, words: Sequence[str]) -> None:
+        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=True))
+
+    def add_node(self, words: Sequence[str]) -> None:
+        """Take the state of a node of Slurm."""
+        self.slurm.nodes[words[0]] = words[1]
+
+    def add_slurm(self, words: Sequence[str]) -> None:
+        """Take that Slurm did not answer, and why."""
+        self.slurm.silence = " ".join(words[1:]) or "no reason given"
+
     def add_file(self, words: Sequence[str]) -> None:
         """Take size and time of a file; that of a file of /proc is the time now."""
         path, size, time = words
@@ -132,6 +161,10 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
     "container": _Records.add_container,
     "marked": _Records.add_members,
     "file": _Records.add_file,
+    "squeue": _Records.add_squeue,
+    "sacct": _Records.add_sacct,
+    "slurm": _Records.add_slurm,
+    "node": _Records.add_node,
 }
 """What reads each kind of line; other kinds are of a later supervise.sh."""
 
@@ -146,7 +179,15 @@ def parse_report(text: str) -> dict[str, Facts]:
         raise ValueError("it is empty")
     marked = {run_id: _removed(run_id, now, records) for run_id in records.members if run_id not in records.runs}
     there = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
-    return marked | there
+    return marked | {run_id: _with_job(facts, records) for run_id, facts in there.items()}
+
+
+def _with_job(facts: Facts, records: _Records) -> Facts:
+    number = records.runs[facts.run_id].get("job")
+    if number is None:
+        return facts
+    found = slurm_job.find_job(facts.run_id, number, facts.created, records.slurm)
+    return replace(facts, job=found)
 
 
 def _read_records(text: str) -> _Records:
@@ -216,6 +257,8 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
         exit=_parse_exit(values.get("exit", "")),
         container=values.get("container", ""),
         foreign=values.get("foreign", ""),
+        cut=values.get("cut", ""),
+        heartbeat=heartbeat.time if (heartbeat := files.get((run_id, HEARTBEAT_FILE))) else None,
     )
 
 
@@ -248,6 +291,8 @@ def derive_state(facts: Facts) -> RunState:
         return RunState.RUNNING
     if facts.stop_asked and facts.started is None:
         return RunState.STOPPED
+    if facts.job is not None:
+        return _state_of_job(facts, facts.job)
     if facts.is_elsewhere:
         return RunState.UNREACHABLE
     if facts.started is not None:
@@ -256,6 +301,15 @@ def derive_state(facts: Facts) -> RunState:
         return RunState.QUEUED
     just_shipped = facts.holder is Life.NONE and facts.now - facts.created < START_GRACE_S
     return RunState.STARTING if just_shipped else RunState.LOST
+
+
+def _state_of_job(facts: Facts, job: Job) -> RunState:
+    if facts.started is None:
+        return slurm_job.state_before_start(job, just_sent=facts.now - facts.created < START_GRACE_S)
+    beats = [time for time in (facts.heartbeat, facts.started) if time is not None]
+    lives = facts.now - max(beats) < slurm_job.HEARTBEAT_GRACE_S
+    over = slurm_job.state_without_record(job, lives=lives)
+    return over or (RunState.RUNNING if facts.metrics_bytes else RunState.STARTING)
 
 
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:

@@ -1,0 +1,241 @@
+# ---- Slurm ---------------------------------------------------------------------------------------------------------
+# A run whose directory has a file `slurm` is a job: the file has the options of sbatch, one a line, and this host is a
+# login node, which sees the directory and none of the processes. `job` says which job it is, and when it was submitted.
+#
+# A job is known by its comment, which names the run: a controller that was killed forgets the last seconds, and gives
+# their numbers again. The run's own record of its end goes before what Slurm says of it: who traps the signal can let a
+# cancelled job look completed. Slurm ends what leaves the job's script, so the supervisor is that script.
+
+SLURM_S=30       # without its controller, Slurm's programs try for 18 s
+REPORT_SLURM_S=8
+SLURM_POLL_S=0.5
+
+in_slurm() { [ -f "$1/$SLURM_FILE" ]; }
+
+# find_job RUN: in JOB, the number that its job had when it was submitted; fails if none is noted.
+find_job() {
+    JOB=
+    [ -f "$1/$JOB_FILE" ] && { read -r JOB _ <"$1/$JOB_FILE"; } 2>/dev/null || return 1
+    case $JOB in '' | *[!0-9]*) JOB='' && return 1 ;; esac
+}
+
+# ask_slurm SECONDS JOBS: in ANSWER, a line a job: `number|state|reason|start|nodes|submitted|comment`, times in seconds
+# since 1970. Fails where Slurm does not answer; ANSWER then says why.
+ask_slurm() {
+    ANSWER=$(SLURM_TIME_FORMAT=%s timeout "$1" squeue --noheader --states=all "$2" \
+        --format='%i|%T|%r|%S|%N|%V|%k' 2>&1 </dev/null) && return
+    slurm_code=$?
+    case $ANSWER in
+        *'Invalid job id'*) ANSWER='' && return ;;
+        '') ANSWER="squeue did not answer within $1 s" ;;
+    esac
+    return "$slurm_code"
+}
+
+# ---- submit
+
+# submit_job: $run becomes a job, unless it is one already.
+submit_job() {
+    find_job "$run" && return
+    command -v sbatch >/dev/null || take_back "there is no sbatch on the PATH of this host: it is no login node of Slurm"
+    # A launch that was cut off may have submitted it, and noted nothing.
+    [ -n "$fresh" ] || find_submitted
+    [ -n "$JOB" ] || start_job
+    put "$run/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $run"
+    outcome=started
+}
+
+find_submitted() {
+    ask_slurm "$SLURM_S" "--user=$(id -un)" || take_back "Slurm cannot be asked whether $id is a job already: $ANSWER"
+    JOB=$(printf '%s\n' "$ANSWER" | grep -F "|rlx:$id" | grep -E "\|rlx:$id\$" | cut -d'|' -f1 | tail -n 1)
+}
+
+# What a job gets of this session is what a holder gets, and not the limits of a login node.
+start_job() {
+    set -- --parsable "--comment=rlx:$id" "--job-name=$id" --chdir=/ "--output=$run/$HOLDER_LOG_FILE" --open-mode=append \
+        --no-requeue --propagate=NONE
+    while read -r option; do set -- "$@" "$option"; done <"$run/$SLURM_FILE"
+    said=$(timeout "$SLURM_S" sbatch "$@" "$run/$SUPERVISE_FILE" job "$run" "$kind" "$wanted" 2>&1 </dev/null 5<&-) ||
+        take_back "sbatch: $(printf %s "$said" | tail -n 3)"
+    JOB=$(printf '%s\n' "$said" | grep -xE '[0-9]+(;.*)?' | cut -d';' -f1)
+    [ -n "$JOB" ] || take_back "sbatch named no job: $said"
+}
+
+# ---- the job
+
+# job RUN KIND WANTED: the script of the job, on its first node.
+job() {
+    run=$1 kind=$2 wanted=$3
+    cd /
+    [ -d "$run" ] || fail "$NODE does not see $run: the root of this host must lie on the file system of all nodes"
+    find_attempt "$run"
+    find_granted
+    put "$STATE/$CLAIMED_FILE" "job $SLURM_JOB_ID"
+    run "$run" "$GRANTED" "$kind" "$(printf %s "${INDICES-}" | tr , ' ')"
+    exit "$code"
+}
+
+# find_granted: in GRANTED, the devices of this job on this node, as the run must call them; empty where they are the
+# ones that it sees anyway. In PROBLEM, what is wrong with them.
+find_granted() {
+    GRANTED='' PROBLEM=''
+    case $kind in
+        cpu) GRANTED=0 && return ;;
+        npu) own=${ASCEND_RT_VISIBLE_DEVICES-} ;;
+        *) own=${CUDA_VISIBLE_DEVICES-} ;;
+    esac
+    # What a plugin of the site has set is right here, whatever it means, and stays as it is.
+    if [ -n "$own" ]; then
+        check_granted "$own" "the site's variable"
+        return
+    fi
+    find_indices
+    if [ -z "$INDICES" ]; then
+        PROBLEM="Slurm names no $kind device of job $SLURM_JOB_ID: without File= in gres.conf nobody knows which of $NODE are its own"
+        return
+    fi
+    check_granted "$INDICES" scontrol
+    GRANTED=$INDICES
+    ! confined || GRANTED=$(seq -s, 0 $((wanted - 1)))
+}
+
+# check_granted LIST SOURCE
+check_granted() {
+    count=$(printf %s "$1" | tr ',' '\n' | grep -c .)
+    [ "$count" -eq "$wanted" ] || PROBLEM="the run needs $wanted $kind device(s), and $2 names $count of job $SLURM_JOB_ID on $NODE: $1"
+}
+
+refuse_granted() {
+    put "$STATE/$CUT_FILE" "devices $SLURM_JOB_ID"
+    give_up 78 "RLX593 $PROBLEM"
+}
+
+# find_indices: in INDICES, those of this node, from `Nodes=n[1-2] … GRES=npu:910B3:2(IDX:0,4-5)`; a node is asked for
+# its own, since another one's differ.
+find_indices() {
+    name=$(sed -n 's/^--gres=\([^:]*\):.*/\1/p' "$run/$SLURM_FILE")
+    INDICES=$(timeout "$SLURM_S" scontrol show job --details "$SLURM_JOB_ID" | grep -oE '^ *Nodes=[^ ]+ .*GRES=[^ ]+' | while read -r nodes words; do
+        scontrol show hostnames "${nodes#Nodes=}" | grep -qxF "${SLURMD_NODENAME:-$NODE}" || continue
+        printf '%s\n' "${words##*GRES=}" | grep -oE "(^|,)${name:-$kind}(:[^(:,]+)*\(IDX:[^)]*\)" | sed 's/.*IDX://; s/)$//' | tr ',' '\n' |
+            while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done
+    done | paste -sd, -)
+}
+
+# confined: the job can open no other device of this node, so the driver counts those that it can from 0.
+confined() {
+    [ "$kind" = npu ] && scontrol show config 2>/dev/null | grep -qiE '^ConstrainDevices *= *yes' || return 1
+    find_numbers npu
+    for number in $NUMBERS; do
+        case ",$INDICES," in *",$number,"*) continue ;; esac
+        ! (: <"/dev/davinci$number") 2>/dev/null
+        return
+    done
+    return 1
+}
+
+# ---- how a job ends
+
+# note_cut: into `cut`, why Slurm ended the run: limit, preempted, cancelled or signal. It told the run by a signal that
+# says nothing more, and forgets the job in time.
+note_cut() {
+    in_slurm "$run" && [ -n "${SLURM_JOB_ID-}" ] && [ ! -e "$run/$STOP_FILE" ] && [ ! -e "$STATE/$CUT_FILE" ] || return 0
+    case $1-$(timeout 5 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) in
+        limit-* | *Reason=TimeLimit*) why=limit ;;
+        *PreemptTime=[0-9]* | *JobState=PREEMPTED*) why=preempted ;;
+        # The word for every job that Slurm is ending.
+        *JobState=COMPLETING* | *JobState=CANCELLED*) why=cancelled ;;
+        *) why=signal ;;
+    esac
+    put "$STATE/$CUT_FILE" "$why $SLURM_JOB_ID"
+    printf 'rlx: %s\n' "$(cut_words "$why")" >>"$ATTEMPT/$LOG_FILE"
+}
+
+cut_words() {
+    case $1 in
+        limit) echo "the time limit of Slurm job $SLURM_JOB_ID is near: the run is told to end" ;;
+        preempted) echo "Slurm preempts job $SLURM_JOB_ID: the run is told to end" ;;
+        cancelled) echo "Slurm job $SLURM_JOB_ID was cancelled: the run is told to end" ;;
+        *) echo "Slurm job $SLURM_JOB_ID got SIGTERM: the run is told to end" ;;
+    esac
+}
+
+# ---- facts
+
+# For runs that are jobs and have recorded no end: `slurm silent <complaint>`, or a line a job that Slurm knows,
+# `squeue …` as ask_slurm has it, or `sacct …` in the same form; with a job whose node was given up, `node <name> <state>`.
+report_jobs() {
+    JOBS='' NUMBERS_OF_JOBS=''
+    for id in $RUNS; do
+        find_job "$root/runs/$id" || continue
+        find_attempt "$root/runs/$id"
+        [ -e "$STATE/$EXIT_FILE" ] || JOBS="$JOBS $id=$JOB" NUMBERS_OF_JOBS="$NUMBERS_OF_JOBS,$JOB"
+    done
+    [ -n "$JOBS" ] || return 0
+    ask_slurm "$REPORT_SLURM_S" "--jobs=${NUMBERS_OF_JOBS#,}" || { printf 'slurm silent %s\n' "$ANSWER" | head -n 1 && return; }
+    [ -z "$ANSWER" ] || printf '%s\n' "$ANSWER" | sed 's/^/squeue /'
+    accounted=$(report_accounted)
+    [ -z "$accounted" ] || printf '%s\n' "$accounted"
+    # What runs on a node that was given up ends when the node is back.
+    case "$ANSWER$accounted" in
+        *'|NODE_FAIL|'*) timeout "$REPORT_SLURM_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
+    esac
+}
+
+# Slurm forgets a job minutes after its end; its accounting, where there is one, does not.
+report_accounted() {
+    forgotten=
+    for pair in $JOBS; do
+        case "$ANSWER$NEWLINE" in *"|rlx:${pair%=*}$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
+    done
+    [ -n "$forgotten" ] || return 0
+    SLURM_TIME_FORMAT=%s timeout "$REPORT_SLURM_S" sacct --noheader --parsable2 --allocations --duplicates \
+        "--jobs=${forgotten#,}" --format=JobIDRaw,State,Reason,Start,NodeList,Submit,Comment 2>/dev/null </dev/null | sed 's/^/sacct /'
+}
+
+# ---- cancel
+
+# stop_job: ends the job of $run, and waits until Slurm says that it is over.
+stop_job() {
+    find_job "$run"
+    asked=
+    if [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$run/$STOP_FILE" ]; then
+        put "$run/$STOP_FILE" "$(date +%s) $grace" || : >"$run/$STOP_FILE"
+        asked=1
+    fi
+    look_at_job
+    if is_job; then
+        # Only the supervisor, which passes it on: a second SIGTERM makes some programs drop their orderly end.
+        [ "$JOB_STATE" != RUNNING ] || { tell_job --batch --signal=TERM && await_job "$grace"; } || :
+        ! is_job || { tell_job && tell_job --full --signal=KILL && await_job "$SLURM_S"; } ||
+            fail "Slurm has not ended job $JOB ($JOB_STATE): its node may be down, and what it started there may run on"
+        record stop 143
+    fi
+    nothing_left
+}
+
+# look_at_job: in JOB_STATE, Slurm's word for it; empty if Slurm does not know it any more, or means another run.
+look_at_job() {
+    JOB_STATE=
+    [ -n "$JOB" ] || return 0
+    ask_slurm "$SLURM_S" "--jobs=$JOB" || { unmark && fail "Slurm cannot be asked: $ANSWER"; }
+    case $ANSWER in "$JOB|"*"|rlx:${run##*/}") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
+}
+
+is_job() {
+    case $JOB_STATE in
+        PENDING | RUNNING | SUSPENDED | COMPLETING | CONFIGURING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE*) ;;
+        *) return 1 ;;
+    esac
+}
+
+tell_job() { timeout "$SLURM_S" scancel "$@" "$JOB" 2>/dev/null || :; }
+
+await_job() {
+    clock
+    until_s=$((NOW + $1))
+    while look_at_job && is_job; do
+        clock
+        [ "$NOW" -lt "$until_s" ] || return 1
+        nap "$SLURM_POLL_S"
+    done
+}

@@ -1,0 +1,86 @@
+"""Findings on Slurm, for a host that is its login node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.plan import Finding, Severity, Slurm
+from rlx.preflight.probing.examined import Examined, folders
+from rlx.preflight.probing.probe import Facts
+
+_NEEDED = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
+_AWAY = ("down", "drain", "fail", "maint", "unk", "boot", "power", "inval", "future")
+_LOCAL_FILE_SYSTEMS = frozenset({"ext2/ext3", "ext4", "xfs", "btrfs", "zfs", "overlayfs", "tmpfs", "ramfs"})
+_ENTRY = "correct slurm in the entry of this host: rlx hosts show {} names the file"
+
+
+def slurm(examined: Examined) -> Iterator[Finding]:
+    """Tell whether jobs can be submitted, and whether the partition has what they ask for."""
+    wanted, found, host = examined.site.slurm, examined.host.of("slurm"), examined.site.host
+    if wanted is None or not found:
+        return
+    if missing := [tool for tool in _NEEDED if tool not in found["tools"]]:
+        message = f"missing on the PATH of a command over ssh: {', '.join(missing)}"
+        yield Finding("RLX595", Severity.ERROR, message, "name a login node of Slurm, or set PATH in ~/.bashrc", host)
+        return
+    if found["silence"]:
+        fix = "scontrol ping, on the host; its administrator knows more"
+        yield Finding("RLX595", Severity.ERROR, f"Slurm does not answer: {found['silence']}", fix, host)
+        return
+    if "sacct" not in found["tools"]:
+        message = "there is no sacct: of a run that was killed, Slurm's reason is known for minutes only"
+        yield Finding("RLX595", Severity.NOTE, message, "nothing: the run's own record of its end counts first", host)
+    yield from _partition(wanted, found, host)
+    yield from _devices(examined, wanted, found)
+
+
+def _partition(wanted: Slurm, found: Facts, host: str) -> Iterator[Finding]:
+    usable = [node for node in found["nodes"] if not _is_away(node)]
+    if found["nodes"] and not usable:
+        reasons = ", ".join(f"{node['name']} {node['state']}" for node in found["nodes"][:5])
+        message = f"no node of the partition {wanted.partition} can take a job now: {reasons}"
+        yield Finding("RLX596", Severity.WARNING, message, "runs wait; sinfo -R, on the host, says why", host)
+    if found["state"] not in ("", "UP"):
+        message = f"the partition {wanted.partition} is {found['state']}"
+        yield Finding("RLX596", Severity.WARNING, message, "runs wait until it is up, or are refused", host)
+    if found["refusal"]:
+        # It counts only nodes that can take a job now; a job that waits for the others may still be submitted.
+        is_sure = len(usable) == len(found["nodes"]) and found["state"] in ("", "UP")
+        severity = Severity.ERROR if is_sure else Severity.WARNING
+        message = f"Slurm would not take such a job now: {found['refusal']}"
+        yield Finding("RLX597", severity, message, _ENTRY.format(host), host)
+
+
+def _is_away(node: Facts) -> bool:
+    return node["state"].endswith("*") or any(node["state"].startswith(word) for word in _AWAY)
+
+
+def _devices(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Finding]:
+    device = examined.wanted.device
+    if wanted.gres is None or device == "cpu" or not found["nodes"]:
+        return
+    name = wanted.gres.rpartition(":")[0]
+    most = max(_count(node, name) for node in found["nodes"])
+    needed = examined.wanted.devices or int(wanted.gres.rpartition(":")[2])
+    if most < needed:
+        message = f"a job asks for {needed} × {name}, and no node of {wanted.partition} has more than {most}"
+        severity = Severity.ERROR if examined.wanted.devices else Severity.WARNING
+        yield Finding("RLX598", severity, message, _ENTRY.format(examined.site.host), examined.site.host)
+
+
+def _count(node: Facts, name: str) -> int:
+    """Of this kind, or of all types of it where the entry names none."""
+    kinds = node["devices"].items()
+    return sum(count for kind, count in kinds if kind == name or kind.partition(":")[0] == name)
+
+
+def shared_root(examined: Examined) -> Iterator[Finding]:
+    """Tell whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
+    site = examined.site
+    if site.slurm is None:
+        return
+    for folder in folders(examined.host):
+        if folder["path"] == site.root and folder["type"] in _LOCAL_FILE_SYSTEMS:
+            message = f"{site.root} lies on {folder['type']} of the login node: other nodes may not see it"
+            fix = "choose a root on the cluster's file system: rlx hosts add … --root"
+            yield Finding("RLX599", Severity.WARNING, message, fix, site.host)

@@ -1,0 +1,53 @@
+"""Ask Slurm for what a run needs: the options of its job, as supervise.sh hands them to sbatch."""
+
+from __future__ import annotations
+
+from rlx.errors import UsageError
+from rlx.hosts.inventory.slurm_entry import sbatch_options, slurm_problem
+from rlx.plan import LaunchPlan, PlannedFile, Slurm
+from rlx.plan.run_dir import SLURM_FILE
+
+_NUMBERS = "Slurm chooses the devices of a job: leave out --devices, or name how many"
+# Slurm reads both in the name of the file that a job prints to.
+_NOT_IN_A_PATH = "%\\"
+
+
+def request(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
+    """The file with one option a line; none for a run that is no job."""
+    slurm = plan.site.slurm
+    return (PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm))),) if slurm else ()
+
+
+def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
+    gres = slurm.gres_of(plan.devices) if plan.device_kind != "cpu" else None
+    return [
+        f"--partition={slurm.partition}",
+        *([f"--gres={gres}"] if gres else []),
+        "--nodes=1",
+        "--ntasks-per-node=1",
+        *sbatch_options(slurm),
+        # To the script alone: the supervisor in it tells the run, and notes why.
+        f"--signal=B:USR1@{slurm.warn}",
+    ]
+
+
+def check_request(plan: LaunchPlan) -> None:
+    """Raises UsageError for a run that cannot be a job; a plan may come from a file."""
+    site = plan.site
+    if site.slurm is None:
+        return
+    if problem := slurm_problem(site.slurm):
+        raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
+    if site.container is not None:
+        raise UsageError(f"{plan.run_name}: a job of Slurm goes into no container", "leave out --container")
+    if plan.device_list:
+        raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
+    if plan.workers:
+        raise UsageError(f"{plan.run_name}: a run of several nodes is no job of Slurm yet", "set layout.nodes to 1")
+    if plan.device_kind != "cpu" and site.slurm.gres is None:
+        fix = (
+            f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}} in the entry of {site.host}"
+        )
+        raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", fix)
+    if any(character in site.root for character in _NOT_IN_A_PATH):
+        raise UsageError(f"the root {site.root!r} has a % or a backslash, which Slurm reads", "choose another root")

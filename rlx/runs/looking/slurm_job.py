@@ -1,0 +1,166 @@
+"""A run that is a job of Slurm: what Slurm says of it, and what follows where the run itself has recorded no end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from rlx.plan import RunState
+from rlx.runs.duration import moment
+
+HEARTBEAT_GRACE_S = 60.0
+"""A supervisor writes every 5 s; a file server may tell others of it as late as this."""
+
+LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
+DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
+_COMMENT = "rlx:"
+_SUBMIT_GRACE_S = 300.0
+_NODE_FAIL = "NODE_FAIL"
+_CANCELLED = "CANCELLED"
+_WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
+_RUNS = frozenset(
+    {"CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
+
+    `silence` says why Slurm did not answer; empty if it did. `is_back`: the nodes of a job that was given up for them
+    are up again, and Slurm has ended what still ran there.
+    """
+
+    number: str
+    state: str = ""
+    reason: str = ""
+    start: float | None = None
+    nodes: str = ""
+    silence: str = ""
+    is_back: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return self.state in _WAITS
+
+    @property
+    def runs(self) -> bool:
+        return self.state in _RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What Slurm says of one job: a line of squeue, or of sacct."""
+
+    job: Job
+    submitted: float | None
+    comment: str
+
+
+def parse_line(text: str, *, of_sacct: bool) -> Line:
+    """Parse `number|state|reason|start|nodes|submitted|comment`; of sacct, `CANCELLED by 0` is a state.
+
+    Raises ValueError for anything else.
+    """
+    number, state, reason, start, nodes, submitted, comment = text.split("|", 6)
+    words = state.split()
+    if of_sacct:
+        comment = comment.strip()
+    return Line(Job(number, words[0] if words else "", reason, _epoch(start), nodes), _epoch(submitted), comment)
+
+
+def _epoch(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+@dataclass(slots=True)
+class Answers:
+    """All that one report has of Slurm: lines of jobs, the states of nodes by name, and why it did not answer."""
+
+    lines: list[Line] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    silence: str = ""
+
+
+def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
+    """Find the job of a run among these: by its comment, since Slurm may give a number again.
+
+    Accounting may keep no comments: then it is the job of that number that was submitted when the run was.
+    """
+    named = [line for line in answers.lines if line.comment == f"{_COMMENT}{run_id}"]
+    numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
+    if not (found := [*numbered, *named]):
+        return Job(number, silence=answers.silence)
+    job = found[-1].job
+    return replace(job, is_back=_is_up(answers.nodes.get(job.nodes, "")))
+
+
+def _is_up(state: str) -> bool:
+    """Tell whether a node answers. Of several nodes, which have a name in common, nobody knows."""
+    return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk", "power", "boot", "fail"))
+
+
+def _is_of(line: Line, number: str, created: float) -> bool:
+    return line.job.number == number and line.submitted is not None and abs(line.submitted - created) < _SUBMIT_GRACE_S
+
+
+def state_before_start(job: Job, *, just_sent: bool) -> RunState:
+    """Conclude about a run whose script has not begun."""
+    if job.waits:
+        return RunState.QUEUED
+    if job.runs or (just_sent and not job.state):
+        return RunState.STARTING
+    if job.silence:
+        return RunState.UNREACHABLE
+    return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
+
+
+def state_without_record(job: Job, *, lives: bool) -> RunState | None:
+    """Conclude about a run that began and has recorded no end; None: it runs.
+
+    `lives`: its supervisor has written a moment ago, whatever Slurm says. Slurm gives up a node that does not answer,
+    and what runs there runs on: nobody may call that lost, because then it would be started a second time.
+    """
+    if job.runs or lives:
+        return None
+    if job.silence or (job.state == _NODE_FAIL and not job.is_back):
+        return RunState.UNREACHABLE
+    return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
+
+
+def detail_of(job: Job, state: RunState, *, started: bool) -> str:
+    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all."""
+    known = f"Slurm job {job.number}"
+    if job.silence:
+        return f"Slurm does not answer: {job.silence}"
+    if state is RunState.QUEUED:
+        expected = f", expected start {moment(job.start)}" if job.start else ""
+        return f"{known} waits: {job.reason or 'no reason given'}{expected}"
+    if state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+        return "" if job.runs or not job.state else f"{known} is {job.state} for Slurm, and the run still writes"
+    if job.state == _NODE_FAIL and not job.is_back:
+        return f"{NODE_ID} Slurm gave up {job.nodes or 'the node'} of job {job.number}: what runs there may run on"
+    return _detail_of_end(known, job, started=started)
+
+
+def _detail_of_end(known: str, job: Job, *, started: bool) -> str:
+    never = "" if started else "never started: "
+    if job.state == _CANCELLED:
+        return f"{never}{CANCELLED_ID} {known} was cancelled, not by rlx stop"
+    if not job.state:
+        return f"{never}Slurm does not know job {job.number} any more, and nobody recorded an end"
+    finding = _ENDS.get(job.state, "")
+    why = f" ({job.reason})" if job.reason not in ("", "None") else ""
+    return f"{never}{finding}{known} ended as {job.state}{why}, and the run recorded nothing"
+
+
+_ENDS: Mapping[str, str] = {"TIMEOUT": f"{LIMIT_ID} ", "DEADLINE": f"{LIMIT_ID} ", "PREEMPTED": f"{PREEMPTED_ID} "}
+
+CUTS: Mapping[str, str] = {
+    "limit": f"{LIMIT_ID} ended at the time limit of its Slurm job",
+    "preempted": f"{PREEMPTED_ID} preempted by Slurm",
+    "cancelled": f"{CANCELLED_ID} its Slurm job was cancelled, not by rlx stop",
+    "devices": f"{DEVICES_ID} its Slurm job has not the devices that it needs; its log says more",
+    "signal": "its Slurm job got SIGTERM",
+}
+"""By what the supervisor noted when Slurm told the run to end."""

@@ -1,0 +1,50 @@
+"""What the doctor says of a login node of Slurm, by answers that were recorded from one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlx.plan import Place, Site, Slurm
+from rlx.preflight.doctor import findings_of, host_questions
+from rlx.preflight.probing.examined import Examined
+from rlx.preflight.probing.probe import Side
+from rlx.preflight.probing.slurm_answers import SLURM
+from rlx.preflight.wanted import Wanted
+from tests.preflight.recorded import recorded
+
+SITE = Site(Place("hpc", "me@login"), root="/shared/rlx", slurm=Slurm("main", "npu:4", {"account": "lab"}))
+FOLDER = {"path": "/shared/rlx", "existing": "/shared", "writable": True, "mount": "/", "total_kib": None}
+ROOM = {**FOLDER, "free_kib": None, "inodes": None, "free_inodes": None}
+
+
+def found(case: str, wanted: Wanted, file_system: str = "nfs") -> dict[str, str]:
+    disk = {"paths": [{**ROOM, "type": file_system}]}
+    side = Side({"slurm": SLURM.parse(recorded("slurm", case)), "disk": disk})
+    return {finding.id: str(finding.severity) for finding in findings_of(Examined(SITE, wanted, side))}
+
+
+@pytest.mark.parametrize(
+    ("case", "devices", "expected"),
+    [
+        ("usable", 4, {}),
+        ("usable", 8, {"RLX598": "error"}),
+        ("no-such-partition", 4, {"RLX597": "error"}),
+        # One node is drained: what it would take, nobody asked it.
+        ("too-many-devices", 4, {"RLX597": "warning"}),
+        ("down", 4, {"RLX596": "warning", "RLX597": "warning"}),
+        ("silent", 4, {"RLX595": "error"}),
+        ("not-here", 4, {"RLX595": "error"}),
+    ],
+)
+def test_answers_become_findings(case: str, devices: int, expected: dict[str, str]) -> None:
+    assert found(case, Wanted("verl", device="npu", devices=devices)) == expected
+
+
+def test_a_root_on_a_disk_of_the_login_node_is_warned_of() -> None:
+    assert found("usable", Wanted(), "ext4") == {"RLX599": "warning"}
+
+
+def test_slurm_is_asked_for_a_job_of_the_entry_and_nothing_about_devices_here() -> None:
+    asked = {question.probe.name: question.arguments for question in host_questions(SITE)}
+    assert asked["slurm"] == ("main", "--gres=npu:4", "--account=lab")
+    assert not {"devices", "npu_smi", "docker"} & asked.keys()

@@ -1,0 +1,156 @@
+"""A Slurm of the rig: h1 is the login node and has the controller, the other hosts are nodes with false NPUs."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.rig.capabilities import RigUnavailable, which
+from tests.rig.host import Host
+from tests.rig.rig import Rig
+
+_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
+_PATIENCE_S = 30
+NPUS = 4
+ROOT = "/srv/shared/rlx"
+
+# A node that does not answer is given up after 10 s, the least that a test can wait for.
+_CONFIGURATION = """\
+ClusterName=rig
+SlurmctldHost=h1({login})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CryptoType=crypto/munge
+StateSaveLocation=/var/tmp/slurmctld
+SlurmdSpoolDir=/var/tmp/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/var/tmp/slurmctld.log
+SlurmdLogFile=/var/tmp/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+TaskProlog=/etc/slurm/task_prolog
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+GresTypes=npu
+SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
+SlurmdTimeout=10
+MessageTimeout=2
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+SlurmdParameters=config_overrides
+KillWait=5
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+{nodes}
+PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=1 GraceTime=10
+PartitionName=urgent Nodes={names} MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=2 PreemptMode=OFF
+"""
+
+
+# As the plugin of a site does, for jobs whose names ask for it.
+_TASK_PROLOG = """\
+#!/bin/sh
+case $SLURM_JOB_NAME in *-site-*) echo export ASCEND_RT_VISIBLE_DEVICES=7,8 ;; esac
+"""
+
+
+def require_slurm() -> None:
+    """Raises RigUnavailable where no Slurm is installed."""
+    if missing := [program for program in _PROGRAMS if which(program) is None]:
+        raise RigUnavailable(f"missing {', '.join(missing)}; 'make rig' installs them")
+
+
+class Cluster:
+    """`with cluster(rig) as slurm`: a started Slurm; it ends with the hosts of the rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.login, *self.nodes = rig.hosts
+        key = secrets.token_bytes(128)
+        for host in rig.hosts:
+            self._configure(host, key)
+        self.start_controller()
+        for node in self.nodes:
+            node.add_devices(*(f"davinci{number}" for number in range(NPUS)))
+            node.run("slurmd")
+        self.until(lambda: self.states() == ["idle"] * len(self.nodes), "all nodes are idle")
+
+    def _configure(self, host: Host, key: bytes) -> None:
+        names = ",".join(node.name for node in self.nodes)
+        nodes = "\n".join(
+            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{NPUS}"
+            for node in self.nodes
+        )
+        slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
+        (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
+        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{NPUS - 1}]\n")
+        (slurm / "task_prolog").write_text(_TASK_PROLOG)
+        (slurm / "task_prolog").chmod(0o755)
+        (munge / "munge.key").write_bytes(key)
+        (munge / "munge.key").chmod(0o400)
+        files = ("--key-file=/etc/munge/munge.key", "--seed-file=/run/munge/seed", "--log-file=/run/munge/log")
+        host.run("mkdir", "-m", "755", "/run/munge")
+        host.run("munged", "--force", "--pid-file=/run/munge/munged.pid", *files)
+
+    # ---- the controller ----
+
+    def start_controller(self) -> None:
+        self.login.run("slurmctld")
+        self.until(lambda: self.login.run("scontrol", "ping", check=False).returncode == 0, "the controller answers")
+
+    def kill_controller(self) -> None:
+        assert self.login.kill("slurmctld")
+        self.until(lambda: "slurmctld" not in self.login.processes().values(), "the controller is gone")
+
+    # ---- what it says ----
+
+    def states(self) -> list[str]:
+        return (
+            self.login.run("sinfo", "--noheader", "--Node", "--partition=main", "--format=%t").stdout.decode().split()
+        )
+
+    def squeue(self, form: str) -> list[str]:
+        """A line for each job, also of those that have just ended."""
+        return self.login.run("squeue", "--noheader", "--states=all", f"--format={form}").stdout.decode().splitlines()
+
+    def job(self, run_id: str, form: str = "%T") -> str:
+        """What Slurm says of the job of a run; empty if it knows none."""
+        found = [line.split("|", 1)[1] for line in self.squeue(f"%k|{form}") if line.startswith(f"rlx:{run_id}|")]
+        return found[-1] if found else ""
+
+    def control(self, *words: str) -> str:
+        return self.login.run("scontrol", *words).stdout.decode()
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"not after {_PATIENCE_S} s: {what}\n{self.logs()}"
+            time.sleep(0.05)
+
+    def logs(self) -> str:
+        files = [host.path(f"/var/tmp/{name}.log") for host in self.rig.hosts for name in ("slurmctld", "slurmd")]
+        return "\n".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
+
+
+@contextmanager
+def cluster(count: int, switch: Path, shared: list[Path]) -> Iterator[Cluster]:
+    """A Slurm with this many nodes. Raises RigUnavailable."""
+    require_slurm()
+    with Rig(count + 1, switch, shared) as rig:
+        yield Cluster(rig)
+
+
+def _own_folder(host: Host, name: str) -> Path:
+    """A folder below the host's /etc that is its own, where the machine that runs the tests has one, too."""
+    folder = host.folder / "etc" / name
+    folder.unlink(missing_ok=True)
+    folder.mkdir(mode=0o755)
+    return folder

@@ -1,0 +1,171 @@
+"""Runs as jobs of a real Slurm: a login node, three nodes, and a folder that all of them see."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import LaunchPlan, RunState
+from rlx.preflight.preflight import checked
+from rlx.runs import RunRef
+from tests.conftest import CASES
+from tests.rig.capabilities import RigUnavailable
+from tests.rig.fixtures import leave_out
+from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
+from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
+from tests.runs.toys import FOREVER
+
+HOST = ("hosts", "add", "hpc", "h1", "--slurm", "main", "--gres", f"npu:{NPUS}", "--root", ROOT)
+TRAINING = f"cat {CASES / 'printed-config/log'} {CASES / 'logs/tiny-baseline/log'}"
+# The smallest limit of Slurm is a minute; the run is told five seconds after its start.
+SHORT = ("--sbatch", "time=1", "--sbatch", "warn=55")
+TRAPS = "trap 'echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
+
+
+SHOWN = 'echo "seen $ASCEND_RT_VISIBLE_DEVICES leased $RLX_DEVICES."\n'
+
+
+@pytest.fixture(scope="module")
+def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    try:
+        with cluster(3, rig_switch, [tmp_path_factory.getbasetemp()]) as started:
+            yield started
+    except RigUnavailable as reason:
+        leave_out(reason)
+
+
+@pytest.fixture
+def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
+    monkeypatch.delenv("RLX_SSH_CONFIG", raising=False)
+    found = Laptop(slurm.rig.client, tmp_path / "home")
+    assert found.rlx(*HOST).code == 0
+    yield found
+    slurm.login.run("scancel", "--user=root")
+
+
+def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
+    """Started by the command line, as a person does."""
+    said = laptop.rlx("launch", "--plan", laptop.write_plans(checked(plan)))
+    assert said.code == 0, said.err
+    return next(ref for ref in laptop.runs() if ref.run_id == said.out.strip())
+
+
+def job_of(laptop: Laptop, script: str, arm: str = "main", count: int = 1, host: str = "hpc") -> RunRef:
+    return launched(laptop, npu_toy(laptop.site(host), script, count=count, arm=arm))
+
+
+def test_a_script_becomes_a_job_and_gets_its_verdict(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:
+    script = tmp_path / "run_grpo.sh"
+    script.write_text(f"hostname; {GO}{TRAINING}\n", encoding="utf-8")
+    said = laptop.rlx("launch", "--script", str(script), "--name", "mine", "--host", "hpc")
+    (ref,) = laptop.runs()
+    assert said.out.strip() == ref.run_id, said.err
+    patiently(lambda: log(slurm.login, ref), "it runs")
+    assert slurm.job(ref.run_id, "%j|%T") == f"{ref.run_id}|RUNNING"
+    (row,) = laptop.rows().values()
+    assert (row["state"], row["host"]) == ("starting", "hpc")
+    go(slurm.login, ref)
+    assert laptop.rlx("wait").code == 0
+    (row,) = laptop.rows().values()
+    assert row["state"] == "finished"
+    assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+    assert laptop.rlx("logs", "--grep", "^h[234]$").out.strip() in {"h2", "h3", "h4"}
+    assert "Slurm" in laptop.rlx("doctor", "hpc").out
+
+
+def test_a_job_that_waits_says_why_and_is_stopped_before_it_starts(slurm: Cluster, laptop: Laptop) -> None:
+    slurm.control("update", "nodename=h3,h4", "state=drain", "reason=test")
+    try:
+        first = job_of(laptop, GO, "first", NPUS)
+        patiently(lambda: is_up(slurm.login, first), "the first runs")
+        second = job_of(laptop, FOREVER, "second", 1)
+        slurm.until(lambda: slurm.job(second.run_id, "%r") == "Resources", "the second waits for devices")
+        patiently(lambda: "expected start" in laptop.see(second).detail, "Slurm has planned it")
+        row = laptop.rows()["second"]
+        assert (row["state"], "waits: Resources" in row["detail"]) == ("queued", True)
+        assert laptop.rlx("stop", second.run_id).code == 0
+        assert laptop.see(second).state is RunState.STOPPED
+        assert slurm.job(second.run_id) == "CANCELLED"
+        assert laptop.see(first).state is RunState.STARTING
+        go(slurm.login, first)
+        assert laptop.ended(first).state is RunState.FINISHED
+        assert "devices 0,1,2,3" in log(slurm.login, first)
+    finally:
+        slurm.control("update", "nodename=h3,h4", "state=resume")
+
+
+def test_the_end_of_a_job_is_what_the_run_recorded(slurm: Cluster, laptop: Laptop) -> None:
+    for name, partition, *more in (
+        ("short", "main", *SHORT),
+        ("low", "main", "--sbatch", "nodelist=h4"),
+        ("high", "urgent", "--sbatch", "nodelist=h4"),
+    ):
+        assert laptop.rlx("hosts", "add", name, "h1", "--slurm", partition, *HOST[6:], *more).code == 0
+    late = job_of(laptop, TRAPS, "late", host="short")
+    preempted = job_of(laptop, TRAPS, "preempted", NPUS, host="low")
+    stopped, cancelled = job_of(laptop, TRAPS, "stopped"), job_of(laptop, TRAPS, "cancelled")
+    runs = {ref.arm: ref for ref in (late, preempted, stopped, cancelled)}
+    patiently(lambda: all(is_up(slurm.login, ref) for ref in runs.values()), "they run")
+    ours, few = job_of(laptop, SHOWN, "site", 2), job_of(laptop, SHOWN, "site-few", 3)
+    urgent = job_of(laptop, GO, "urgent", NPUS, host="high")
+    assert laptop.rlx("stop", stopped.run_id).code == 0
+    slurm.login.run("scancel", slurm.job(cancelled.run_id, "%i"))
+    patiently(lambda: is_up(slurm.login, urgent), "it has the devices of another")
+    seen = {arm: laptop.ended(ref) for arm, ref in runs.items()}
+    assert {arm: (end.state, end.exit_code) for arm, end in seen.items()} == {
+        "late": (RunState.FAILED, 5),
+        "preempted": (RunState.FAILED, 5),
+        "stopped": (RunState.STOPPED, 5),
+        "cancelled": (RunState.FAILED, 5),
+    }
+    reasons = {arm: re.findall(r"RLX59\d", end.detail) for arm, end in seen.items()}
+    assert reasons == {"late": ["RLX590"], "preempted": ["RLX591"], "stopped": [], "cancelled": ["RLX594"]}
+    assert "the time limit of Slurm job" in log(slurm.login, late)
+    # One SIGTERM each, though several had reason to send one.
+    assert [log(slurm.login, ref).count("told\n") for ref in (late, stopped)] == [1, 1]
+    # What a plugin of the site has set stays as it is; the rig's TaskProlog is one for jobs whose names say so.
+    assert laptop.ended(ours).state is RunState.FINISHED
+    assert "seen 7,8 leased ." in log(slurm.login, ours)
+    refused = laptop.ended(few)
+    assert (refused.state, refused.exit_code, refused.detail[:6]) == (RunState.FAILED, 78, "RLX593")
+    assert "RLX593 the run needs 3 npu device(s), and the site's variable names 2" in log(slurm.login, few)
+
+
+def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) -> None:
+    running, waiting = job_of(laptop, GO, "running"), job_of(laptop, GO, "waiting")
+    patiently(lambda: is_up(slurm.login, running) and is_up(slurm.login, waiting), "both run")
+    folder = run_folder(slurm.login, waiting)
+    slurm.kill_controller()
+    rows = laptop.rows()
+    assert {arm: row["state"] for arm, row in rows.items()} == {"running": "starting", "waiting": "starting"}
+    assert "Slurm does not answer" in rows["running"]["detail"]
+    go(slurm.login, running)
+    assert laptop.ended(running).state is RunState.FINISHED
+    slurm.start_controller()
+    go(slurm.login, waiting)
+    assert laptop.ended(waiting).state is RunState.FINISHED
+    assert [path.name for path in (folder / "attempts").iterdir()] == ["1"]
+
+
+def test_a_launch_that_was_cut_off_finds_its_job_again(slurm: Cluster, laptop: Laptop) -> None:
+    plan = checked(npu_toy(laptop.site("hpc"), GO))
+    ref = launched(laptop, plan)
+    patiently(lambda: is_up(slurm.login, ref), "it runs")
+    number = slurm.job(ref.run_id, "%i")
+    # It had come as far as this: the job is there, and nobody noted its number.
+    folder = run_folder(slurm.login, ref)
+    (folder / "job").unlink()
+    (folder / "attempts/1/state/started").rename(folder / "moved")
+    with sqlite3.connect(laptop.home / "index.db") as index:
+        index.execute("UPDATE launches SET resolved = 0")
+    again = laptop.rlx("launch", "--plan", laptop.write_plans(plan))
+    assert (again.code, again.out.strip()) == (0, ref.run_id), again.err
+    assert (folder / "job").read_text().split()[0] == number
+    assert slurm.squeue("%k").count(f"rlx:{ref.run_id}") == 1
+    (folder / "moved").rename(folder / "attempts/1/state/started")
+    go(slurm.login, ref)
+    assert laptop.ended(ref).state is RunState.FINISHED

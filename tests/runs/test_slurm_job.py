@@ -1,0 +1,85 @@
+"""What follows from Slurm's words, where the run itself has recorded no end."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlx.plan import LOCAL, RunState
+from rlx.runs import RunRef
+from rlx.runs.looking.fan_out import Asked
+from rlx.runs.looking.observe import observe
+from rlx.runs.looking.state import derive_state, parse_report
+from tests.runs.toys import Index, home
+
+ID = "toy-main-s1-20261124-170230-9f51"
+NOW = 2000
+STARTED = f"file {ID}/attempts/1/state/started 0 1000\n"
+BEATS = f"file {ID}/attempts/1/state/heartbeat 20 {NOW - 5}\n"
+SILENT = "slurm silent slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+FAILED_NODE = "NODE_FAIL|NodeDown|990|n2"
+
+
+def report(said: str, files: str = "", more: str = "") -> str:
+    run = f"run {ID} attempt=1 holder=none supervisor=unknown leader=unknown ahead=0 job=12 {more}\n"
+    return f"{said}marked \n{run}file /proc/self/ 0 {NOW}\nfile {ID}/manifest.json 900 980\n{files}"
+
+
+def squeue(words: str, comment: str = f"rlx:{ID}", number: int = 12) -> str:
+    """As squeue of 22.05 answers: state, reason, start and nodes are `words`."""
+    return f"squeue {number}|{words}|981|{comment}\n"
+
+
+DONE = squeue("COMPLETED|None|990|n1")
+
+
+def seen(text: str) -> tuple[RunState, str]:
+    facts = parse_report(text)
+    ref = RunRef(ID, "launch", "toy", "main", 1, LOCAL, "/root", 980.0)
+    found = observe(Index(home()), [ref], Asked((facts,), {}))[ID]
+    assert found.state is derive_state(facts[ID])
+    return found.state, found.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "words"),
+    [
+        (report(squeue("PENDING|Priority|N/A|")), RunState.QUEUED, "Slurm job 12 waits: Priority"),
+        (report(squeue("PENDING|ReqNodeNotAvail, May be reserved|1795539723|")), RunState.QUEUED, "expected start"),
+        (report(squeue("CONFIGURING|None|990|n1")), RunState.STARTING, ""),
+        (report(SILENT), RunState.UNREACHABLE, "Slurm does not answer: slurm_load_jobs error"),
+        (report(squeue("CANCELLED|None|N/A|")), RunState.STOPPED, "never started: RLX594"),
+        (report(squeue("FAILED|NonZeroExitCode|990|n1")), RunState.LOST, "never started: Slurm job 12 ended as FAILED"),
+        (report(""), RunState.LOST, "never started: Slurm does not know job 12 any more"),
+        # Its number is another run's now: the controller had forgotten it.
+        (report(squeue("RUNNING|None|990|n1", "rlx:another")), RunState.LOST, "does not know job 12"),
+        (report(squeue("RUNNING|None|990|n1"), STARTED), RunState.STARTING, ""),
+        (report(squeue("TIMEOUT|TimeLimit|990|n1"), STARTED), RunState.LOST, "RLX590 Slurm job 12 ended as TIMEOUT"),
+        (report(squeue("PREEMPTED|None|990|n1"), STARTED), RunState.LOST, "RLX591 Slurm job 12 ended as PREEMPTED"),
+        (report(squeue("CANCELLED|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
+        # Put back into the queue by somebody: it will not start a second time.
+        (report(squeue("PENDING|BeginTime|N/A|"), STARTED), RunState.LOST, "ended as PENDING"),
+        # What a node does that Slurm has given up nobody knows, until it is back.
+        (report(squeue(FAILED_NODE), STARTED), RunState.UNREACHABLE, "RLX592 Slurm gave up n2 of job 12"),
+        (report(squeue(FAILED_NODE) + "node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+        (report(squeue(FAILED_NODE) + "node n2 idle\n", STARTED), RunState.LOST, "ended as NODE_FAIL (NodeDown)"),
+        (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL for Slurm, and the run still"),
+        (report(SILENT, STARTED), RunState.UNREACHABLE, "Slurm does not answer"),
+        (report(SILENT, STARTED + BEATS), RunState.STARTING, "Slurm does not answer"),
+        # Accounting outlives squeue's memory. It may keep no comments, and then knows several jobs of one number.
+        (report(f"sacct 12|TIMEOUT|None|990|n1|981|rlx:{ID}\n", STARTED), RunState.LOST, "RLX590"),
+        (report("sacct 12|CANCELLED by 0|None|990|n1|981|\n", STARTED), RunState.STOPPED, "RLX594"),
+        (report("sacct 12|COMPLETED|None|9|n1|5|\n", STARTED), RunState.LOST, "does not know job 12"),
+        # The run's own record goes before whatever Slurm says.
+        (
+            report(squeue("COMPLETED|None|990|n1"), STARTED, "exit=143,leader,1999 cut=cancelled"),
+            RunState.FAILED,
+            "RLX594",
+        ),
+        (report("", STARTED, "exit=0,leader,1999 cut=limit"), RunState.FINISHED, ""),
+        (report("", STARTED, "exit=143,leader,1999 cut=limit"), RunState.FAILED, "RLX590"),
+    ],
+)
+def test_a_state_follows_from_record_heartbeat_and_slurm(text: str, state: RunState, words: str) -> None:
+    found, detail = seen(text)
+    assert (found, words in detail) == (state, True), detail
+    assert words or not detail
