@@ -47,16 +47,16 @@ def _rows(folder: Path, runs: int, steps: int, rounds: int) -> Iterator[Row]:
         rlx = partial(run_rlx, folder, more={"RLX_ROOT": folder / "local", "RLX_SSH_CONFIG": host.config})
         rlx("hosts", "add", "loop", "loop", "--root", str(root))
         status = partial(rlx, "status", "--host", "loop")
-        first, again = status(), [status() for _ in range(rounds)]
+        name = f"{runs} old runs"
+        yield _row(f"status --host, {name}, first time", [status()])
+        again = [status() for _ in range(rounds)]
+        yield _row(f"status --host, {name}, again", again, 2)
+        yield memory(f"status --host, {name}", max(cost.memory for cost in again))
         late = [_after_one_more(root, runs + number, steps, status) for number in range(rounds)]
+        yield _row(f"status --host, {name} and a new one", late, 2)
         compare = partial(rlx, "compare", *(f"a{arm}" for arm in range(_ARMS)))
-        compared, compared_again = compare(), [compare() for _ in range(rounds)]
-    yield _row(f"status --host, {runs} old runs, first time", [first])
-    yield _row(f"status --host, {runs} old runs, again", again, 2)
-    yield _row(f"status --host, {runs} old runs and a new one", late, 2)
-    yield memory(f"status --host, {runs} old runs", max(cost.memory for cost in again))
-    yield _row(f"compare of {_ARMS} arms, {runs} old runs, first time", [compared])
-    yield _row(f"compare of {_ARMS} arms, {runs} old runs, again", compared_again)
+        yield _row(f"compare of {_ARMS} arms, {name}, first time", [compare()])
+        yield _row(f"compare of {_ARMS} arms, {name}, again", [compare() for _ in range(rounds)])
 
 
 def _write(root: Path, number: int, steps: int) -> None:
