@@ -15,6 +15,7 @@ from rlx.plan import LaunchPlan, Site
 from rlx.preflight.preflight import checked
 from rlx.runs import RunPaths, RunRef
 from tests.conftest import stop_runs_below
+from tests.hosts.test_openssh import masters
 from tests.loopback import Loopback
 from tests.runs.toys import toy_plan, until
 
@@ -52,6 +53,9 @@ class Far:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
                 if words[0].endswith(b"ssh") and str(self.loopback.config).encode() in words:
                     os.kill(int(folder.name), signal.SIGKILL)
+        for pid in masters(self.loopback):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def settle(self) -> None:
         """Wait until a launch that lost its sender has come to its end."""
