@@ -28,9 +28,9 @@ def retry(
 ) -> None:
     """Begin another attempt of a run that broke off.
 
-    It failed, was stopped or lost. It queues for its devices as it did before, with the files that were launched. Of a run that begins anew nothing of
-    the earlier attempts counts; with --from-checkpoint its steps up to that checkpoint do. Typed again while an attempt
-    is under way, it begins no other. Prints the run ids.
+    It failed, was stopped or lost. It queues for its devices as it did before, with the files that were launched. Of a
+    run that begins anew nothing of the earlier attempts counts; with --from-checkpoint its steps up to that checkpoint
+    do. Typed again while an attempt is under way, it begins no other. Prints the run ids.
     """
     from rlx.api.retrying import looks_at, secrets_of
     from rlx.api.selection import open_index, runs_or_latest
