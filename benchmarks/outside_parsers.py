@@ -231,6 +231,7 @@ _CONTAINERS = (
 
 def _report(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
+    from rlx.runs.index.run_index import Index
     from rlx.runs.looking.fan_out import Asked
     from rlx.runs.looking.observe import observe
     from rlx.runs.looking.state_report import facts_of
@@ -238,7 +239,7 @@ def _report(data: bytes, folder: Path) -> None:
 
     facts = facts_of(LOCAL, Completed(0, data, b""))
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
-    observe(None, refs, Asked([facts], {}))
+    observe(Index(folder), refs, Asked([facts], {}))
 
 
 def _leases(data: bytes, folder: Path) -> None:

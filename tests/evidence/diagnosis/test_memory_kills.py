@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_what_the_kernel_counted_is_said_and_no_more(folder: Path) -> None:
     assert (with_kills.status, len(with_kills.findings)) == (without.status, len(without.findings))
 
 
+def remove(group: Path) -> None:
+    """Remove it once the last process in it is gone, which takes a moment after its end."""
+    while True:
+        try:
+            return group.rmdir()
+        except OSError:
+            time.sleep(0.05)
+
+
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
     """A cgroup of 60 MB, of either version of cgroups."""
@@ -55,7 +65,7 @@ def small_cgroup() -> Iterator[Path]:
             group.rmdir()
             continue
         yield group
-        group.rmdir()
+        remove(group)
         return
     pytest.skip("this user may not make a cgroup with a limit")
 
