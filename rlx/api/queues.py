@@ -20,9 +20,8 @@ Answer: TypeAlias = Union["Leases", "RlxError"]
 def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
     """Look who has and who wants the devices of these hosts; without names, of all that have runs of this user.
 
-    Everybody's runs are there, as far as they lease their devices through rlx; of processes that use a device without
-    that, the pid. Estimates go by the pace of runs that are known here. A host that does not answer has a `problem`
-    and nothing else. Raises UsageError for an unknown host, HostError if none of them answers.
+    Everybody's runs are there that lease devices through rlx; of other processes the pid. Estimates go by the pace of
+    runs known here. A silent host has a `problem` alone. Raises UsageError, HostError if no host answers.
     """
     from rlx.api.selection import open_index
 

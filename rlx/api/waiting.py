@@ -28,11 +28,9 @@ def wait(
 ) -> list[Overview]:
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
-    Meanwhile it moves blocks of a sweep to hosts that are free, and begins further attempts of runs whose recipe asks
-    for it.
-    A host that does not answer is waited for: what runs there goes on. `timeout_s` is in seconds. `tell` hears what
-    is waited for whenever that changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is
-    up, NoSuchRun for an unknown name.
+    Blocks of a sweep move to hosts that are free meanwhile, and attempts are begun where a recipe asks for it. A host
+    that does not answer is waited for. `timeout_s` is in seconds. `tell` hears what is waited for whenever that
+    changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is up, NoSuchRun.
     """
     from rlx.api.selection import open_index, runs_or_latest
 

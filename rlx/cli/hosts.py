@@ -22,6 +22,13 @@ hosts = typer.Typer(
 )
 
 _Name = Annotated[str, typer.Argument(help="What you call the host.", autocompletion=HOSTS)]
+_Proxies = Annotated[list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")]
+_Partition = Annotated[
+    str | None, typer.Option(metavar="PARTITION", help="It is a login node of Slurm: runs are jobs of this partition.")
+]
+_Sbatch = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Of a job: time, qos, mem, cpus_per_task, ...")
+]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 _Project = Annotated[bool, typer.Option("--project", help="The project's rlx.yaml instead of your own hosts.yaml.")]
 
@@ -87,9 +94,7 @@ def add(
     device: Annotated[str | None, typer.Option(metavar="KIND[:COUNT]", help="npu:8, cuda:4 or cpu.")] = None,
     setup: Annotated[list[str] | None, typer.Option(help="Script to source first; again for more.")] = None,
     env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; again for more.")] = None,
-    proxy: Annotated[
-        list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")
-    ] = None,
+    proxy: _Proxies = None,
     leases: Annotated[str | None, typer.Option(help="Folder of device locks, one for all users of the host.")] = None,
     address: Annotated[
         str | None, typer.Option(help="What other hosts reach it by, for runs of several nodes.")
@@ -97,15 +102,10 @@ def add(
     python: Annotated[
         str | None, typer.Option(help="Interpreter there that recipes may name; rlx starts it to look.")
     ] = None,
-    slurm: Annotated[
-        str | None,
-        typer.Option(metavar="PARTITION", help="It is a login node of Slurm: runs are jobs of this partition."),
-    ] = None,
+    slurm: _Partition = None,
     gres: Annotated[str | None, typer.Option(metavar="NAME:COUNT", help="Devices of a node in Slurm: npu:8.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that Slurm charges.")] = None,
-    sbatch: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Of a job: time, qos, mem, cpus_per_task, ...")
-    ] = None,
+    sbatch: _Sbatch = None,
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:

@@ -87,26 +87,21 @@ def launch(
     """
     check_hosts(host, spread=spread, nodes=nodes)
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
-    # Whoever launches has what the recipe names started anyway.
     where, consents = (host, container, devices), trust or yes or not dry_run
     if asked.is_script:
         plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
     elif plan is not None:
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send, again or None)
-    elif spread:
-        plans = _dealt(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again, strict)
     else:
-        plans = _planned(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
+        asked_of = (recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
+        plans = _dealt(*asked_of, strict) if spread else _planned(*asked_of)
     plans = with_power(plans)
     if dry_run:
         _print_plans(plans, as_json, plan)
-    _narrate_warnings(plans, strict)
-    plans.refuse(strict)
-    if dry_run:
-        return
-    _ask_before_many(plans, yes)
-    _name_secrets(plans, plan, secret_file, yes)
-    _tell(_launched(plans, secret_file, strict), plans, as_json, follow)
+    _refuse_or_warn(plans, strict)
+    if not dry_run:
+        _ask_first(plans, plan, secret_file, yes)
+        _tell(_launched(plans, secret_file, strict), plans, as_json, follow)
 
 
 def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
@@ -205,8 +200,8 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
     return plan_again(read_plans(plan), trust=consents)
 
 
-def _narrate_warnings(plans: Plans, strict: bool) -> None:
-    """Those that are fatal stand in the refusal."""
+def _refuse_or_warn(plans: Plans, strict: bool) -> None:
+    """What is fatal stands in the refusal."""
     from rlx.api.planning import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
@@ -220,6 +215,12 @@ def _narrate_warnings(plans: Plans, strict: bool) -> None:
         narrate(f"rlx: {line}")
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")
+    plans.refuse(strict)
+
+
+def _ask_first(plans: Plans, written: str | None, secret_file: str | None, yes: bool) -> None:
+    _ask_before_many(plans, yes)
+    _name_secrets(plans, written, secret_file, yes)
 
 
 def _ask_before_many(plans: Plans, yes: bool) -> None:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from rlx.api.planning import Plans
 
 
+_Recipe = Annotated[
+    str,
+    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
+]
+
+
 def plan(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ],
+    recipe: _Recipe,
     arm: Annotated[
         list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.", autocompletion=ARMS)
     ] = None,

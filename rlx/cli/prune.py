@@ -15,21 +15,25 @@ if TYPE_CHECKING:
     from rlx.api.pruning import Prunable, Pruned
 
 
+_Runs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN]...", help="Only these: arm, run name or id. Default: all.", autocompletion=RUNS),
+]
+_Keep = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Keep the newest N launches of a recipe, or checkpoints of a run."),
+]
+
+
 def prune(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Only these: arm, run name or id. Default: all.", autocompletion=RUNS),
-    ] = None,
+    names: _Runs = None,
     what: Annotated[
         str, typer.Option(metavar="WHAT,...", help="mirrors (copies on this machine), runs, checkpoints.")
     ] = "mirrors",
     older_than: Annotated[
         str | None, typer.Option(metavar="AGE", help="Only of runs that ended so long ago: 12h, 30d.")
     ] = None,
-    keep: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Keep the newest N launches of a recipe, or checkpoints of a run."),
-    ] = None,
+    keep: _Keep = None,
     host: Annotated[str | None, typer.Option(help="Only runs on this host.", autocompletion=HOSTS)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from rlx.runs import Leases
 
 
+_Runs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN]...", help="Arm, run name or id. Default: what runs, and the latest launch.", autocompletion=RUNS
+    ),
+]
+_Host = Annotated[
+    str | None,
+    typer.Option(help="Every run on this host, whoever launched it, and who has its devices.", autocompletion=HOSTS),
+]
+_Where = Annotated[
+    str | None, typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep.")
+]
+
+
 def status(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...",
-            help="Arm, run name or id. Default: what runs, and the latest launch.",
-            autocompletion=RUNS,
-        ),
-    ] = None,
+    names: _Runs = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run there is.")] = False,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            help="Every run on this host, whoever launched it, and who has its devices.", autocompletion=HOSTS
-        ),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep."),
-    ] = None,
+    host: _Host = None,
+    where: _Where = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     grid: Annotated[
         bool, typer.Option("--grid/--no-grid", help="Several arms with several seeds as a grid, where there is room.")

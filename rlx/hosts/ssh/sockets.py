@@ -34,10 +34,7 @@ def socket_path(config: str | None, destination: str) -> str | None:
 
 
 def socket_folder() -> Path:
-    """The folder of the sockets, private to this user.
-
-    Raises RlxError if somebody else has the folder, or if it cannot be made.
-    """
+    """The folder of the sockets, private to this user. Raises RlxError if it is another's, or cannot be made."""
     folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
     try:
         # What is there already, a folder or not, is looked at next.

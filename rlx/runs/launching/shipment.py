@@ -303,10 +303,7 @@ def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files
 
 def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     plan, ref = run.plan, run.ref
-    own = [
-        PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700),
-        PlannedFile(MANIFEST_FILE, _manifest(run)),
-    ]
+    own = [PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700), PlannedFile(MANIFEST_FILE, _manifest(run))]
     if run.block:
         own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
     own += request(plan)

@@ -45,9 +45,7 @@ def check_request(plan: LaunchPlan) -> None:
     if plan.workers:
         raise UsageError(f"{plan.run_name}: a run of several nodes is no job of Slurm yet", "set layout.nodes to 1")
     if plan.device_kind != "cpu" and site.slurm.gres is None:
-        fix = (
-            f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}} in the entry of {site.host}"
-        )
-        raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", fix)
+        entry = f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}}"
+        raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", entry)
     if any(character in site.root for character in _NOT_IN_A_PATH):
         raise UsageError(f"the root {site.root!r} has a % or a backslash, which Slurm reads", "choose another root")
