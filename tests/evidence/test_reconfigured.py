@@ -1,0 +1,51 @@
+"""Attempts of one run whose training program composed other settings: what they left in their directories tells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlx.evidence import judge, read_evidence
+from rlx.evidence.verdict import Verdict
+from rlx.plan import RunState
+from rlx.plan.run_dir import COMPOSED_FILE
+from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.runs.judging.reconfigured import reconfigured
+from tests.evidence.resumed_runs import two_attempts
+from tests.recorded import recorded_expectations
+
+FIRST = "trainer:\n  resume_mode: disable\nactor:\n  optim: {lr: 0.0002}\ndata:\n  seed: 1\n"
+RESUMED = FIRST.replace("disable", "resume_path\n  resume_from_path: /run/global_step_10")
+
+
+def verdict(second: str, folder: Path) -> Verdict:
+    attempts = two_attempts("aqn", 14, 10, "", folder)
+    for attempt, text in zip(attempts, (FIRST, second), strict=True):
+        (attempt / COMPOSED_FILE).parent.mkdir(parents=True)
+        (attempt / COMPOSED_FILE).write_text(text)
+    changed = reconfigured("verl", attempts, ParsedFiles(folder / "home"))
+    evidence = replace(read_evidence(attempts), reconfigured=changed)
+    expectations = recorded_expectations(json.loads((attempts[0] / "expectations.json").read_text()))
+    return judge(evidence, expectations, RunState.FINISHED, arm="aqn")
+
+
+def test_where_an_attempt_goes_on_is_no_other_setting(tmp_path: Path) -> None:
+    found = verdict(RESUMED, tmp_path)
+    assert (found.status, [finding.id for finding in found.findings]) == ("valid", ["RLX710"])
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (RESUMED.replace("0.0002", "0.001"), "attempt 2: actor.optim.lr 0.0002 → 0.001"),
+        (RESUMED + "  shuffle: true\n", "attempt 2: data.shuffle None → True"),
+    ],
+)
+def test_another_rate_or_another_order_of_the_data_is_seen(second: str, told: str, tmp_path: Path) -> None:
+    found = verdict(second, tmp_path)
+    assert "RLX055" in {finding.id for finding in found.findings}
+    assert told in found.sentence
+    assert (found.status, found.dissent) == ("unverified", True)
