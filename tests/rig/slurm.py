@@ -81,6 +81,10 @@ class Cluster:
         for node in self.nodes:
             node.add_devices(*(f"davinci{number}" for number in range(NPUS)))
             node.run("slurmd")
+        self.until_idle()
+
+    def until_idle(self) -> None:
+        """Wait until every node can take a job."""
         self.until(lambda: self.states() == ["idle"] * len(self.nodes), "all nodes are idle")
 
     def _configure(self, host: Host, key: bytes) -> None:
@@ -106,8 +110,9 @@ class Cluster:
         self.login.run("slurmctld")
         self.until(lambda: self.login.run("scontrol", "ping", check=False).returncode == 0, "the controller answers")
 
-    def kill_controller(self) -> None:
-        assert self.login.kill("slurmctld")
+    def stop_controller(self) -> None:
+        """End it in good order: killed, it forgets its newest jobs, and gives their numbers to others."""
+        self.login.run("scontrol", "shutdown", "slurmctld")
         self.until(lambda: "slurmctld" not in self.login.processes().values(), "the controller is gone")
 
     # ---- what it says ----

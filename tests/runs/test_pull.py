@@ -41,6 +41,7 @@ EVIDENCE = {
     "attempts/1/log",
     "attempts/1/metrics.jsonl",
     "attempts/1/events/a host-1.jsonl",
+    "attempts/1/usage",
     "attempts/1/validation/1.jsonl",
 }
 
@@ -234,7 +235,7 @@ def test_every_posix_shell_will_do(far: RunRef, shell: str, tmp_path: Path, monk
 
 def test_the_command_says_what_came_and_where(far: RunRef, tmp_path: Path) -> None:
     done = rlx("pull", "main", "--to", str(tmp_path / "to"))
-    assert done.stdout.startswith(f"{tmp_path / 'to' / far.run_id}  5 files, ")
+    assert done.stdout.startswith(f"{tmp_path / 'to' / far.run_id}  6 files, ")
     answer = json.loads(rlx("pull", "main", "--to", str(tmp_path / "to"), "--json").stdout)
     (run,) = answer["runs"]
     assert run["folder"] == str(tmp_path / "to" / far.run_id)
@@ -261,7 +262,7 @@ def test_the_command_names_what_it_left_alone(far: RunRef, tmp_path: Path) -> No
     (tmp_path / far.run_id).mkdir()
     (tmp_path / far.run_id / "manifest.json").write_text("mine")
     done = rlx("pull", far.run_id, "--to", str(tmp_path), code=1)
-    assert "4 files" in done.stdout
+    assert "5 files" in done.stdout
     assert f"{far.run_id}/manifest.json: another file of that name lies here" in done.stderr
 
 

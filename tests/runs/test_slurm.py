@@ -45,6 +45,7 @@ def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     assert found.rlx(*HOST).code == 0
     yield found
     slurm.login.run("scancel", "--user=root")
+    slurm.until_idle()
 
 
 def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
@@ -139,7 +140,7 @@ def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) 
     running, waiting = job_of(laptop, GO, "running"), job_of(laptop, GO, "waiting")
     patiently(lambda: is_up(slurm.login, running) and is_up(slurm.login, waiting), "both run")
     folder = run_folder(slurm.login, waiting)
-    slurm.kill_controller()
+    slurm.stop_controller()
     rows = laptop.rows()
     assert {arm: row["state"] for arm, row in rows.items()} == {"running": "starting", "waiting": "starting"}
     assert "Slurm does not answer" in rows["running"]["detail"]
