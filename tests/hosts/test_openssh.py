@@ -336,6 +336,8 @@ def test_a_shell_that_died_while_it_waited_is_no_loss(loopback: Loopback) -> Non
     open_ahead(loopback.place)
     wait_until(lambda: len(loopback.shells()) == 1)
     loopback.cut()
+    # Until the ssh here has noticed, nobody can know whether a command still arrives, and none is sent twice.
+    wait_until(lambda: not masters(loopback))
     assert transport_for(loopback.place).run(Cmd("echo", "still"), timeout_s=30).out == b"still\n"
 
 
