@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlx.api.bundle_judging import judge_bundle
     from rlx.api.bundling import bundle
     from rlx.api.comparing import compare
+    from rlx.api.containers import start_container
     from rlx.api.diagnosing import diagnose
     from rlx.api.experiments import experiments
     from rlx.api.explaining import explain
@@ -98,6 +99,7 @@ __all__ = [
     "report",
     "restore",
     "retry",
+    "start_container",
     "status",
     "stop",
     "validate",
@@ -142,6 +144,7 @@ _HOMES = {
     "report": "rlx.api.reporting",
     "restore": "rlx.api.removing",
     "retry": "rlx.api.retrying",
+    "start_container": "rlx.api.containers",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
     "validate": "rlx.api.validating",

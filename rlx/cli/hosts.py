@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.cli.frame.completion import HOSTS
+from rlx.cli.frame.site_options import ImageOption
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 hosts = typer.Typer(
     name="hosts",
-    help="Name the hosts that runs can go to: list, show, add, remove, trust.",
+    help="Name the hosts that runs can go to: list, show, add, start, remove, trust.",
     rich_markup_mode=None,
 )
 
@@ -56,7 +57,7 @@ def list_(as_json: _Json = False) -> None:
     table = Table("name", "ssh", "container", "root", "device", "written in", box=None, pad_edge=False)
     for host in known.values():
         name = f"{host.name} (default)" if host.name == default.host else host.name
-        cells = (host.ssh or "this machine", host.container or "", host.root, _device(host), host.written)
+        cells = (host.ssh or "this machine", _container(host), host.root, _device(host), host.written)
         # Text: what stands in a file is no markup.
         table.add_row(*map(Text, (name, *cells)))
     console().print(table)
@@ -90,6 +91,7 @@ def add(
     destination: Annotated[str, typer.Argument(help="USER@HOST, ssh://USER@HOST:PORT, or a name of your ssh config.")],
     transport: Annotated[str | None, typer.Option(help="openssh (default) or paramiko.")] = None,
     container: Annotated[str | None, typer.Option(help="Running container that the runs go into.")] = None,
+    image: Annotated[str | None, typer.Option(help="Image there, of which rlx makes a container for the runs.")] = None,
     root: Annotated[str | None, typer.Option(help="Folder of the runs on the host. Default: ~/rlx.")] = None,
     device: Annotated[str | None, typer.Option(metavar="KIND[:COUNT]", help="npu:8, cuda:4 or cpu.")] = None,
     setup: Annotated[list[str] | None, typer.Option(help="Script to source first; again for more.")] = None,
@@ -117,6 +119,7 @@ def add(
         "ssh": destination,
         "transport": transport,
         "container": container,
+        "image": image,
         "root": root,
         "device": _device_entry(device) if device else None,
         "setup": setup,
@@ -132,6 +135,23 @@ def add(
         put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
     narrate(f"rlx: {name} is in {path}; launch: rlx launch RECIPE --host {name}")
     _warn_if_hidden(name, path)
+
+
+@hosts.command()
+def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> None:
+    """Make the container of the host's image, as a launch does, unless it runs already. Prints its name."""
+    from rlx.api.containers import start_container
+    from rlx.cli.frame.output import patience, print_json
+    from rlx.cli.frame.site_options import narrate_made
+    from rlx.plan import to_jsonable
+
+    with patience(f"starting a container on {name} …"):
+        made = start_container(name, image)
+    if as_json:
+        print_json({"container": to_jsonable(made)})
+        return
+    narrate_made(made)
+    print(made.name)
 
 
 @hosts.command()
@@ -238,6 +258,10 @@ def _document(host: Host) -> dict[str, Any]:
 
     document: dict[str, Any] = to_jsonable(host)
     return document
+
+
+def _container(host: Host) -> str:
+    return f"of {host.image.name}" if host.image else host.container or ""
 
 
 def _device(host: Host) -> str:

@@ -24,11 +24,13 @@ from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
     HostOption,
+    ImageOption,
     NodesOption,
     SendOption,
     SpreadOption,
     TrustOption,
     check_hosts,
+    container_for,
 )
 from rlx.errors import ExitCode, UsageError
 
@@ -58,6 +60,7 @@ def launch(
     spread: SpreadOption = False,
     nodes: NodesOption = False,
     container: ContainerOption = None,
+    image: ImageOption = None,
     devices: DevicesOption = None,
     arm: _ArmOption = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
@@ -87,11 +90,13 @@ def launch(
     """
     check_hosts(host, spread=spread, nodes=nodes)
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
+    if plan is None:
+        container = container_for(host, container, image, makes=not dry_run)
     where, consents = (host, container, devices), trust or yes or not dry_run
     if asked.is_script:
         plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
     elif plan is not None:
-        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, devices, send, again or None)
+        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, image, devices, send, again or None)
     else:
         asked_of = (recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
         plans = _dealt(*asked_of, strict) if spread else _planned(*asked_of)
@@ -195,7 +200,7 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
     from rlx.api.saved_plans import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
-        options = "--arm, --seed, --set, --send, --host, --container and --devices"
+        options = "--arm, --seed, --set, --send, --host, --container, --image and --devices"
         raise UsageError("--plan is complete in itself", f"leave out the recipe, {options}")
     return plan_again(read_plans(plan), trust=consents)
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlx.hosts.containers.locate import Container, inspect_container, locate
+    from rlx.hosts.containers.make import MadeContainer, make_container
     from rlx.hosts.installations import find_installation
-    from rlx.hosts.inventory.host import Defaults, Device, Host
+    from rlx.hosts.inventory.host import Defaults, Device, Host, Image
     from rlx.hosts.inventory.host_files import project_file, user_file
     from rlx.hosts.inventory.inventory import (
         default_host,
         known_host,
         known_hosts,
         local_site,
+        made_name,
         site_of,
         tmux_socket,
     )
@@ -26,14 +28,16 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "containers.locate": ("Container", "inspect_container", "locate"),
+    "containers.make": ("MadeContainer", "make_container"),
     "installations": ("find_installation",),
-    "inventory.host": ("Defaults", "Device", "Host"),
+    "inventory.host": ("Defaults", "Device", "Host", "Image"),
     "inventory.host_files": ("project_file", "user_file"),
     "inventory.inventory": (
         "default_host",
         "known_host",
         "known_hosts",
         "local_site",
+        "made_name",
         "site_of",
         "tmux_socket",
     ),
@@ -49,7 +53,9 @@ __all__ = [
     "Defaults",
     "Device",
     "Host",
+    "Image",
     "LocalTransport",
+    "MadeContainer",
     "Transport",
     "connect",
     "default_host",
@@ -59,6 +65,8 @@ __all__ = [
     "known_hosts",
     "local_site",
     "locate",
+    "made_name",
+    "make_container",
     "open_ahead",
     "project_file",
     "site_of",

@@ -140,9 +140,10 @@ def _image() -> bytes:
     """The frame: links into /usr, empty folders, and the few files that programs cannot do without."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name in ("bin", "sbin", "lib", "lib64"):
+        for name in ("bin", "lib", "lib64"):
             _add(archive, name, tarfile.SYMTYPE, link=f"usr/{name}")
-        for name in ("usr", "proc", "sys", "dev", "run", "etc", "root", "home", "var", "opt", "mnt"):
+        # sbin is no link, since docker mounts its init there.
+        for name in ("sbin", "usr", "proc", "sys", "dev", "run", "etc", "root", "home", "var", "opt", "mnt"):
             _add(archive, name, tarfile.DIRTYPE)
         for name in ("tmp", "var/tmp"):
             _add(archive, name, tarfile.DIRTYPE, mode=0o1777)

@@ -12,6 +12,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
+    from rlx.hosts import MadeContainer
     from rlx.plan import Site
 
 HostOption = Annotated[
@@ -25,6 +26,9 @@ HostOption = Annotated[
 ]
 ContainerOption = Annotated[
     str | None, typer.Option("--container", help="Running container on that host; empty: the host itself.")
+]
+ImageOption = Annotated[
+    str | None, typer.Option("--image", help="Image on that host, of which rlx makes a container for the runs.")
 ]
 SpreadOption = Annotated[
     bool, typer.Option("--spread", help="Deal the runs to several hosts, each seed with all its arms to one.")
@@ -55,6 +59,28 @@ def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
     option = "--spread" if spread else "--nodes"
     if (spread or nodes) and "," not in (host or ""):
         raise UsageError(f"{option} is about several hosts", f"name them: --host A,B {option}")
+
+
+def container_for(host: str | None, container: str | None, image: str | None, *, makes: bool) -> str | None:
+    """What --container says, once the containers of images are there; unless it `makes` them, nobody is asked.
+
+    Raises UsageError, HostError.
+    """
+    from rlx.api.containers import image_container, start_containers
+    from rlx.cli.frame.output import patience
+
+    if makes or (container is not None and image is not None):
+        with patience(f"starting a container on {host or 'the host'} …"):
+            for made in start_containers(host.split(",") if host else [None], container, image):
+                narrate_made(made)
+    return container if image is None else image_container(image)
+
+
+def narrate_made(made: MadeContainer) -> None:
+    from rlx.cli.frame.output import narrate
+
+    if made.is_new:
+        narrate(f"rlx: {made.host}: made the container {made.name} of {made.image} ({made.image_id[:19]})")
 
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:

@@ -41,12 +41,14 @@ def _settings(host: Host) -> Iterator[str]:
         "goes to": host.ssh or "this machine",
         "by": "" if host.transport == "openssh" else host.transport,
         "container": host.container,
+        "makes a container of": host.image and host.image.name,
         "runs below": host.root,
         "locks in": host.leases,
         "address": host.address,
         "submits jobs to": host.slurm and f"the Slurm partition {host.slurm.partition}",
     }
     yield from (f"    {name} {value}" for name, value in single.items() if value)
+    yield from (f"    mounts {mount} in it" for mount in (host.image.mounts if host.image else ()))
     yield from (f"    runs first: {script}" for script in host.setup)
     if host.python:
         yield f"    started to look: {host.python}"

@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 
 from rlx.hosts.host_errors import ContainerGone
+from rlx.hosts.inventory.inventory import MADE
 from rlx.plan import Site
 
 
 def refusal(site: Site, kind: str, text: str) -> ContainerGone:
     """The error for what locate.sh, or `locate`, found wrong; `text` is the detail of that kind."""
-    message, hint = _words(site.container or "", kind, text)
+    message, hint = _words(site, kind, text)
     return ContainerGone(f"{site.host}: {message}", hint)
 
 
-def _words(name: str, kind: str, text: str) -> tuple[str, str]:
+def not_made(site: Site, image: str, name: str, kind: str, text: str) -> ContainerGone:
+    """The error for what container.sh found wrong with the image, or the container of that name."""
+    message, hint = _making_words(image, name, kind, text) or _words(replace(site, container=name), kind, text)
+    return ContainerGone(f"{site.host}: {message}", hint)
+
+
+def _making_words(image: str, name: str, kind: str, text: str) -> tuple[str, str] | None:
+    again = f"when nothing of yours runs in it: docker rm -f {name}, on the host; the next launch makes it anew"
+    match kind:
+        case "no-image":
+            near = difflib.get_close_matches(image, text.split(), n=1)
+            there = f"did you mean {near[0]}? " if near else ""
+            return f"there is no image {image!r}", f"{there}rlx fetches none: docker pull {image}, on the host"
+        case "no-root":
+            return f"the folder of the runs cannot be made: {text}", "choose a root that you can write"
+        case "no-mount":
+            return (
+                f"the entry mounts {text}, which is not there",
+                "make it, or correct image.mounts",
+            )
+        case "foreign":
+            return f"the container {name!r} is not one that rlx made for you", "log in as a user of your own"
+        case "moved":
+            return f"the container {name!r} is of an older image than {image} is now", again
+        case "other-root":
+            return f"the container {name!r} was made for runs below {text}", f"use that root, or {again}"
+        case "stuck":
+            return f"the container {name!r} does not come up: it stays {text}", f"docker logs {name}, on the host"
+        case "refused":
+            return f"docker makes no container of {image}: {text}", "docker image inspect and docker info say more"
+        case _:
+            return None
+
+
+def _words(site: Site, kind: str, text: str) -> tuple[str, str]:
+    name = site.container or ""
     match kind:
         case "no-docker":
             return f"there is no docker command to reach the container {name!r} with", "install docker on that host"
@@ -26,6 +63,8 @@ def _words(name: str, kind: str, text: str) -> tuple[str, str]:
             )
         case "down":
             return f"the docker daemon does not answer: {text or 'no answer in time'}", "systemctl status docker"
+        case "missing" if name.startswith(MADE):
+            return f"the container of its image, {name}, is not there", f"rlx hosts start {site.host} makes it"
         case "missing":
             return f"there is no container {name!r}", _did_you_mean(name, text.split())
         case "state":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlx.hosts.inventory.host import DEVICE_KINDS, TRANSPORTS, Device, Host
@@ -16,6 +16,7 @@ from rlx.hosts.inventory.host_values import (
     variable_problem,
 )
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing
+from rlx.hosts.inventory.image_entry import read_image
 from rlx.hosts.inventory.slurm_entry import read_slurm
 from rlx.plan import LOCAL, Slurm
 
@@ -37,12 +38,19 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
         reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
-    if "container" in values and "slurm" in values:
-        reader.complain(values["container"], f"{key}.container", "a run that is a job of Slurm goes into no container")
+    _check_alone(reader, values, key)
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
         reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
     settings.setdefault("device", _device_of_jobs(settings.get("slurm")))
     return Host(name, **settings, written=reader.place(name_node))
+
+
+def _check_alone(reader: Reader, values: Mapping[str, Any], key: str) -> None:
+    for part in ("container", "image"):
+        if part in values and "slurm" in values:
+            reader.complain(values[part], f"{key}.{part}", "a run that is a job of Slurm goes into no container")
+    if "container" in values and "image" in values:
+        reader.complain(values["image"], f"{key}.image", "rlx makes a container of an image; keep this or container")
 
 
 def _checked(problem_of: Callable[[str], str]) -> Callable[[Reader, Any, str], Any]:
@@ -133,6 +141,7 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "ssh": _checked(destination_problem),
     "transport": _checked(_choice(TRANSPORTS)),
     "container": read_container,
+    "image": read_image,
     "root": _path,
     "device": _device,
     "setup": _setup,

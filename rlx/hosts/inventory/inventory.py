@@ -6,17 +6,22 @@ whole, and so do its defaults.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from rlx.errors import UsageError
-from rlx.hosts.inventory.host import Defaults, Host, HostFile
+from rlx.hosts.inventory.host import Defaults, Host, HostFile, Image
 from rlx.hosts.inventory.host_files import user_file
 from rlx.plan import LOCAL, Place, Site
 
+MADE = "rlx-made-"
+"""How the names of containers begin that rlx makes."""
 _BARE_DESTINATION = frozenset("@.:/")
 
 
@@ -24,13 +29,31 @@ def site_of(name: str | None = None, container: str | None = None) -> Site:
     """Find where runs go on a host: a known name, `local`, or an ssh destination. Asks no host.
 
     None is the default host of the project or the user, else this machine. `container` replaces that of the entry; an
-    empty one means the host itself. Raises UsageError for a host that rlx does not know.
+    empty one means the host itself. The container of an entry's `image` may not have been made yet. Raises UsageError
+    for a host that rlx does not know.
     """
     host = known_host(name)
     if container is None:
         default = default_host()
         container = (default.container if host.name == default.host else None) or host.container
+        container = container or (made_name(host.image) if host.image else None)
     return _site(host, _checked_container(container) if container else None)
+
+
+def made_name(image: Image) -> str:
+    """Name the container that rlx makes of an image: another one for another person, image or setting."""
+    what = hashlib.sha256(json.dumps(astuple(image)).encode()).hexdigest()
+    return f"{MADE}{re.sub('[^A-Za-z0-9_.-]', '-', _user())}-{what[:12]}"
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A uid without a name, as in some containers.
+        return str(os.getuid())
 
 
 def known_host(name: str | None = None) -> Host:

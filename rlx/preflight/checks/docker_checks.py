@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from rlx.hosts.inventory.inventory import MADE
 from rlx.plan import Finding, Severity, Site
 from rlx.preflight.probing.examined import Examined, shared_folders, shares_root
 from rlx.preflight.probing.probe import Facts
@@ -38,7 +39,11 @@ def container(examined: Examined) -> Iterator[Finding]:
     name = examined.site.container
     if name is None or not found or examined.host.of("docker").get("problem"):
         return
-    if "error" in found:
+    if "error" in found and name.startswith(MADE):
+        message = f"the container of its image, {name}, is not there yet"
+        fix = f"a launch makes it, and so does: rlx hosts start {examined.site.host}"
+        yield Finding("RLX522", Severity.NOTE, message, fix, examined.site.host)
+    elif "error" in found:
         running = ", ".join(one["name"] for one in examined.host.of("docker").get("running", ())) or "none"
         message = f"the container {name} cannot be looked at: {found['error']}"
         yield Finding("RLX522", Severity.ERROR, message, f"name one that runs: {running}", examined.site.host)

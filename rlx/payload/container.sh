@@ -1,0 +1,159 @@
+#!/bin/sh
+# Makes the container of an image, or finds the one that was made before. Runs on its host. POSIX sh.
+#
+#   container.sh NAME IMAGE ROOT KEEP USER MAIN [SOURCE:DESTINATION[:ro]...]
+#
+#   ROOT  where runs live; mounted under its own name
+#   KEEP  `keep`, or `remove`: it ends some minutes after its last run, and docker removes it
+#   USER  as `docker run` takes it; empty for the image's own
+#   MAIN  the script of its first process (container_main.sh)
+#
+# Prints `<key> <value>` lines. `error <kind> <text>` ends them; hosts/containers/container_errors.py has the words for
+# each kind. Nothing is fetched, and no container is touched but the one that is made here.
+set -u
+umask 077
+DOCKER_S=20
+RUN_S=120
+# Another launch may be making it, or docker removing it: as many looks, a fifth of a second apart.
+LOOKS=100
+# Whoever made it may have been cut off before it started.
+LOOKS_BEFORE_START=50
+NEWLINE='
+'
+FORMAT='{{.Id}} {{.State.Status}} {{.Image}} {{index .Config.Labels "rlx.uid"}} {{index .Config.Labels "rlx.root"}}'
+
+error() {
+    printf 'error %s\n' "$*" | tr '\n' ' '
+    printf '\n'
+    exit 0
+}
+
+# A small busybox has none; then whoever asked waits no longer than for any answer.
+command -v timeout >/dev/null || timeout() { shift && "$@"; }
+
+ask() { LC_ALL=C timeout "$DOCKER_S" docker "$@" </dev/null; }
+
+refuse() {
+    case $1 in
+        *"ermission denied"*) error denied "$(id -un)" ;;
+        *"annot connect"* | *"daemon running"* | '') error down "$1" ;;
+        *) error refused "${1##*"$NEWLINE"}" ;;
+    esac
+}
+
+find_image() {
+    command -v docker >/dev/null || error no-docker
+    if image_id=$(ask image inspect -f '{{.Id}}' "$image" 2>&1); then
+        printf 'image_id %s\n' "$image_id"
+        ask image inspect -f '{{range .RepoDigests}}digest {{.}}{{"\n"}}{{end}}' "$image"
+        return
+    fi
+    case $image_id in
+        *[Nn]"o such image"*) error no-image "$(ask images --format '{{.Repository}}:{{.Tag}}' 2>/dev/null | sort -u)" ;;
+        *) refuse "$image_id" ;;
+    esac
+}
+
+# The folder exists and is this user's own from here on; without symbolic links, as docker needs it.
+find_root() {
+    # shellcheck disable=SC2088 # the tilde is text here
+    case $root in '~' | '~/'*) root=$HOME${root#'~'} ;; esac
+    { mkdir -p "$root" && root=$(cd -P -- "$root" && pwd -P); } 2>/dev/null || error no-root "$root"
+}
+
+# Looks and acts until it runs. `$@`: the options of docker run.
+bring_up() {
+    looks=0
+    until is_up "$@"; do
+        looks=$((looks + 1))
+        [ "$looks" -lt "$LOOKS" ] || error stuck "${status:-not to be made}"
+        sleep 0.2
+    done
+}
+
+is_up() {
+    seen=$(ask inspect --type container -f "$FORMAT" "$name" 2>&1) || {
+        case $seen in *[Nn]"o such"*) make "$@" && return ;; *) refuse "$seen" ;; esac
+        return 1
+    }
+    IFS=' ' read -r id status its_image its_user its_root <<END
+$seen
+END
+    check_ours
+    case $status in
+        running) keep_awake ;;
+        exited) start_again ;;
+        created) [ "$looks" -lt "$LOOKS_BEFORE_START" ] || start_again ;;
+        paused) error state paused ;;
+        *) return 1 ;;
+    esac
+}
+
+check_ours() {
+    [ "$its_user" = "$(id -u)" ] || error foreign "$name"
+    [ "$its_image" = "$image_id" ] || error moved "$its_image"
+    [ "$its_root" = "$root" ] || error other-root "$its_root"
+}
+
+start_again() {
+    said=$(ask start "$name" 2>&1) || refuse "$said"
+    return 1
+}
+
+# One that is removed after its last run shall wait for the one that comes now. It may just be ending.
+keep_awake() {
+    [ "$keep" = keep ] || ask exec "$id" sh -c ': >/tmp/.rlx-wanted' >/dev/null 2>&1
+}
+
+make() {
+    rm -f "$work/id"
+    # shellcheck disable=SC2086 # two options, or none
+    said=$(LC_ALL=C timeout "$RUN_S" docker run --detach --cidfile="$work/id" $limits "$@" </dev/null 2>&1) && {
+        id=$(cat "$work/id") made=yes
+        return 0
+    }
+    # Docker leaves what it could create and not start.
+    [ ! -s "$work/id" ] || ask rm "$(cat "$work/id")" >/dev/null 2>&1
+    case $said in
+        *"already in use by container"*) ;;
+        # The host forbids them; rlx doctor says what that costs.
+        *rlimit*) [ -n "$limits" ] || refuse "$said" && limits='' ;;
+        *) refuse "$said" ;;
+    esac
+    return 1
+}
+
+name=$1 image=$2 root=$3 keep=$4 user=$5 main=$6
+shift 6
+find_image
+find_root
+for mount in "$@"; do
+    # Docker would make a missing one, as root.
+    [ -e "${mount%%:*}" ] || error no-mount "${mount%%:*}"
+done
+work=$(mktemp -d) || error refused "cannot write to ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+trap 'exit 143' HUP INT PIPE TERM
+
+made=no limits='--ulimit=memlock=-1:-1 --ulimit=nofile=65536:65536'
+count=$#
+for mount in "$@"; do set -- "$@" "--volume=$mount"; done
+shift "$count"
+set -- "$@" "--name=$name" "--label=rlx.uid=$(id -u)" "--label=rlx.root=$root" "--volume=$root:$root"
+# Ray and the loaders of data share memory, processes of runs leave orphans, and nodes must reach each other.
+set -- "$@" "--shm-size=$(awk '/^MemTotal:/ { printf "%dk", $2 / 2 }' /proc/meminfo)" --init --network=host
+[ "$keep" = keep ] || set -- "$@" --rm
+[ -z "$user" ] || set -- "$@" "--user=$user"
+# What Ascend's driver needs in a container, as CANN's and vLLM-Ascend's guides give it to docker run.
+for device in /dev/davinci[0-9]* /dev/davinci_manager /dev/devmm_svm /dev/hisi_hdc; do
+    [ ! -e "$device" ] || set -- "$@" "--device=$device"
+done
+for driver in /usr/local/Ascend/driver /usr/local/dcmi /usr/local/bin/npu-smi /etc/ascend_install.info /etc/hccn.conf; do
+    [ ! -e "$driver" ] || set -- "$@" "--volume=$driver:$driver:ro"
+done
+# Its devices belong to a group, which a user other than root must be in.
+group=$(stat -c %g /dev/davinci_manager 2>/dev/null) || group=0
+[ "$group" = 0 ] || set -- "$@" "--group-add=$group"
+[ ! -e /dev/nvidiactl ] || set -- "$@" --gpus=all
+bring_up "$@" --entrypoint=sh "$image" -c "$main" rlx-container "$keep" "$root"
+printf 'id %s\nroot %s\nmade %s\n' "$id" "$root" "$made"
