@@ -57,6 +57,7 @@ def test_a_host_comes_and_goes() -> None:
         "ssh": "user@npu-host-1",
         "transport": "openssh",
         "container": "verl",
+        "image": None,
         "root": "/data/me/rlx",
         "device": {"kind": "npu", "count": 8},
         "setup": [CANN, "~/e.sh"],
