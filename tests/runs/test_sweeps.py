@@ -198,3 +198,54 @@ def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(sweep_of: Callab
     assert {move.phase for move in index.moves(launch_id)} == {Phase.DONE}
     all_end(sweep)
     assert sorted([*began(near), *began(far)]) == sorted(ids)
+
+
+def test_a_block_whose_host_takes_no_part_is_named_where_its_arms_would_differ(
+    sweep_of: Callable[[int], Sweep],
+) -> None:
+    sweep = sweep_of(3)
+    sweep.recipe.write_text(RECIPE + EXPERIMENT)
+    let_go(*sweep.hosts)
+    # One arm of each of four seeds, two on h1 and two on h2.
+    sweep.hosts = sweep.hosts[:2]
+    sweep.launch("--arm", "slow")
+    homes = places(sweep)
+    assert sorted(seed for seed, hosts in homes.items() if hosts == {"h1"}) == [11, 13]
+    sweep.rlx("wait")
+    # Where its host takes part, the other arm goes there and nothing is to be said.
+    words = ("launch", sweep.recipe, "--dry-run", "--spread", "--json", "--host")
+    whole = json.loads(sweep.rlx(*words, "h1,h2"))
+    assert not ids_of(whole["findings"]) and {plan["arm"] for plan in whole["plans"]} == {"fast"}
+    assert {(plan["seed"], plan["site"]["place"]["host"]) for plan in whole["plans"]} == {
+        (seed, host) for seed, hosts in homes.items() for host in hosts
+    }
+    apart = json.loads(sweep.rlx(*words, "h2,h3"))
+    split = [finding["message"] for finding in apart["findings"] if finding["id"] == "RLX044"]
+    assert [message.split(" ran on ")[0] for message in split] == [f"the other arms of seed {n}" for n in (11, 13)]
+
+
+def ids_of(findings: list[dict[str, str]]) -> set[str]:
+    return {finding["id"] for finding in findings}
+
+
+def test_runs_that_went_to_a_silent_host_stay_there(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    near, far = sweep.hosts
+    far.wrap_program("tar", "while [ ! -e /srv/unpack ]; do sleep 0.05; done")
+    asked = ("--seed", "1", "--seed", "2", "-y")
+    words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread", *asked)
+    with sweep.rig.client.popen(sys.executable, "-c", RLX, *words, env=dict(sweep.rig.client.environment())) as rlx:
+        until(lambda: began(near), "the first run of h1 begins")
+        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived")
+        rlx.send_signal(signal.SIGKILL)
+    far.cut()
+    # Nobody else gets the runs of h2, since they may have started.
+    sweep.launch(*asked)
+    assert sweep.heard("RLX045") and sweep.heard("the runs of seed 2 went to h2")
+    assert {row["host"] for row in sweep.rows("--all") if row["seed"] == 1} == {"h1"}
+    far.heal()
+    far.path("/srv/unpack").touch()
+    ids = sweep.launch(*asked)
+    assert not sweep.heard("RLX045") and len(ids) == 4
+    all_end(sweep)
+    assert sorted([*began(near), *began(far)]) == sorted(ids)
