@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,22 @@ if TYPE_CHECKING:
     from rlx.runs import Launched
 
 _Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What of a recipe is to be launched, and where. `again`: of an experiment also what is there already."""
+
+    recipe: str | None
+    arms: Sequence[str]
+    seeds: Sequence[int]
+    sets: Sequence[str]
+    where: _Where
+    consents: bool
+    send: Sequence[str]
+    again: bool
+    strict: bool
+
 
 _RecipeArgument = Annotated[
     str | None,
@@ -98,8 +115,8 @@ def launch(
     elif plan is not None:
         plans = _read(plan, consents, recipe, arm, seed, set_, host, container, image, devices, send, again or None)
     else:
-        asked_of = (recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again)
-        plans = _dealt(*asked_of, strict) if spread else _planned(*asked_of)
+        wanted = _Wanted(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again, strict)
+        plans = _dealt(wanted) if spread else _planned(wanted)
     plans = with_power(plans)
     if dry_run:
         _print_plans(plans, as_json, plan)
@@ -130,24 +147,15 @@ def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) 
         follow_runs(launched.runs)
 
 
-def _planned(
-    recipe: str | None,
-    arms: Sequence[str],
-    seeds: Sequence[int],
-    sets: Sequence[str],
-    where: _Where,
-    consents: bool,
-    send: Sequence[str],
-    again: bool,
-) -> Plans:
+def _planned(wanted: _Wanted) -> Plans:
     """Plan the recipe; of an experiment what is missing, unless seeds are named or `again` is."""
     from rlx.api.host_check import HostLooks
     from rlx.api.target import named_target
 
-    if recipe is None:
+    if wanted.recipe is None:
         fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
         raise UsageError("launch what?", fix)
-    target = named_target(*where, consents=consents)
+    target = named_target(*wanted.where, consents=wanted.consents)
     looks = HostLooks(target)
     # What takes long to import comes after the host has been asked, and before it has answered.
     import rlx.runs  # noqa: F401 - for the launch itself
@@ -156,43 +164,34 @@ def _planned(
     from rlx.api.recipes import recipe_file
     from rlx.cli.frame.output import patience
 
+    arms, seeds, sets, send = wanted.arms, wanted.seeds, wanted.sets, wanted.send
     with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
-        if seeds or again:
-            return plan_at(recipe, arms, seeds or None, sets, target, looks, send=send)
-        return plan_missing(recipe_file(recipe, sets), arms, target, looks, send=send)
+        if seeds or wanted.again:
+            return plan_at(wanted.recipe, arms, seeds or None, sets, target, looks, send=send)
+        return plan_missing(recipe_file(wanted.recipe, sets), arms, target, looks, send=send)
 
 
-def _dealt(
-    recipe: str | None,
-    arms: Sequence[str],
-    seeds: Sequence[int],
-    sets: Sequence[str],
-    where: _Where,
-    consents: bool,
-    send: Sequence[str],
-    again: bool,
-    strict: bool,
-) -> Plans:
+def _dealt(wanted: _Wanted) -> Plans:
     """Plan the recipe as a sweep over the hosts; of an experiment what is missing, as without --spread."""
-    from rlx.api.recipes import recipe_file
     from rlx.api.sweeping import plan_sweep
     from rlx.cli.frame.output import patience
 
-    hosts, container, devices = where
-    if recipe is None or hosts is None:
+    hosts, container, devices = wanted.where
+    if wanted.recipe is None or hosts is None:
         raise UsageError("launch what?", "rlx launch RECIPE --host A,B --spread; rlx recipes lists some")
     with patience(f"asking {hosts.replace(',', ', ')} …"):
         return plan_sweep(
-            recipe_file(recipe, sets),
+            wanted.recipe,
             hosts,
-            arms,
-            seeds,
+            wanted.arms,
+            wanted.seeds,
             container,
+            wanted.sets,
             devices=devices,
-            trust=consents,
-            send=send,
-            strict=strict,
-            only_missing=not again,
+            trust=wanted.consents,
+            send=wanted.send,
+            strict=wanted.strict,
+            only_missing=not wanted.again,
         )
 
 

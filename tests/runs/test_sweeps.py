@@ -94,7 +94,9 @@ def test_where_no_host_is_left_it_says_why_for_each(sweep_of: Callable[[int], Sw
     sweep.launch("--seed", 1, code=5)
     assert sweep.heard("h1: RLX512") and sweep.heard("h2: ")
     sweep.hosts = (silent, silent)
-    sweep.launch("--seed", 1, code=2)  # named twice
+    # Whatever the recipe is.
+    sweep.rlx("launch", "nowhere.yaml", "--host", sweep.names, "--spread", code=2)
+    assert sweep.heard("a host is named twice")
     sweep.hosts = (silent,)
     sweep.launch("--seed", 1, code=2)
     assert sweep.heard("--spread is about several hosts")
