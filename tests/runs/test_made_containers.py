@@ -93,6 +93,7 @@ def test_two_hosts_make_one_each_and_keep_it(made: Callable[..., Sweep]) -> None
         # The rig may raise no limit, as a host without rights may not; what docker had created by then is gone.
         tried = [line for line in host.path(CALLS).read_text().splitlines() if "--cidfile" in line]
         assert [LIMITS in line for line in tried] == [True, False]
+    assert "LimitNOFILE" in sweep.rlx("doctor", "h1")
     let_go(*sweep.hosts)
     until(lambda: all(row["state"] == "finished" for row in sweep.rows()), "all have finished", 120)
     rows = sweep.rows()

@@ -87,7 +87,13 @@ def _limits(found: Facts, examined: Examined) -> Iterator[Finding]:
         message = f"{files} open files are allowed; guides for NPUs set {_OPEN_FILES}"
         has_npus = bool(examined.inside and examined.inside.of("devices").get("numbers"))
         severity = Severity.WARNING if has_npus else Severity.NOTE
-        yield Finding("RLX526", severity, message, "create it with --ulimit nofile=65536", examined.where)
+        yield Finding("RLX526", severity, message, _limit_fix(examined), examined.where)
+
+
+def _limit_fix(examined: Examined) -> str:
+    if (examined.site.container or "").startswith(MADE):
+        return "rlx was not allowed to raise it: ask for a higher LimitNOFILE of the host's docker.service"
+    return "create it with --ulimit nofile=65536"
 
 
 def _reaps(init: str) -> bool:
