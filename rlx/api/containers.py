@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
@@ -26,11 +27,12 @@ def start_container(host: str | None = None, image: str | None = None) -> MadeCo
 
 
 def start_containers(
-    hosts: Sequence[str | None], container: str | None, image: str | None
+    hosts: Sequence[str | None], container: str | None, image: str | None, *, all_must: bool = True
 ) -> tuple[MadeContainer, ...]:
     """Make what is not there yet of the containers that a launch to these hosts goes into, all hosts at once.
 
-    `container` is what the launch names itself: there is nothing to make. Raises as `start_container` does.
+    `container` is what the launch names itself: there is nothing to make. Raises as `start_container` does; unless
+    `all_must`, a host that cannot is passed over, since the look at it says so.
     """
     if container is not None and image is not None:
         raise UsageError("--container and --image exclude each other", "--image makes a container, --container has one")
@@ -38,9 +40,15 @@ def start_containers(
     if not wanted:
         return ()
     from rlx.hosts import make_container
+    from rlx.hosts.host_errors import HostError
+
+    def made(found: tuple[Site, Image]) -> MadeContainer | None:
+        with nullcontext() if all_must else suppress(HostError):
+            return make_container(*found)
+        return None
 
     with ThreadPoolExecutor(len(wanted)) as at_once:
-        return tuple(at_once.map(lambda found: make_container(*found), wanted))
+        return tuple(filter(None, at_once.map(made, wanted)))
 
 
 def image_container(image: str) -> str:

@@ -30,8 +30,8 @@ from rlx.cli.frame.site_options import (
     SendOption,
     SpreadOption,
     TrustOption,
-    check_hosts,
-    container_for,
+    Where,
+    chosen_where,
 )
 from rlx.errors import ExitCode, UsageError
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from rlx.api.planning import Plans
     from rlx.plan import LaunchPlan, Site
     from rlx.runs import Launched
-
-_Where = tuple[str | None, str | None, str | None]  # --host, --container, --devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class _Wanted:
     arms: Sequence[str]
     seeds: Sequence[int]
     sets: Sequence[str]
-    where: _Where
+    where: Where
     consents: bool
     send: Sequence[str]
     again: bool
@@ -105,15 +103,13 @@ def launch(
     what is missing, unless --seed names some. Prints the run ids. The same launch typed again after an interruption
     completes it. --script FILE --name N runs your own bash script, judged by the configuration that its log prints.
     """
-    check_hosts(host, spread=spread, nodes=nodes)
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
-    if plan is None:
-        container = container_for(host, container, image, makes=not dry_run)
-    where, consents = (host, container, devices), trust or yes or not dry_run
+    makes, consents = not dry_run and plan is None, trust or yes or not dry_run
+    where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, makes=makes)
     if asked.is_script:
         plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
     elif plan is not None:
-        plans = _read(plan, consents, recipe, arm, seed, set_, host, container, image, devices, send, again or None)
+        plans = _read(plan, consents, recipe, arm, seed, set_, *where, send, again or None)
     else:
         wanted = _Wanted(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again, strict)
         plans = _dealt(wanted) if spread else _planned(wanted)
@@ -122,8 +118,7 @@ def launch(
         _print_plans(plans, as_json, plan)
     _refuse_or_warn(plans, strict)
     if not dry_run:
-        _ask_first(plans, plan, secret_file, yes)
-        _tell(_launched(plans, secret_file, strict), plans, as_json, follow)
+        _tell(_launched(plans, plan, secret_file, strict, yes), plans, as_json, follow)
 
 
 def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
@@ -222,11 +217,6 @@ def _refuse_or_warn(plans: Plans, strict: bool) -> None:
     plans.refuse(strict)
 
 
-def _ask_first(plans: Plans, written: str | None, secret_file: str | None, yes: bool) -> None:
-    _ask_before_many(plans, yes)
-    _name_secrets(plans, written, secret_file, yes)
-
-
 def _ask_before_many(plans: Plans, yes: bool) -> None:
     """Raises UsageError where nobody can be asked."""
     from rlx.api.launching import size_of
@@ -269,10 +259,12 @@ def _destination(site: Site) -> str:
     return f"{site.host} ({site.place.destination})" if site.place.destination else "this machine"
 
 
-def _launched(plans: Plans, secret_file: str | None, strict: bool) -> Launched | None:
-    """Start them; None where there was nothing to start."""
+def _launched(plans: Plans, written: str | None, secret_file: str | None, strict: bool, yes: bool) -> Launched | None:
+    """Ask and start them; None where there was nothing to start."""
     if not plans.plans:
         return None
+    _ask_before_many(plans, yes)
+    _name_secrets(plans, written, secret_file, yes)
     from rlx.api import launching
     from rlx.cli.frame.output import narrate, patience
     from rlx.cli.frame.secret_values import secret_values

@@ -143,6 +143,16 @@ def test_it_says_what_keeps_it_from_making_one(made: Callable[..., Sweep]) -> No
     assert "the docker daemon does not answer" in refused()
 
 
+def test_a_sweep_leaves_out_a_host_that_has_no_such_image(made: Callable[..., Sweep]) -> None:
+    sweep = made(2)
+    _, without = sweep.hosts
+    without.run("docker", "rmi", IMAGE)
+    let_go(*sweep.hosts)
+    sweep.launch("--seed", 1, 2, "-y")
+    assert sweep.heard("RLX043") and sweep.heard("is not there")
+    assert {row["host"] for row in sweep.rows()} == {"h1"} and made_there(without) == []
+
+
 def built(host: Host, change: str) -> str:
     """The id of an image like the rig's, changed."""
     host.run("docker", "create", "--name=frame", IMAGE, "true")

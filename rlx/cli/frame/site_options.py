@@ -49,6 +49,10 @@ SendOption = Annotated[
 ]
 
 
+Where = tuple[str | None, str | None, str | None]
+"""--host, --container, --devices"""
+
+
 def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
     """Raise UsageError for --spread and --nodes that contradict each other, or name no hosts."""
     if spread and nodes:
@@ -61,17 +65,34 @@ def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
         raise UsageError(f"{option} is about several hosts", f"name them: --host A,B {option}")
 
 
-def container_for(host: str | None, container: str | None, image: str | None, *, makes: bool) -> str | None:
-    """What --container says, once the containers of images are there; unless it `makes` them, nobody is asked.
+def chosen_where(
+    host: str | None,
+    container: str | None,
+    image: str | None,
+    devices: str | None,
+    *,
+    spread: bool,
+    nodes: bool,
+    makes: bool,
+) -> Where:
+    """The words that say where a launch goes, and with `makes` the containers of images on those hosts.
 
-    Raises UsageError, HostError.
+    Raises UsageError for words that contradict each other, HostError.
     """
+    check_hosts(host, spread=spread, nodes=nodes)
+    return host, _container_for(host, container, image, makes, not spread), devices
+
+
+def _container_for(
+    host: str | None, container: str | None, image: str | None, makes: bool, all_must: bool
+) -> str | None:
     from rlx.api.containers import image_container, start_containers
     from rlx.cli.frame.output import patience
 
     if makes or (container is not None and image is not None):
         with patience(f"starting a container on {host or 'the host'} …"):
-            for made in start_containers(host.split(",") if host else [None], container, image):
+            names = [name.strip() for name in host.split(",")] if host else [None]
+            for made in start_containers(names, container, image, all_must=all_must):
                 narrate_made(made)
     return container if image is None else image_container(image)
 

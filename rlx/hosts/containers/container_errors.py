@@ -9,6 +9,17 @@ from rlx.hosts.host_errors import ContainerGone
 from rlx.hosts.inventory.inventory import MADE
 from rlx.plan import Site
 
+_AGAIN = "when nothing of yours runs in it: docker rm -f {name}, on the host; the next launch makes it anew"
+_NOT_MADE = {
+    "no-root": ("the folder of the runs cannot be made: {text}", "choose a root that you can write"),
+    "no-mount": ("the entry mounts {text}, which is not there", "make it, or correct image.mounts"),
+    "foreign": ("the container {name!r} is not one that rlx made for you", "log in as a user of your own"),
+    "moved": ("the container {name!r} is of an older image than {image} is now", _AGAIN),
+    "other-root": ("the container {name!r} was made for runs below {text}", f"use that root, or {_AGAIN}"),
+    "stuck": ("the container {name!r} does not come up: it stays {text}", "docker logs {name}, on the host"),
+    "refused": ("docker makes no container of {image}: {text}", "docker image inspect and docker info say more"),
+}
+
 
 def refusal(site: Site, kind: str, text: str) -> ContainerGone:
     """The error for what locate.sh, or `locate`, found wrong; `text` is the detail of that kind."""
@@ -23,31 +34,15 @@ def not_made(site: Site, image: str, name: str, kind: str, text: str) -> Contain
 
 
 def _making_words(image: str, name: str, kind: str, text: str) -> tuple[str, str] | None:
-    again = f"when nothing of yours runs in it: docker rm -f {name}, on the host; the next launch makes it anew"
-    match kind:
-        case "no-image":
-            near = difflib.get_close_matches(image, text.split(), n=1)
-            there = f"did you mean {near[0]}? " if near else ""
-            return f"there is no image {image!r}", f"{there}rlx fetches none: docker pull {image}, on the host"
-        case "no-root":
-            return f"the folder of the runs cannot be made: {text}", "choose a root that you can write"
-        case "no-mount":
-            return (
-                f"the entry mounts {text}, which is not there",
-                "make it, or correct image.mounts",
-            )
-        case "foreign":
-            return f"the container {name!r} is not one that rlx made for you", "log in as a user of your own"
-        case "moved":
-            return f"the container {name!r} is of an older image than {image} is now", again
-        case "other-root":
-            return f"the container {name!r} was made for runs below {text}", f"use that root, or {again}"
-        case "stuck":
-            return f"the container {name!r} does not come up: it stays {text}", f"docker logs {name}, on the host"
-        case "refused":
-            return f"docker makes no container of {image}: {text}", "docker image inspect and docker info say more"
-        case _:
-            return None
+    if kind == "no-image":
+        near = difflib.get_close_matches(image, text.split(), n=1)
+        there = f"did you mean {near[0]}? " if near else ""
+        return f"there is no image {image!r}", f"{there}rlx fetches none: docker pull {image}, on the host"
+    words = _NOT_MADE.get(kind)
+    return words and (
+        words[0].format(image=image, name=name, text=text),
+        words[1].format(name=name),
+    )
 
 
 def _words(site: Site, kind: str, text: str) -> tuple[str, str]:
