@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-_IMAGE = "rlx-test"
+IMAGE = "rlx-test"
 _FILES = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
-_LINKS = ("bin", "lib", "lib64", "sbin")
-_FOLDERS = ("dev", "etc", "proc", "root", "sys", "tmp", "usr", "var", "run")
+_LINKS = ("bin", "lib", "lib64")
+# sbin is no link, since docker mounts its init there.
+_FOLDERS = ("sbin", "dev", "etc", "proc", "root", "sys", "tmp", "usr", "var", "run")
 
 
 class Engine:
@@ -33,7 +34,7 @@ class Engine:
         self.folder = Path(tempfile.mkdtemp(prefix="rlx-engine-", dir="/tmp"))
         self.environment = {"DOCKER_HOST": f"unix://{self.folder}/docker.sock", "DOCKER_CONFIG": str(self.folder)}
         self.start()
-        self._docker_in("import", "-", _IMAGE, stdin=_image())
+        self._docker_in("import", "-", IMAGE, stdin=_image())
 
     def start(self) -> None:
         # It ends, and its containers with it, when a test process is killed that could not end it.
@@ -98,7 +99,7 @@ class Engine:
         arguments = [word for volume in ["/usr:/usr:ro", *volumes] for word in ("-v", volume)]
         arguments += ["--user", user] if user else []
         return self.docker(
-            *("run", "-d", "--name", name, "--network", "none", *arguments, *options, _IMAGE, "sleep", "infinity")
+            *("run", "-d", "--name", name, "--network", "none", *arguments, *options, IMAGE, "sleep", "infinity")
         ).strip()
 
     def docker(self, *arguments: str) -> str:

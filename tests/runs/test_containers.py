@@ -18,7 +18,7 @@ from rlx.plan import LaunchPlan, RunState, Site
 from rlx.runs import Index, Observation, RunRef, look, look_at_leases, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
-from tests.engine import Engine
+from tests.engine import IMAGE, Engine
 from tests.loopback import Loopback
 from tests.runs.test_hosts_of_all_kinds import TOOLS
 from tests.runs.toys import (
@@ -71,6 +71,19 @@ def test_runs_inside_and_tells_how_it_ended(site: Site) -> None:
     words = log_of(ref).split()
     assert words[1:4] == [site.container_id[:12], f"/shared/runs/{ref.run_id}", "0"]
     until(lambda: not is_running(holder_pid(ref)), "the holder goes")
+
+
+def test_this_machine_makes_one_of_an_image(engine: Engine, tmp_path: Path) -> None:
+    """As on an NPU server, by somebody who is logged in there."""
+    user_file().parent.mkdir(exist_ok=True)
+    user_file().write_text(f'hosts: {{local: {{image: {{name: {IMAGE}, mounts: ["/usr:/usr:ro"]}}}}}}')
+    name = rlx("hosts", "start", "local").stdout.strip()
+    assert engine.docker("ps", "--format", "{{.Names}} {{.Image}}").split() == [name, IMAGE]
+    site, warnings = locate(local_site())
+    assert (site.container, warnings) == (name, ()) and site.container_root == site.root == str(tmp_path / "root")
+    (ref,) = start(plan_in(site, "echo $RLX_RUN_DIR; exit 7\n"))
+    assert ended(ref).exit_code == 7 and f"{tmp_path}/root/runs/{ref.run_id}" in log_of(ref)
+    stop_runs_below(tmp_path / "root" / "runs")
 
 
 def test_runs_of_a_stopped_container_are_found_through_the_host(site: Site, engine: Engine, tmp_path: Path) -> None:
