@@ -81,12 +81,12 @@ $seen
 END
     check_ours
     case $status in
-        running) keep_awake ;;
+        running) keep_awake || return ;;
+        paused) error state paused ;;
         exited) start_again ;;
         created) [ "$looks" -lt "$LOOKS_BEFORE_START" ] || start_again ;;
-        paused) error state paused ;;
-        *) return 1 ;;
     esac
+    [ "$status" = running ]
 }
 
 check_ours() {
@@ -97,7 +97,6 @@ check_ours() {
 
 start_again() {
     said=$(ask start "$name" 2>&1) || refuse "$said"
-    return 1
 }
 
 # One that is removed after its last run shall wait for the one that comes now. It may just be ending.

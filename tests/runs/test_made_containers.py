@@ -173,6 +173,13 @@ def test_two_launches_at_once_make_one(made: Callable[..., Sweep]) -> None:
     host.run("docker", "kill", name)
     assert sweep.rlx("hosts", "start", "h1").strip() == name
     assert inspect(host, name)["State"]["Running"] and made_there(host) == [name]
+    # The cable was cut between docker's creating it and its starting it.
+    host.run("docker", "rm", "-f", name)
+    host.wrap_program("docker", '[ "$1" != run ] || set -- create "${@:3}"')
+    client.run(sys.executable, "-c", RLX, "hosts", "start", "h1")
+    assert inspect(host, name)["State"]["Status"] == "created"
+    client.run(sys.executable, "-c", RLX, "hosts", "start", "h1")
+    assert inspect(host, name)["State"]["Running"] and made_there(host) == [name]
 
 
 def test_one_that_is_not_kept_goes_after_its_last_run(made: Callable[..., Sweep]) -> None:
