@@ -16,8 +16,8 @@ DOCKER_S=20
 RUN_S=120
 # Another launch may be making it, or docker removing it: as many looks, a fifth of a second apart.
 LOOKS=100
-# Whoever made it may have been cut off before it started.
-LOOKS_BEFORE_START=50
+# Whoever made it was cut off before it started, and it may have limits that the host forbids.
+CREATED_LOOKS=50
 NEWLINE='
 '
 FORMAT='{{.Id}} {{.State.Status}} {{.Image}} {{index .Config.Labels "rlx.uid"}} {{index .Config.Labels "rlx.root"}}'
@@ -37,7 +37,7 @@ refuse() {
     case $1 in
         *"ermission denied"*) error denied "$(id -un)" ;;
         *"annot connect"* | *"daemon running"* | '') error down "$1" ;;
-        *) error refused "${1##*"$NEWLINE"}" ;;
+        *) error refused "$(printf '%s\n' "$1" | grep -m 1 'rror' || printf %s "${1##*"$NEWLINE"}")" ;;
     esac
 }
 
@@ -83,8 +83,8 @@ END
     case $status in
         running) keep_awake || return ;;
         paused) error state paused ;;
-        exited) start_again ;;
-        created) [ "$looks" -lt "$LOOKS_BEFORE_START" ] || start_again ;;
+        exited) said=$(ask start "$name" 2>&1) || refuse "$said" ;;
+        created) [ "$looks" -lt "$CREATED_LOOKS" ] || ask rm "$id" >/dev/null 2>&1 ;;
     esac
     [ "$status" = running ]
 }
@@ -93,10 +93,6 @@ check_ours() {
     [ "$its_user" = "$(id -u)" ] || error foreign "$name"
     [ "$its_image" = "$image_id" ] || error moved "$its_image"
     [ "$its_root" = "$root" ] || error other-root "$its_root"
-}
-
-start_again() {
-    said=$(ask start "$name" 2>&1) || refuse "$said"
 }
 
 # One that is removed after its last run shall wait for the one that comes now. It may just be ending.

@@ -175,9 +175,10 @@ def test_two_launches_at_once_make_one(made: Callable[..., Sweep]) -> None:
     assert inspect(host, name)["State"]["Running"] and made_there(host) == [name]
     # The cable was cut between docker's creating it and its starting it.
     host.run("docker", "rm", "-f", name)
-    host.wrap_program("docker", '[ "$1" != run ] || set -- create "${@:3}"')
+    host.wrap_program("docker", '[ "$1" != run ] || [ -e /srv/whole ] || set -- create "${@:3}"')
     client.run(sys.executable, "-c", RLX, "hosts", "start", "h1")
     assert inspect(host, name)["State"]["Status"] == "created"
+    host.path("/srv/whole").touch()
     client.run(sys.executable, "-c", RLX, "hosts", "start", "h1")
     assert inspect(host, name)["State"]["Running"] and made_there(host) == [name]
 
