@@ -132,7 +132,7 @@ def test_it_says_what_keeps_it_from_making_one(made: Callable[..., Sweep]) -> No
     name = sweep.rlx("hosts", "start", "h1").strip()
     assert made_there(host) == [name]
     # Somebody has built the image anew: what runs is another one than its name says now.
-    host.run("docker", "tag", built(host, "ENV A=1"), IMAGE)
+    host.run("docker", "tag", host.docker.build("ENV A=1"), IMAGE)
     assert "is of an older image" in refused() and f"docker rm -f {name}" in "\n".join(sweep.said)
     host.run("docker", "rm", "-f", name)
     host.run("docker", "run", "--detach", f"--name={name}", "--volume=/usr:/usr:ro", IMAGE, "sleep", "infinity")
@@ -151,14 +151,6 @@ def test_a_sweep_leaves_out_a_host_that_has_no_such_image(made: Callable[..., Sw
     sweep.launch("--seed", 1, 2, "-y")
     assert sweep.heard("RLX043") and sweep.heard("is not there")
     assert {row["host"] for row in sweep.rows()} == {"h1"} and made_there(without) == []
-
-
-def built(host: Host, change: str) -> str:
-    """The id of an image like the rig's, changed."""
-    host.run("docker", "create", "--name=frame", IMAGE, "true")
-    image = host.run("docker", "commit", f"--change={change}", "frame").stdout.decode().strip()
-    host.run("docker", "rm", "frame")
-    return image
 
 
 def test_two_launches_at_once_make_one(made: Callable[..., Sweep]) -> None:
@@ -186,7 +178,7 @@ def test_two_launches_at_once_make_one(made: Callable[..., Sweep]) -> None:
 def test_one_that_is_not_kept_goes_after_its_last_run(made: Callable[..., Sweep]) -> None:
     sweep = made(1, keep=False, name="brief:1")
     (host,) = sweep.hosts
-    host.run("docker", "tag", built(host, "ENV RLX_CONTAINER_IDLE_S=1"), "brief:1")
+    host.run("docker", "tag", host.docker.build("ENV RLX_CONTAINER_IDLE_S=1"), "brief:1")
     launch(sweep, 1)
     until(lambda: began(host), "the run began", 120)
     (name,) = made_there(host)
@@ -204,7 +196,7 @@ def test_one_that_is_not_kept_stays_while_a_run_waits(made: Callable[..., Sweep]
     """A run waits on the host for a device that is in use: nothing runs in the container yet."""
     sweep = made(1, keep=False, name="brief:1")
     (host,) = sweep.hosts
-    host.run("docker", "tag", built(host, "ENV RLX_CONTAINER_IDLE_S=1"), "brief:1")
+    host.run("docker", "tag", host.docker.build("ENV RLX_CONTAINER_IDLE_S=1"), "brief:1")
     # A run on the host itself has its only place.
     launch(sweep, 1, "--container=")
     until(lambda: began(host), "the run on the host began", 120)

@@ -1,12 +1,21 @@
-"""Both arms of the tiny recipe with three seeds, spread over two hosts: real verl in a container on each."""
+"""Both arms of the tiny recipe with three seeds over four hosts: real verl, in containers that rlx made of an image.
+
+One host has a full disk and one is cut off, so two train.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.rig import Rig
+from rlx.hosts import user_file
+from tests.rig import Host, Rig
+from tests.rig.machine import python_folders
+from tests.runs.toys import until
 from tests.training.test_remote_training import SHORT
 
 # Six trainings, two at once: beside another one they take longer than the time of one test.
@@ -16,17 +25,44 @@ PATIENCE_S = 1700
 SETS = [word for setting in SHORT for word in ("--set", setting)]
 
 
-def test_a_sweep_is_trained_on_two_hosts(docker_rig: Rig) -> None:
-    client = docker_rig.client
-    for host in docker_rig.hosts:
-        host.docker.container("rl", {"/srv": "/data"}, python=True)
-        client.rlx("hosts", "add", host.name, host.name, "--container", "rl", "--device", "cpu")
+def test_a_sweep_is_trained_by_those_of_four_hosts_that_can(new_rig: Callable[[int], Rig]) -> None:
+    rig = new_rig(4)
+    client = rig.client
+    *able, full, silent = rig.hosts
+    entries = {host.name: {"ssh": host.name, "device": {"kind": "cpu"}} for host in rig.hosts}
+    images = {host.name: {"image": image_of(host)} for host in able}
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text(json.dumps({"hosts": {name: entries[name] | images.get(name, {}) for name in entries}}))
+    for host in able:
+        client.rlx("hosts", "start", host.name)
         client.rlx("data", "tiny-cpu", "--host", host.name, timeout_s=PATIENCE_S)
-    words = ("--host", "h1,h2", "--spread", "--seed", "1", "2", "3", *SETS)
-    ids = client.rlx("launch", "tiny-cpu", *words).stdout.decode().split()
+    full.path("/root/rlx").mkdir()
+    full.limit_disk("/root/rlx", 1 << 20)
+    silent.cut()
+    words = ("--host", "h1,h2,h3,h4", "--spread", "--seed", "1", "2", "3", *SETS)
+    launched = client.rlx("launch", "tiny-cpu", *words, timeout_s=PATIENCE_S)
+    ids, said = launched.stdout.decode().split(), launched.stderr.decode()
+    assert said.count("RLX043") == 2 and "RLX512" in said
+    # The laptop goes to sleep while a run trains; each host works off its share.
+    with client.start_rlx("wait") as rlx:
+        until(lambda: any(row["state"] == "running" for row in rows_of(rig)), "a run trains", PATIENCE_S)
+        rlx.kill()
     client.rlx("wait", timeout_s=PATIENCE_S)
-    rows = json.loads(client.rlx("status", "--json").stdout)["runs"]
+    rows = rows_of(rig)
     assert sorted(row["run_id"] for row in rows) == sorted(ids) and len(ids) == 6
     assert {(row["state"], row["verdict"]["status"]) for row in rows} == {("finished", "valid")}, rows
     homes = {seed: {row["host"] for row in rows if row["seed"] == seed} for seed in (1, 2, 3)}
     assert all(len(hosts) == 1 for hosts in homes.values()) and set().union(*homes.values()) == {"h1", "h2"}
+
+
+def image_of(host: Host) -> dict[str, Any]:
+    """One that knows where the Python of the tests is."""
+    image = host.docker.build(f"ENV PATH={sys.prefix}/bin:/usr/sbin:/usr/bin LANG=C.UTF-8")
+    host.run("docker", "tag", image, "verl:1")
+    folders = [f"{folder.resolve()}:{folder}:ro" for folder in python_folders()]
+    return {"name": "verl:1", "mounts": ["/usr:/usr:ro", "/srv:/data", *folders]}
+
+
+def rows_of(rig: Rig) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(rig.client.rlx("status", "--json").stdout)["runs"]
+    return rows
