@@ -55,10 +55,13 @@ PartitionName=urgent Nodes={names} MaxTime=INFINITE DefaultTime=10 State=UP Prio
 """
 
 
-# As the plugin of a site does, for jobs whose names ask for it.
+# As the plugin of a site does, for jobs whose names ask for it: for all tasks, for the script alone, or for srun's.
 _TASK_PROLOG = """\
 #!/bin/sh
-case $SLURM_JOB_NAME in *-site-*) echo export ASCEND_RT_VISIBLE_DEVICES=7,8 ;; esac
+case $SLURM_JOB_NAME.${SLURM_STEP_ID-} in
+    *-site-* | *-batch-*.) echo export ASCEND_RT_VISIBLE_DEVICES=7,8 ;;
+    *-few-*.?*) echo export ASCEND_RT_VISIBLE_DEVICES=7 ;;
+esac
 """
 
 
@@ -71,15 +74,15 @@ def require_slurm() -> None:
 class Cluster:
     """`with cluster(rig) as slurm`: a started Slurm; it ends with the hosts of the rig."""
 
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
+    def __init__(self, rig: Rig, npus: int) -> None:
+        self.rig, self.npus = rig, npus
         self.login, *self.nodes = rig.hosts
         key = secrets.token_bytes(128)
         for host in rig.hosts:
             self._configure(host, key)
         self.start_controller()
         for node in self.nodes:
-            node.add_devices(*(f"davinci{number}" for number in range(NPUS)))
+            node.add_devices(*(f"davinci{number}" for number in range(npus)))
             node.run("slurmd")
         self.until_idle()
 
@@ -90,12 +93,12 @@ class Cluster:
     def _configure(self, host: Host, key: bytes) -> None:
         names = ",".join(node.name for node in self.nodes)
         nodes = "\n".join(
-            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{NPUS}"
+            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{self.npus}"
             for node in self.nodes
         )
         slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
         (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
-        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{NPUS - 1}]\n")
+        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{self.npus - 1}]\n")
         (slurm / "task_prolog").write_text(_TASK_PROLOG)
         (slurm / "task_prolog").chmod(0o755)
         (munge / "munge.key").write_bytes(key)
@@ -146,11 +149,11 @@ class Cluster:
 
 
 @contextmanager
-def cluster(count: int, switch: Path, shared: list[Path]) -> Iterator[Cluster]:
-    """A Slurm with this many nodes. Raises RigUnavailable."""
+def cluster(count: int, switch: Path, shared: list[Path], npus: int = NPUS) -> Iterator[Cluster]:
+    """A Slurm with this many nodes, each with as many NPUs. Raises RigUnavailable."""
     require_slurm()
     with Rig(count + 1, switch, shared) as rig:
-        yield Cluster(rig)
+        yield Cluster(rig, npus)
 
 
 def _own_folder(host: Host, name: str) -> Path:
