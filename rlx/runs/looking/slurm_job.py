@@ -14,6 +14,8 @@ HEARTBEAT_GRACE_S = 60.0
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
 DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
 _COMMENT = "rlx:"
+# What accounting calls a job of which it has heard no more than that it began.
+_UNNAMED = "allocation"
 _SUBMIT_GRACE_S = 300.0
 _NODE_FAIL = "NODE_FAIL"
 _CANCELLED = "CANCELLED"
@@ -27,7 +29,7 @@ _RUNS = frozenset(
 class Job:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
-    `silence` says why Slurm did not answer; empty if it did. `is_back`: the nodes of a job that was given up for them
+    `silence` says why nobody knows what became of it; empty if Slurm does. `is_back`: the nodes of a job that was given up for them
     are up again, and Slurm has ended what still ran there.
     """
 
@@ -58,15 +60,29 @@ class Line:
 
 
 def parse_line(text: str, *, of_sacct: bool) -> Line:
-    """Parse `number|state|reason|start|nodes|submitted|comment`; of sacct, `CANCELLED by 0` is a state.
+    """Parse `number|state|reason|start|nodes|submitted|comment`; sacct ends it with the job's name.
 
-    Raises ValueError for anything else.
+    Of sacct, `CANCELLED by 0` is a state. Raises ValueError for anything else.
     """
     number, state, reason, start, nodes, submitted, comment = text.split("|", 6)
     words = state.split()
+    job = Job(number, words[0] if words else "", reason, _epoch(start), nodes)
     if of_sacct:
-        comment = comment.strip()
-    return Line(Job(number, words[0] if words else "", reason, _epoch(start), nodes), _epoch(submitted), comment)
+        comment = "" if comment == _UNNAMED else f"{_COMMENT}{comment}"
+        job = _accounted(job)
+    return Line(job, _epoch(submitted), comment)
+
+
+def _accounted(job: Job) -> Job:
+    """Conclude from what accounting says of a job that the controller has forgotten.
+
+    Accounting is told of an end later, and of one that a controller lost never. What it calls running may be over, and
+    may run on.
+    """
+    if not (job.waits or job.runs):
+        return job
+    said = f"Slurm has forgotten job {job.number}, and its accounting calls it {job.state}: it knows no end of it"
+    return Job(job.number, silence=said)
 
 
 def _epoch(text: str) -> float | None:
@@ -85,12 +101,12 @@ class Answers:
 def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
     """Find the job of a run among these: by its comment, since Slurm may give a number again.
 
-    Accounting may keep no comments: then it is the job of that number that was submitted when the run was.
+    Accounting may not know its name yet: then it is the job of that number that was submitted when the run was.
     """
     named = [line for line in answers.lines if line.comment == f"{_COMMENT}{run_id}"]
     numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
     if not (found := [*numbered, *named]):
-        return Job(number, silence=answers.silence)
+        return Job(number, silence=answers.silence and f"Slurm does not answer: {answers.silence}")
     job = found[-1].job
     return replace(job, is_back=_is_up(answers.nodes.get(job.nodes, "")))
 
@@ -132,7 +148,7 @@ def detail_of(job: Job, state: RunState, *, started: bool) -> str:
     """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all."""
     known = f"Slurm job {job.number}"
     if job.silence:
-        return f"Slurm does not answer: {job.silence}"
+        return job.silence
     if state is RunState.QUEUED:
         expected = f", expected start {moment(job.start)}" if job.start else ""
         return f"{known} waits: {job.reason or 'no reason given'}{expected}"
