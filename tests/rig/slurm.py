@@ -48,19 +48,19 @@ PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 SlurmdParameters=config_overrides
 KillWait=5
-{accounting}
 JobAcctGatherType=jobacct_gather/none
 {nodes}
 PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=1 GraceTime=10
 PartitionName=urgent Nodes={names} MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=2 PreemptMode=OFF
 """
 
-_NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none"
+_NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none\n"
 # A controller that forgets a job as soon as it is over: then accounting alone knows how it ended.
 _ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=h1
-MinJobAge=2"""
+MinJobAge=2
+"""
 _DAEMON = """\
 AuthType=auth/munge
 DbdHost=h1
@@ -124,9 +124,10 @@ class Cluster:
             f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{NPUS}"
             for node in self.nodes
         )
-        accounting = _ACCOUNTING if self.accounting else _NO_ACCOUNTING
         slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
-        (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names, accounting=accounting))
+        (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
+        with (slurm / "slurm.conf").open("a") as more:
+            more.write(_ACCOUNTING if self.accounting else _NO_ACCOUNTING)
         (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{NPUS - 1}]\n")
         (slurm / "task_prolog").write_text(_TASK_PROLOG)
         (slurm / "task_prolog").chmod(0o755)
