@@ -13,7 +13,7 @@ from tests.rig.host import Host
 from tests.rig.rig import Rig
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
-_ACCOUNTING_PROGRAMS = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db")
+_ACCOUNTING_PROGRAMS = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db", "my_print_defaults")
 _PATIENCE_S = 30
 NPUS = 4
 ROOT = "/srv/shared/rlx"
@@ -78,8 +78,8 @@ _DATABASE = """
 mkdir /run/mysqld
 mariadb-install-db --no-defaults --datadir=/run/mysqld/data --user=root --auth-root-authentication-method=normal \
     --skip-test-db --skip-name-resolve
-setsid mariadbd --no-defaults --datadir=/run/mysqld/data --socket=/run/mysqld/mysqld.sock --skip-networking --user=root \
-    --innodb-buffer-pool-size=32M --innodb-log-file-size=16M >/var/tmp/mariadbd.log 2>&1 </dev/null &
+setsid mariadbd --no-defaults --datadir=/run/mysqld/data --socket=/run/mysqld/mysqld.sock --skip-networking \
+    --user=root --innodb-buffer-pool-size=32M --innodb-log-file-size=16M >/var/tmp/mariadbd.log 2>&1 </dev/null &
 """
 
 
