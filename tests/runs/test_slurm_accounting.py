@@ -150,9 +150,11 @@ def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -
     kill_job(node, runs["before"])
     forgotten(slurm, runs["before"])
     assert ends(laptop)["before"] == lost["before"]
+    assert "no accounting" not in laptop.rlx("doctor", "on-h2").out
     with without_accounting(slurm):
         unknown = f"Slurm does not know job {numbers['before']} any more, and nobody recorded an end"
         assert ends(laptop)["before"] == ("lost", unknown)
+        assert "no accounting (Slurm accounting storage is disabled)" in laptop.rlx("doctor", "on-h2").out
     kill_job(node, runs["meanwhile"])
     slurm.login.kill("slurmdbd", "STOP")
     assert ends(laptop)["before"] == ("unreachable", "Slurm does not answer: sacct did not answer within 8 s")
