@@ -157,7 +157,7 @@ def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -
         assert "no accounting (Slurm accounting storage is disabled)" in laptop.rlx("doctor", "on-h2").out
     kill_job(node, runs["meanwhile"])
     slurm.login.kill("slurmdbd", "STOP")
-    assert ends(laptop)["before"] == ("unreachable", "Slurm does not answer: sacct did not answer within 8 s")
+    assert ends(laptop)["before"] == ("unreachable", "Slurm does not answer: sacct did not answer within 6 s")
     slurm.login.kill("slurmdbd")
     forgotten(slurm, runs["meanwhile"])
     refused = "Slurm does not answer: sacct: error: Problem talking to the database: Connection refused"

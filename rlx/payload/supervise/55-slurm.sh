@@ -7,7 +7,10 @@
 # cancelled job look completed. Slurm ends what leaves the job's script, so the supervisor is that script.
 
 SLURM_S=30       # without its controller, Slurm's programs try for 18 s
+# Of squeue, sacct and sinfo, one after the other: less than rlx waits for a report, which is about other runs, too.
 REPORT_SLURM_S=8
+REPORT_SACCT_S=6
+REPORT_SINFO_S=4
 SLURM_POLL_S=0.5
 
 in_slurm() { [ -f "$1/$SLURM_FILE" ]; }
@@ -178,7 +181,7 @@ report_jobs() {
     [ -z "$accounted" ] || printf '%s\n' "$accounted"
     # What runs on a node that was given up ends when the node is back.
     case "$ANSWER$accounted" in
-        *'|NODE_FAIL|'*) timeout "$REPORT_SLURM_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
+        *'|NODE_FAIL|'*) timeout "$REPORT_SINFO_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
     esac
 }
 
@@ -193,7 +196,7 @@ report_accounted() {
         case "$ANSWER$NEWLINE" in *"|rlx:${pair%=*}$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
     done
     [ -n "$forgotten" ] && command -v sacct >/dev/null || return 0
-    if accounted=$(SLURM_TIME_FORMAT=%s timeout "$REPORT_SLURM_S" sacct --noheader --parsable2 --allocations --duplicates \
+    if accounted=$(SLURM_TIME_FORMAT=%s timeout "$REPORT_SACCT_S" sacct --noheader --parsable2 --allocations --duplicates \
         "--jobs=${forgotten#,}" --format=JobIDRaw,State,Reason,Start,NodeList,Submit,JobName 2>&1 </dev/null); then
         printf '%s\n' "$accounted" | lines_of sacct
     else
@@ -205,7 +208,7 @@ report_accounted() {
 report_unaccounted() {
     case $1-$accounted in
         *'accounting storage is disabled'*) ;;
-        124-*) echo "slurm silent sacct did not answer within $REPORT_SLURM_S s" ;;
+        124-*) echo "slurm silent sacct did not answer within $REPORT_SACCT_S s" ;;
         *) printf 'slurm silent %s\n' "$(printf '%s\n' "$accounted" | tail -n 1)" ;;
     esac
 }

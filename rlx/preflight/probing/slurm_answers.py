@@ -16,8 +16,8 @@ _TEXTS = ("version", "state", "silence", "unaccounted", "refusal")
 def parse_slurm(text: str) -> dict[str, Any]:
     """Tools by path, version, state of the partition, its nodes, and what `sbatch --test-only` answered.
 
-    `silence`: why Slurm did not answer; `unaccounted`: why its accounting did not; `refusal`: why it would not take such
-    a job. A node has `devices` by kind.
+    `silence`: why Slurm did not answer; `unaccounted`: why its accounting did not; `refusal`: why it would not take
+    such a job. A node has `devices` by kind.
     """
     facts: dict[str, Any] = {"tools": {}, "nodes": [], **dict.fromkeys(_TEXTS, "")}
     for line in text.splitlines():

@@ -29,8 +29,8 @@ _RUNS = frozenset(
 class Job:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
-    `silence` says why nobody knows what became of it; empty if Slurm does. `is_back`: the nodes of a job that was given up for them
-    are up again, and Slurm has ended what still ran there.
+    `silence` says why nobody knows what became of it; empty if Slurm does. `is_back`: the nodes of a job that was given
+    up for them are up again, and Slurm has ended what still ran there.
     """
 
     number: str
