@@ -16,6 +16,7 @@ NOW = 2000
 STARTED = f"file {ID}/attempts/1/state/started 0 1000\n"
 BEATS = f"file {ID}/attempts/1/state/heartbeat 20 {NOW - 5}\n"
 SILENT = "slurm silent slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+ASKED = f"file {ID}/stop 0 1000\n"
 NO_DATABASE = "slurm silent sacct: error: Problem talking to the database: Connection refused\n"
 FAILED_NODE = "NODE_FAIL|NodeDown|990|n2"
 
@@ -99,3 +100,9 @@ def test_a_state_follows_from_record_heartbeat_and_slurm(text: str, state: RunSt
     found, detail = seen(text)
     assert (found, words in detail) == (state, True), detail
     assert words or not detail
+
+
+def test_who_was_stopped_by_rlx_was_cancelled_by_nobody_else() -> None:
+    """As after an `rlx stop` that was cut off before it had recorded that."""
+    asked = report(squeue("CANCELLED|None|990|n1"), STARTED + ASKED)
+    assert seen(asked) == (RunState.STOPPED, "Slurm job 12 was cancelled")

@@ -144,8 +144,11 @@ def state_without_record(job: Job, *, lives: bool) -> RunState | None:
     return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
 
 
-def detail_of(job: Job, state: RunState, *, started: bool) -> str:
-    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all."""
+def detail_of(job: Job, state: RunState, *, started: bool, stop_asked: bool) -> str:
+    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all.
+
+    `stop_asked`: by `rlx stop`, which may have been cut off before it had recorded an end.
+    """
     known = f"Slurm job {job.number}"
     if job.silence:
         return job.silence
@@ -156,18 +159,18 @@ def detail_of(job: Job, state: RunState, *, started: bool) -> str:
         return "" if job.runs or not job.state else f"{known} is {job.state} for Slurm, and the run still writes"
     if job.state == _NODE_FAIL and not job.is_back:
         return f"{NODE_ID} Slurm gave up {job.nodes or 'the node'} of job {job.number}: what runs there may run on"
-    return _detail_of_end(known, job, started=started)
+    end = f"{known} was cancelled" if stop_asked and job.state == _CANCELLED else _detail_of_end(known, job)
+    return end if started else f"never started: {end}"
 
 
-def _detail_of_end(known: str, job: Job, *, started: bool) -> str:
-    never = "" if started else "never started: "
+def _detail_of_end(known: str, job: Job) -> str:
     if job.state == _CANCELLED:
-        return f"{never}{CANCELLED_ID} {known} was cancelled, not by rlx stop"
+        return f"{CANCELLED_ID} {known} was cancelled, not by rlx stop"
     if not job.state:
-        return f"{never}Slurm does not know job {job.number} any more, and nobody recorded an end"
+        return f"Slurm does not know job {job.number} any more, and nobody recorded an end"
     finding = _ENDS.get(job.state, "")
     why = f" ({job.reason})" if job.reason not in ("", "None") else ""
-    return f"{never}{finding}{known} ended as {job.state}{why}, and the run recorded nothing"
+    return f"{finding}{known} ended as {job.state}{why}, and the run recorded nothing"
 
 
 _ENDS: Mapping[str, str] = {"TIMEOUT": f"{LIMIT_ID} ", "DEADLINE": f"{LIMIT_ID} ", "PREEMPTED": f"{PREEMPTED_ID} "}
