@@ -124,9 +124,9 @@ def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation |
     from rlx.preflight.preflight import checked
 
     registered = _registered(plan, recipe)
-    bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.nodes]
+    bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.parts]
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
-    wanted = recipe.recipe.layout.nodes if recipe else len(nodes)
+    wanted = recipe.recipe.layout.nodes if recipe else len(plan.nodes)
     return Draft(checked(as_nodes(nodes, wanted), recipe, tree), tree)
 
 

@@ -93,11 +93,12 @@ class StatusWatch:
     def _chosen(self) -> Sequence[RunRef]:
         from rlx.api.selection import runs_or_latest
         from rlx.runs.index.resolve import candidates
+        from rlx.runs.run import one_a_job
 
         if self._names is not None:
             return runs_or_latest(self._index, self._names)
         if self._host:
-            there = [ref for ref in self._index.nodes() if ref.host == self._host]
+            there = one_a_job(ref for ref in self._index.nodes() if ref.host == self._host)
             return there if self._everything else self._shown(there)
         if self._everything:
             return self._index.runs()

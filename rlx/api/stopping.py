@@ -49,16 +49,18 @@ def stop_refs(index: Index, refs: Sequence[RunRef], grace_s: float) -> StoppedRu
 def with_workers(index: Index, runs: Runs) -> tuple[RunRef, ...]:
     """Find the runs that are named, and their parts on other nodes. Raises NoSuchRun."""
     from rlx.api.selection import runs_or_latest
+    from rlx.runs.run import one_a_job
 
     refs = runs_or_latest(index, runs)
-    return tuple(dict.fromkeys((*refs, *index.workers(refs))))
+    return tuple(one_a_job(dict.fromkeys((*refs, *index.workers(refs)))))
 
 
 def not_ended(index: Index) -> list[RunRef]:
     """Find every run that has not ended and that rlx started: of an adopted one it knows the log, not the processes."""
     from rlx.runs import look
     from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.run import one_a_job
 
     refs = index.nodes()
     seen = look(index, refs)
-    return [ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)]
+    return one_a_job([ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)])

@@ -89,7 +89,7 @@ def sweep_targets(
 
 def target_of(plan: LaunchPlan, *, consents: bool = False) -> Target:
     """Where a plan goes that was made before. Raises UsageError."""
-    head, *workers = [_target(node) for node in plan.nodes]
+    head, *workers = [_target(node) for node in plan.parts]
     return replace(head, workers=tuple(workers), consents=consents)
 
 

@@ -17,22 +17,33 @@ _SPREAD = (
 def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
     """The first plan, with the others as its workers and with all findings.
 
-    `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it.
+    `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it; a login
+    node of Slurm alone, whose jobs have as many nodes as they ask for.
     """
+    of_hosts = [*_findings(plans, nodes), *_other_images(plans)]
+    is_job = plans[0].site.slurm is not None
+    if is_job and len(plans) == 1:
+        plans = [plans[0]] * nodes
     head, *others = plans
     own = (finding for plan in plans for finding in plan.findings)
-    findings = tuple(dict.fromkeys((*_findings(head, len(plans), nodes), *_other_images(plans), *own)))
+    findings = tuple(dict.fromkeys((*of_hosts, *own)))
     if not others:
         return replace(head, findings=findings)
-    address = head.site.address or ""
+    # Where its head will be, Slurm decides.
+    address = "" if is_job else head.site.address or ""
     workers = [
         replace(plan, cluster=Cluster(node, len(plans), address), findings=()) for node, plan in enumerate(others, 1)
     ]
     return replace(head, cluster=Cluster(0, len(plans), address), workers=tuple(workers), findings=findings)
 
 
-def _findings(head: LaunchPlan, hosts: int, nodes: int) -> Iterator[Finding]:
-    if nodes != hosts:
+def _findings(plans: Sequence[LaunchPlan], nodes: int) -> Iterator[Finding]:
+    head, hosts = plans[0], len(plans)
+    if batch := next((plan.site.host for plan in plans if plan.site.slurm is not None), None):
+        if hosts > 1:
+            message = f"{batch} is a login node of Slurm, which gives a run all of its nodes, and {_named(hosts)}"
+            yield Finding("RLX503", Severity.ERROR, message, f"rlx launch RECIPE --host {batch}", "layout.nodes")
+    elif nodes != hosts:
         message = f"the recipe wants {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"
         fix = _SPREAD if nodes == 1 else f"change layout.nodes; {_SEVERAL_HOSTS}"
         yield Finding("RLX503", Severity.ERROR, message, fix, "layout.nodes")

@@ -163,6 +163,11 @@ class LaunchPlan:
         return (self, *self.workers)
 
     @property
+    def parts(self) -> tuple[LaunchPlan, ...]:
+        """The plans of the hosts that take part: of its nodes, and the plan alone where Slurm gives a job all nodes."""
+        return self.nodes if self.site.slurm is None else (self,)
+
+    @property
     def run_name(self) -> str:
         """The name that a person gives the run: recipe, arm and seed."""
         return f"{self.name}-{self.arm}-s{self.seed}"

@@ -43,7 +43,8 @@ FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[Flaw]]
 class Wanted:
     """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong.
 
-    `cpus`: with fewer of them the run would wait for ever. Without `may_start`, `python` is not started to look.
+    `devices` are those of each of `nodes`. `cpus`: with fewer of them the run would wait for ever. Without `may_start`,
+    `python` is not started to look.
     """
 
     backend: str | None = None
@@ -53,6 +54,7 @@ class Wanted:
     workdir: str | None = None
     device: str | None = None
     devices: int = 0
+    nodes: int = 1
     files: tuple[DataFile, ...] = ()
     cpus: int = 0
     trackers: tuple[str, ...] = ()
@@ -126,6 +128,7 @@ def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
         workdir=first.backend.workdir,
         device=first.layout.device,
         devices=max(one.layout.devices_per_node for one in resolved),
+        nodes=max(one.layout.nodes for one in resolved),
         files=_distinct(file for one in resolved for file in host.files(one)),
         cpus=max(map(host.cpus, arms)),
         trackers=tuple(dict.fromkeys(name for one in resolved if one.track for name in one.track.to)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +128,16 @@ def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
     run_id = f"{head.run_id}{_node_suffix(worker.node)}"
     site, node = worker.site, worker.node
     return replace(head, run_id=run_id, place=site.place, root=site.root, node=node, container=container_of(site))
+
+
+def one_a_job(refs: Iterable[RunRef]) -> list[RunRef]:
+    """Leave out further nodes whose head is among these, and at the same place: both are one job of Slurm.
+
+    Nodes of other runs are hosts of their own.
+    """
+    refs = list(refs)
+    heads = {ref.run_id: ref.place for ref in refs if not ref.node}
+    return [ref for ref in refs if not ref.node or heads.get(ref.head_id) != ref.place]
 
 
 def _node_suffix(node: int) -> str:

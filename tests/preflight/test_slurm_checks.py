@@ -41,6 +41,11 @@ def test_answers_become_findings(case: str, devices: int, expected: dict[str, st
     assert found(case, Wanted("verl", device="npu", devices=devices)) == expected
 
 
+def test_a_run_of_more_nodes_than_the_partition_has_would_wait_for_ever() -> None:
+    assert found("usable", Wanted("verl", device="npu", devices=4, nodes=3)) == {}
+    assert found("usable", Wanted("verl", device="npu", devices=4, nodes=4)) == {"RLX598": "error"}
+
+
 def test_a_root_on_a_disk_of_the_login_node_is_warned_of() -> None:
     assert found("usable", Wanted(), "ext4") == {"RLX599": "warning"}
 

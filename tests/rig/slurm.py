@@ -83,10 +83,13 @@ setsid mariadbd --no-defaults --datadir=/run/mysqld/data --socket=/run/mysqld/my
 """
 
 
-# As the plugin of a site does, for jobs whose names ask for it.
+# As the plugin of a site does, for jobs whose names ask for it: for all tasks, for the script alone, or for srun's.
 _TASK_PROLOG = """\
 #!/bin/sh
-case $SLURM_JOB_NAME in *-site-*) echo export ASCEND_RT_VISIBLE_DEVICES=7,8 ;; esac
+case $SLURM_JOB_NAME.${SLURM_STEP_ID-} in
+    *-site-* | *-batch-*.) echo export ASCEND_RT_VISIBLE_DEVICES=7,8 ;;
+    *-few-*.?*) echo export ASCEND_RT_VISIBLE_DEVICES=7 ;;
+esac
 """
 
 
@@ -99,8 +102,8 @@ def require_slurm(*more: str) -> None:
 class Cluster:
     """`with cluster(rig) as slurm`: a started Slurm; it ends with the hosts of the rig."""
 
-    def __init__(self, rig: Rig, *, accounting: bool) -> None:
-        self.rig = rig
+    def __init__(self, rig: Rig, npus: int, *, accounting: bool) -> None:
+        self.rig, self.npus = rig, npus
         self.accounting = accounting
         self.login, *self.nodes = rig.hosts
         key = secrets.token_bytes(128)
@@ -110,7 +113,7 @@ class Cluster:
             self._start_accounting()
         self.start_controller()
         for node in self.nodes:
-            node.add_devices(*(f"davinci{number}" for number in range(NPUS)))
+            node.add_devices(*(f"davinci{number}" for number in range(npus)))
             node.run("slurmd")
         self.until_idle()
 
@@ -121,14 +124,14 @@ class Cluster:
     def _configure(self, host: Host, key: bytes) -> None:
         names = ",".join(node.name for node in self.nodes)
         nodes = "\n".join(
-            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{NPUS}"
+            f"NodeName={node.name} NodeAddr={node.address} CPUs=8 RealMemory=4000 Gres=npu:{self.npus}"
             for node in self.nodes
         )
         slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
         (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
         with (slurm / "slurm.conf").open("a") as more:
             more.write(_ACCOUNTING if self.accounting else _NO_ACCOUNTING)
-        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{NPUS - 1}]\n")
+        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{self.npus - 1}]\n")
         (slurm / "task_prolog").write_text(_TASK_PROLOG)
         (slurm / "task_prolog").chmod(0o755)
         (munge / "munge.key").write_bytes(key)
@@ -199,11 +202,13 @@ class Cluster:
 
 
 @contextmanager
-def cluster(count: int, switch: Path, shared: list[Path], *, accounting: bool = False) -> Iterator[Cluster]:
-    """A Slurm with this many nodes; `accounting`: with slurmdbd. Raises RigUnavailable."""
+def cluster(
+    count: int, switch: Path, shared: list[Path], npus: int = NPUS, *, accounting: bool = False
+) -> Iterator[Cluster]:
+    """A Slurm with this many nodes, each with as many NPUs; `accounting`: with slurmdbd. Raises RigUnavailable."""
     require_slurm(*(_ACCOUNTING_PROGRAMS if accounting else ()))
     with Rig(count + 1, switch, shared) as rig:
-        yield Cluster(rig, accounting=accounting)
+        yield Cluster(rig, npus, accounting=accounting)
 
 
 def _own_folder(host: Host, name: str) -> Path:

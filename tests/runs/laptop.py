@@ -61,6 +61,9 @@ class Laptop:
     def runs(self) -> tuple[RunRef, ...]:
         return self._call(lambda: Index(self.home).runs())
 
+    def workers(self, head: RunRef) -> tuple[RunRef, ...]:
+        return self._call(lambda: Index(self.home).workers([head]))
+
     def see(self, ref: RunRef) -> Observation:
         return self._call(lambda: look(Index(self.home), [ref])[ref.run_id].observation)
 

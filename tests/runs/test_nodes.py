@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rlx.cli.frame.app import command_line
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import LaunchPlan, Place, RunState, Severity, Site
+from rlx.plan import Cluster, LaunchPlan, Place, RunState, Severity, Site, Slurm
 from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
 from rlx.runs.judging.judged import judge_runs
@@ -200,21 +200,32 @@ def test_hosts_nodes_and_address_must_fit() -> None:
     assert fitting.findings == ()
     other = replace(fitting.workers[0], site=replace(fitting.workers[0].site, image="another"))
     assert [f.id for f in as_nodes([fitting, other], 2).findings] == ["RLX505"]
+    job = replace(here, site=replace(here.site, address="login.example", slurm=Slurm("main")))
+    nodes = as_nodes([job], 3)
+    assert nodes.findings == () and [node.cluster for node in nodes.nodes] == [Cluster(n, 3, "") for n in range(3)]
+    assert [f.id for f in as_nodes([job, here], 2).findings] == ["RLX503"]
     for odd in (replace(fitting, workers=(*fitting.workers, *fitting.workers)), replace(fitting, cluster=None)):
         with pytest.raises(UsageError, match="not numbered"):
             launch([odd], {}, home())
 
 
+HOSTS = (
+    "hosts:\n  h1: {ssh: root@h1, address: 192.0.2.1, device: {kind: npu, count: 8}}\n"
+    "  h2: {ssh: root@192.0.2.2, device: {kind: npu, count: 8}}\n"
+    "  hpc: {ssh: login, root: /s, slurm: {partition: main, gres: npu:8}}\n"
+)
+
+
 def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = tmp_path / "rlx.yaml"
-    hosts.write_text(
-        "hosts:\n  h1: {ssh: root@h1, address: 192.0.2.1, device: {kind: npu, count: 8}}\n"
-        "  h2: {ssh: root@192.0.2.2, device: {kind: npu, count: 8}}\n"
-    )
+    hosts.write_text(HOSTS)
     monkeypatch.setenv("RLX_PROJECT", str(hosts))
     trust_project()
     recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"
     words = ["plan", recipe, "--set", "layout.nodes=2", "--set", "layout.devices_per_node=8", "--host"]
+    job = CliRunner().invoke(command_line(words), [*words, "hpc"])
+    assert "0  /s on hpc: the head, others reach it at the address of the node that Slurm chooses" in job.stdout
+    assert "1  /s on hpc: joins the head's Ray" in job.stdout
     done = CliRunner().invoke(command_line(words), [*words, "h1,h2"])
     assert "1  ~/rlx on h2: joins the head's Ray" in done.stdout
     assert "0  ~/rlx on h1: the head, others reach it at 192.0.2.1" in done.stdout

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rlx.plan import LaunchPlan, RunState
+from rlx.errors import RlxError
+from rlx.hosts.node_plans import as_nodes
+from rlx.plan import LaunchPlan, RunState, Slurm
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
 from tests.conftest import CASES
@@ -150,6 +154,125 @@ def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) 
     go(slurm.login, waiting)
     assert laptop.ended(waiting).state is RunState.FINISHED
     assert [path.name for path in (folder / "attempts").iterdir()] == ["1"]
+
+
+def several(laptop: Laptop, script: str, arm: str, nodes: int = 2, count: int = 1) -> LaunchPlan:
+    """A run of several nodes, whose script asks by RLX_NODE where it is."""
+    return as_nodes([npu_toy(laptop.site("hpc"), script, count=count, arm=arm)], nodes)
+
+
+TELL = 'echo "node $RLX_NODE of $RLX_NODES, head at $RLX_HEAD, token $(printf %s "$RLX_RAY_TOKEN" | sha256sum)"\n'
+# A further node that follows its head, as one whose Ray has joined does.
+HEAD = "head=$RLX_RUN_DIR/../${RLX_RUN%-node*}/attempts/1/state/exit\n"
+FOLLOWS = HEAD + 'while [ "$RLX_NODE" != 0 ] && [ ! -e $head ]; do sleep 0.1; done; [ "$RLX_NODE" = 0 ] || exit 0\n'
+
+
+def test_the_nodes_of_a_run_are_one_job_with_devices_of_their_own(slurm: Cluster, laptop: Laptop) -> None:
+    other = job_of(laptop, GO, "other", 2)
+    patiently(lambda: is_up(slurm.login, other), "it has two devices of one node")
+    ref = launched(laptop, several(laptop, TELL + FOLLOWS + GO, "main", nodes=3, count=2))
+    nodes = nodes_of(laptop, ref)
+    patiently(lambda: all("token" in log(slurm.login, node) for node in nodes), "all nodes run")
+    assert slurm.squeue("%k|%D").count(f"rlx:{ref.run_id}|3") == 1
+    assert laptop.rows()["main"]["detail"] == ""
+    go(slurm.login, ref)
+    assert {laptop.ended(node).state for node in nodes} == {RunState.FINISHED}
+    told = [log(slurm.login, node).splitlines() for node in nodes]
+    assert [lines[1] for lines in told] == ["devices 2,3", "devices 0,1", "devices 0,1"]
+    assert [lines[2].partition(" of ")[0] for lines in told] == ["node 0", "node 1", "node 2"]
+    (said,) = {lines[2].partition(" of ")[2] for lines in told}
+    assert re.fullmatch(r"3, head at 10\.77\.0\.2:2\d{4}, token (?!e3b0c442)[0-9a-f]{64}  -", said)
+    # Another laptop learns of all of it from the login node; for it, too, it is one run.
+    another = {"RLX_HOME": str(laptop.home / "another laptop")}
+    found = json.loads(laptop.rlx("status", "--json", "--host", "hpc", env=another).out)["runs"]
+    assert [row["run_id"] for row in found if row["run_id"].startswith(ref.run_id)] == [ref.run_id]
+    assert laptop.rlx("prune", ref.run_id, "--what", "runs", "-y").out.count(ref.run_id) == 3
+    assert not [*slurm.login.path(f"{ROOT}/runs").glob(f"{ref.run_id}*")]
+
+
+FAILS = '[ "$RLX_NODE" = 0 ] || { echo boom; exit 3; }\n'
+HEAD_ENDS = '[ "$RLX_NODE" != 0 ] || exit 4\n'
+
+
+def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Laptop) -> None:
+    """Also where no Ray notices it, and where one node alone has not the devices that it needs."""
+    failing = launched(laptop, several(laptop, FAILS + TRAPS, "failing"))
+    few = launched(laptop, several(laptop, TRAPS, "few", count=2))
+    head_ends = launched(laptop, several(laptop, HEAD_ENDS + TRAPS, "ends"))
+    batch = launched(laptop, several(laptop, SHOWN, "batch", count=2))
+    killed = launched(laptop, several(laptop, TRAPS, "killed"))
+    (part,) = laptop.workers(killed)
+    patiently(lambda: is_up(slurm.login, part), "it runs on both nodes")
+    pid, *_, name = (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text().split()
+    slurm.rig.host(name).run("kill", "-9", pid)
+    ends = {ref.arm: laptop.ended(ref) for ref in (failing, few, head_ends, killed)}
+    assert f"rlx: node 1 ({name}) recorded no end: devices" in log(slurm.login, killed)
+    assert {arm: (end.state, end.exit_code) for arm, end in ends.items()} == {
+        "killed": (RunState.FAILED, 5),
+        "failing": (RunState.FAILED, 5),
+        "few": (RunState.FAILED, 5),
+        "ends": (RunState.FAILED, 4),
+    }
+    assert ends["failing"].detail == "another node of its Slurm job ended; its log says which, and how"
+    assert re.search(r"rlx: node 1 \(h[34]\) ended with 3: boom", log(slurm.login, failing))
+    assert ends["few"].detail.startswith("RLX593")
+    assert "ended with 78: rlx: RLX593 the run needs 2 npu device(s)" in log(slurm.login, few)
+    (left,) = laptop.workers(head_ends)
+    assert laptop.ended(left).detail == "the head of the run had ended"
+    # What the site set for the script alone means nothing on another node.
+    shown = [log(slurm.login, node) for node in nodes_of(laptop, batch) if laptop.ended(node)]
+    assert ["seen 7,8 leased ." in shown[0], "seen  leased " in shown[1]] == [True, True], shown
+    assert all(not (run_folder(slurm.login, node) / "env").exists() for node in nodes_of(laptop, few))
+
+
+def test_all_nodes_of_a_job_are_told_of_its_end(slurm: Cluster, laptop: Laptop) -> None:
+    slow = "trap 'sleep 2; echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
+    runs = {arm: launched(laptop, several(laptop, slow, arm)) for arm in ("cancelled", "stopped", "by-node")}
+    given_up = launched(laptop, several(laptop, slow, "given-up", nodes=3))
+    both = {arm: nodes_of(laptop, ref) for arm, ref in {**runs, "given-up": given_up}.items()}
+    patiently(lambda: all(is_up(slurm.login, node) for nodes in both.values() for node in nodes), "all run")
+    slurm.login.run("scancel", slurm.job(runs["cancelled"].run_id, "%i"))
+    stopped = laptop.rlx("stop", "stopped")
+    assert (stopped.code, stopped.out.count("nothing left")) == (0, 1), stopped.err
+    assert laptop.rlx("stop", both["by-node"][1].run_id).code == 0
+    slurm.control("update", "nodename=h4", "state=down", "reason=test")
+    seen = {arm: [laptop.ended(node) for node in nodes] for arm, nodes in both.items()}
+    assert {arm: {end.state for end in ends} for arm, ends in seen.items()} == {
+        "cancelled": {RunState.FAILED},
+        "stopped": {RunState.STOPPED},
+        "by-node": {RunState.STOPPED},
+        "given-up": {RunState.FAILED},
+    }
+    assert all(end.detail.startswith("RLX594") for end in seen["cancelled"])
+    assert all(end.detail.startswith("RLX592 Slurm gave up a node of its job") for end in seen["given-up"])
+    assert {log(slurm.login, node).count("told\n") for arm in ("cancelled", "stopped") for node in both[arm]} == {1}
+    slurm.until_idle()
+    assert slurm.job(given_up.run_id, "%T|%N") == "NODE_FAIL|h[2-4]"
+    # One that waits has no node yet.
+    slurm.until_idle()
+    slurm.control("update", "nodename=h3,h4", "state=drain", "reason=test")
+    try:
+        waiting = launched(laptop, several(laptop, slow, "waiting"))
+        assert laptop.rows()["waiting"]["state"] == "queued"
+        assert laptop.rlx("stop", "waiting").code == 0
+        assert {laptop.see(node).state for node in nodes_of(laptop, waiting)} == {RunState.STOPPED}
+    finally:
+        slurm.control("update", "nodename=h3,h4", "state=resume")
+
+
+def test_several_nodes_that_slurm_refuses_leave_nothing(slurm: Cluster, laptop: Laptop) -> None:
+    site = laptop.site("hpc")
+    greedy = replace(site, slurm=Slurm("main", f"npu:{NPUS}", {"mem": "900T"}))
+    plan = as_nodes([npu_toy(greedy, FOREVER, arm="refused")], 2)
+    with pytest.raises(RlxError, match="sbatch: error"):
+        laptop.launch(plan)
+    assert laptop.runs() == ()
+    assert not [*slurm.login.path(f"{ROOT}/runs").glob("*-refused-*")]
+
+
+def nodes_of(laptop: Laptop, head: RunRef) -> list[RunRef]:
+    """The parts of a run on its nodes, the head first."""
+    return [head, *laptop.workers(head)]
 
 
 def test_a_launch_that_was_cut_off_finds_its_job_again(slurm: Cluster, laptop: Laptop) -> None:

@@ -19,6 +19,8 @@ SILENT = "slurm silent slurm_load_jobs error: Unable to contact slurm controller
 ASKED = f"file {ID}/stop 0 1000\n"
 NO_DATABASE = "slurm silent sacct: error: Problem talking to the database: Connection refused\n"
 FAILED_NODE = "NODE_FAIL|NodeDown|990|n2"
+FAILED_NODES = "NODE_FAIL|NodeDown|990|n[09-11],m"
+UP = "node n09 idle\nnode n10 allocated\nnode m idle\n"
 
 
 def report(said: str, files: str = "", more: str = "") -> str:
@@ -69,6 +71,9 @@ def seen(text: str) -> tuple[RunState, str]:
         (report(squeue(FAILED_NODE), STARTED), RunState.UNREACHABLE, "RLX592 Slurm gave up n2 of job 12"),
         (report(squeue(FAILED_NODE) + "node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
         (report(squeue(FAILED_NODE) + "node n2 idle\n", STARTED), RunState.LOST, "ended as NODE_FAIL (NodeDown)"),
+        (report(squeue(FAILED_NODES) + UP + "node n11 down*\n", STARTED), RunState.UNREACHABLE, "gave up n[09-11],m"),
+        (report(squeue(FAILED_NODES) + UP, STARTED), RunState.UNREACHABLE, "RLX592"),
+        (report(squeue(FAILED_NODES) + UP + "node n11 mixed\n", STARTED), RunState.LOST, "NODE_FAIL"),
         (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL for Slurm, and the run still"),
         (report(SILENT, STARTED), RunState.UNREACHABLE, "Slurm does not answer"),
         (report(SILENT, STARTED + BEATS), RunState.STARTING, "Slurm does not answer"),

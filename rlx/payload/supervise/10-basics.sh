@@ -11,6 +11,7 @@
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
 #                                        the second half of hold, started while flock holds the devices
 #   job RUN KIND WANTED                  the script of a job of Slurm: supervise launch.sh on the devices that it has
+#   node RUN KIND WANTED                 the same on a further node of that job, in the directory of that node
 #   run RUN DEVICES KIND NUMBERS         supervise launch.sh; at most once in the life of a run. DEVICES as the run calls
 #                                        them, NUMBERS as their nodes are called
 #   sample RUN KIND NUMBERS              tell what the devices do, as long as the supervisor lives

@@ -10,8 +10,8 @@ find_numbers() {
         npu) set -- /dev/davinci ;;
         *) return ;;
     esac
-    NUMBERS=$(for node in "$1"[0-9]*; do
-        [ ! -e "$node" ] || printf '%s\n' "${node#"$1"}"
+    NUMBERS=$(for file in "$1"[0-9]*; do
+        [ ! -e "$file" ] || printf '%s\n' "${file#"$1"}"
     done | sort -n | tr '\n' ' ')
     NUMBERS=${NUMBERS% }
 }

@@ -12,6 +12,9 @@ REPORT_SLURM_S=8
 REPORT_SACCT_S=6
 REPORT_SINFO_S=4
 SLURM_POLL_S=0.5
+STRAGGLER_S=60 # what is left of a step once one of its nodes has ended
+NODE_FAILED_S=15 # Ray notices within 10 s that a node is gone, and says more of it
+NODES_END_S=20 # how long the other nodes take to see that the head is gone
 
 in_slurm() { [ -f "$1/$SLURM_FILE" ]; }
 
@@ -35,6 +38,20 @@ ask_slurm() {
     return "$slurm_code"
 }
 
+# find_head ID: in HEAD, the run that this is a node of; itself, unless it is a further one.
+find_head() {
+    case $1 in *-node[0-9]*) HEAD=${1##*-node} ;; *) HEAD=$1 && return ;; esac
+    case $HEAD in *[!0-9]*) HEAD=$1 ;; *) HEAD=${1%-node*} ;; esac
+}
+
+# of_nodes COMMAND: once with each directory of $run: its own, and those of the other nodes of its job.
+of_nodes() {
+    for part in "$run" "$run"-node[0-9]*; do
+        [ "$part" = "$run" ] || in_slurm "$part" || continue
+        "$1" "$part"
+    done
+}
+
 # ---- submit
 
 # submit_job: $run becomes a job, unless it is one already.
@@ -44,7 +61,10 @@ submit_job() {
     # A launch that was cut off may have submitted it, and noted nothing.
     [ -n "$fresh" ] || find_submitted
     [ -n "$JOB" ] || start_job
-    put "$run/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $run"
+    # The head's last: it says that the job is noted.
+    for part in "$run"-node[0-9]* "$run"; do
+        [ ! -d "$part" ] || put "$part/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $part"
+    done
     outcome=started
 }
 
@@ -70,13 +90,97 @@ start_job() {
 job() {
     run=$1 kind=$2 wanted=$3
     cd /
-    [ -d "$run" ] || fail "$NODE does not see $run: the root of this host must lie on the file system of all nodes"
+    sees_run
     find_attempt "$run"
     find_granted
     put "$STATE/$CLAIMED_FILE" "job $SLURM_JOB_ID"
+    find_cluster
+    [ "$nodes" -eq 1 ] || [ "$node" -gt 0 ] || { find_address && of_nodes tell_address; }
     run "$run" "$GRANTED" "$kind" "$(printf %s "${INDICES-}" | tr , ' ')"
+    end_nodes
     exit "$code"
 }
+
+sees_run() { [ -d "$run" ] || fail "$NODE does not see $run: the root of this host must lie on the file system of all nodes"; }
+
+# ---- the other nodes of a job
+# Each has a run directory and a supervisor of its own, as on hosts of their own. One step of the job starts them all.
+
+# node RUN KIND WANTED: the task of that step on one of them.
+node() {
+    run=$1-node$((SLURM_PROCID + 1))
+    sees_run
+    exec >>"$run/$HOLDER_LOG_FILE" 2>&1
+    job "$run" "$2" "$3"
+}
+
+# find_address: in ADDRESS, where the others reach this node: as Slurm itself does. Its name may mean 127.0.1.1 here.
+find_address() {
+    name=$(timeout "$SLURM_S" scontrol show node "${SLURMD_NODENAME:-$NODE}" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
+    ADDRESS=$({ getent ahostsv4 "${name:-$NODE}" || getent ahosts "${name:-$NODE}"; } | grep -vE '^(127\.|::1 )' | head -n 1)
+    ADDRESS=${ADDRESS%% *}
+    [ -n "$ADDRESS" ] || ADDRESS=$(hostname -I 2>/dev/null | cut -d' ' -f1)
+    ADDRESS=${ADDRESS:-$NODE}
+}
+
+# tell_address PART: the launch could not know which node becomes the head.
+tell_address() {
+    read -r node nodes head ray_tmp <"$1/$CLUSTER_FILE"
+    put "$1/$CLUSTER_FILE" "$node $nodes $ADDRESS:${head##*:} $ray_tmp"
+}
+
+# start_nodes: on the head alone.
+start_nodes() {
+    attendant=
+    in_slurm "$run" && [ "$nodes" -gt 1 ] && [ "$node" -eq 0 ] || return 0
+    attend_nodes &
+    attendant=$!
+}
+
+# attend_nodes: as long as they run; one that fails, or is killed, ends the run. Each is given all that the job has there.
+attend_nodes() {
+    others=$((nodes - 1))
+    # What a plugin of the site has set counts the devices of this node; srun would hand it on to the others.
+    unset ASCEND_RT_VISIBLE_DEVICES ASCEND_VISIBLE_DEVICES NPU_DEVICE_ORDINAL CUDA_VISIBLE_DEVICES
+    said=$(srun --relative=1 "--nodes=$others" "--ntasks=$others" --ntasks-per-node=1 --cpu-bind=none --mpi=none \
+        --export=ALL --propagate=NONE --input=none --kill-on-bad-exit=0 "--wait=$STRAGGLER_S" \
+        sh "$run/$SUPERVISE_FILE" node "$run" "$kind" "$wanted" 2>&1 </dev/null) && exit
+    # Of what ends all nodes alike, the head is told as they are.
+    ! within "$NODE_FAILED_S" is_explained || exit 0
+    why=node
+    of_nodes tell_failure
+    put "$STATE/$CUT_FILE" "$why $SLURM_JOB_ID"
+    printf 'rlx: a node of Slurm job %s has ended, and so the run is told to end\n%s\n' "$SLURM_JOB_ID" \
+        "$(printf '%s\n' "$said" | grep -v 'lacks support for cpu binding')" >>"$ATTEMPT/$LOG_FILE"
+    end_processes "$run" "$SWEEP_GRACE_S"
+}
+
+is_explained() { [ -e "$STATE/$EXIT_FILE" ] || [ -e "$STATE/$CUT_FILE" ] || [ -e "$run/$STOP_FILE" ]; }
+
+# tell_failure PART: into the head's log, how that node ended, and its last words.
+tell_failure() {
+    first=$1/$ATTEMPTS_DIR/1
+    [ "$1" != "$run" ] || return 0
+    ended='recorded no end' name=
+    [ -f "$first/$STATE_DIR/$SUPERVISOR_FILE" ] && read -r _ _ _ name <"$first/$STATE_DIR/$SUPERVISOR_FILE"
+    [ -f "$first/$STATE_DIR/$EXIT_FILE" ] && read -r ended _ <"$first/$STATE_DIR/$EXIT_FILE" && ended="ended with $ended"
+    [ -f "$first/$STATE_DIR/$CUT_FILE" ] && read -r why _ <"$first/$STATE_DIR/$CUT_FILE"
+    printf 'rlx: node %s%s %s: %s\n' "${1##*-node}" "${name:+ ($name)}" "$ended" "$(tail -n 1 "$first/$LOG_FILE")" >>"$ATTEMPT/$LOG_FILE"
+}
+
+# end_nodes: they see by themselves that the head's Ray is gone, unless it never was there.
+end_nodes() {
+    [ -n "$attendant" ] || return 0
+    if [ -e "$run/$STOP_FILE" ] || ! within "$NODES_END_S" has_ended "$attendant"; then
+        timeout "$SLURM_S" scancel --signal=TERM "$SLURM_JOB_ID.0" 2>/dev/null
+        within $((SWEEP_GRACE_S + KILL_S)) has_ended "$attendant"
+    fi
+    of_nodes forget_secrets
+}
+
+forget_secrets() { rm -f "$1/$ENV_FILE"; }
+
+# ---- its devices
 
 # find_granted: in GRANTED, the devices of this job on this node, as the run must call them; empty where they are the
 # ones that it sees anyway. In PROBLEM, what is wrong with them.
@@ -143,11 +247,16 @@ confined() {
 note_cut() {
     in_slurm "$run" && [ -n "${SLURM_JOB_ID-}" ] && [ ! -e "$run/$STOP_FILE" ] && [ ! -e "$STATE/$CUT_FILE" ] || return 0
     case $1-$(timeout 5 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) in
+        *JobState=NODE_FAIL* | *Reason=NodeDown*) why=down ;;
         limit-* | *Reason=TimeLimit*) why=limit ;;
         *PreemptTime=[0-9]* | *JobState=PREEMPTED*) why=preempted ;;
         # The word for every job that Slurm is ending.
         *JobState=COMPLETING* | *JobState=CANCELLED*) why=cancelled ;;
-        *) why=signal ;;
+        # Of a further node, the head's job tells it when it is over itself.
+        *)
+            find_head "$run"
+            if [ "$HEAD" != "$run" ] && [ -e "$HEAD/$ATTEMPTS_DIR/1/$STATE_DIR/$EXIT_FILE" ]; then why='head'; else why=signal; fi
+            ;;
     esac
     put "$STATE/$CUT_FILE" "$why $SLURM_JOB_ID"
     printf 'rlx: %s\n' "$(cut_words "$why")" >>"$ATTEMPT/$LOG_FILE"
@@ -158,6 +267,8 @@ cut_words() {
         limit) echo "the time limit of Slurm job $SLURM_JOB_ID is near: the run is told to end" ;;
         preempted) echo "Slurm preempts job $SLURM_JOB_ID: the run is told to end" ;;
         cancelled) echo "Slurm job $SLURM_JOB_ID was cancelled: the run is told to end" ;;
+        down) echo "Slurm gave up a node of job $SLURM_JOB_ID: the run is told to end" ;;
+        head) echo "the head of this run has ended: this node is told to end" ;;
         *) echo "Slurm job $SLURM_JOB_ID got SIGTERM: the run is told to end" ;;
     esac
 }
@@ -193,7 +304,8 @@ lines_of() { sed -n "s/^[0-9][0-9]*|/$1 &/p"; }
 report_accounted() {
     forgotten=
     for pair in $JOBS; do
-        case "$ANSWER$NEWLINE" in *"|rlx:${pair%=*}$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
+        find_head "${pair%=*}"
+        case "$ANSWER$NEWLINE" in *"|rlx:$HEAD$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
     done
     [ -n "$forgotten" ] && command -v sacct >/dev/null || return 0
     if accounted=$(SLURM_TIME_FORMAT=%s timeout "$REPORT_SACCT_S" sacct --noheader --parsable2 --allocations --duplicates \
@@ -215,30 +327,46 @@ report_unaccounted() {
 
 # ---- cancel
 
-# stop_job: ends the job of $run, and waits until Slurm says that it is over.
+# stop_job: ends the job of $run, and waits until Slurm says that it is over. No node of it goes on without the others.
 stop_job() {
+    find_head "$run"
+    run=$HEAD
     find_job "$run"
     asked=
-    if [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$run/$STOP_FILE" ]; then
-        put "$run/$STOP_FILE" "$(date +%s) $grace" || : >"$run/$STOP_FILE"
-        asked=1
-    fi
+    of_nodes mark_stopped
+    find_attempt "$run"
     look_at_job
     if is_job; then
         # Only the supervisor, which passes it on: a second SIGTERM makes some programs drop their orderly end.
         [ "$JOB_STATE" != RUNNING ] || { tell_job --batch --signal=TERM && await_job "$grace"; } || :
         ! is_job || { tell_job && tell_job --full --signal=KILL && await_job "$SLURM_S"; } ||
             fail "Slurm has not ended job $JOB ($JOB_STATE): its node may be down, and what it started there may run on"
-        record stop 143
+        of_nodes record_stopped
     fi
+    of_nodes forget_secrets
+    find_attempt "$run"
     nothing_left
+}
+
+mark_stopped() {
+    find_attempt "$1"
+    [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] || return 0
+    put "$1/$STOP_FILE" "$(date +%s) $grace" || : >"$1/$STOP_FILE"
+    asked="$asked ${1##*/}"
+}
+
+unmark_part() { case " $asked " in *" ${1##*/} "*) rm -f "$1/$STOP_FILE" ;; esac; }
+
+record_stopped() {
+    find_attempt "$1"
+    record stop 143
 }
 
 # look_at_job: in JOB_STATE, Slurm's word for it; empty if Slurm does not know it any more, or means another run.
 look_at_job() {
     JOB_STATE=
     [ -n "$JOB" ] || return 0
-    ask_slurm "$SLURM_S" "--jobs=$JOB" || { unmark && fail "Slurm cannot be asked: $ANSWER"; }
+    ask_slurm "$SLURM_S" "--jobs=$JOB" || { of_nodes unmark_part && fail "Slurm cannot be asked: $ANSWER"; }
     case $ANSWER in "$JOB|"*"|rlx:${run##*/}") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
 }
 

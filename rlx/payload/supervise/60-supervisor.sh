@@ -15,6 +15,7 @@ run() {
     beat &
     heart=$!
     start_sampler "${3-}" "${4-}"
+    start_nodes
     start_leader "$2"
     await_leader
     end_usage
@@ -27,6 +28,7 @@ run() {
 give_up() {
     printf '%s\n' "rlx: $2" | tee -a "$ATTEMPT/$LOG_FILE" >&2
     record supervisor "$1"
+    ! in_slurm "$run" || of_nodes forget_secrets
     clean_up "$run" 0
     exit "$1"
 }

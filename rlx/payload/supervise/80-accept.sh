@@ -33,6 +33,9 @@ accept_run() {
     fi
     outcome=existing
     if in_slurm "$run"; then
+        find_cluster
+        # A further node comes before its head, which becomes the job of both.
+        [ "$node" -eq 0 ] || return 0
         ! startable "$run" || submit_job
     elif startable "$run" && ! alive "$run/$HOLDER_FILE" && ! elsewhere "$run"; then
         start_holder </dev/null
@@ -79,7 +82,9 @@ start_session() {
 
 # A run that cannot start leaves nothing behind, unless it was there before.
 take_back() {
-    if [ -n "$fresh" ]; then mv "$run" "$incoming/taken-back" && rm -rf "$incoming/taken-back"; fi
+    if [ -n "$fresh" ]; then of_nodes take_part_back; fi
     printf %s "$results"
     fail "$1"
 }
+
+take_part_back() { mv "$1" "$incoming/taken-back" && rm -rf "$incoming/taken-back"; }

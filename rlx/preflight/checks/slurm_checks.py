@@ -32,6 +32,7 @@ def slurm(examined: Examined) -> Iterator[Finding]:
         yield Finding("RLX595", Severity.NOTE, message, "nothing: the run's own record of its end counts first", host)
     yield from _partition(wanted, found, host)
     yield from _devices(examined, wanted, found)
+    yield from _nodes(examined, wanted, found)
 
 
 def _partition(wanted: Slurm, found: Facts, host: str) -> Iterator[Finding]:
@@ -66,6 +67,15 @@ def _devices(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Findin
         message = f"a job asks for {needed} × {name}, and no node of {wanted.partition} has more than {most}"
         severity = Severity.ERROR if examined.wanted.devices else Severity.WARNING
         yield Finding("RLX598", severity, message, _ENTRY.format(examined.site.host), examined.site.host)
+
+
+def _nodes(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Finding]:
+    """Slurm takes a job that asks for more nodes than there are, and lets it wait."""
+    needed, there = examined.wanted.nodes, {node["name"] for node in found["nodes"]}
+    if there and len(there) < needed:
+        message = f"a run asks for {needed} nodes, and {wanted.partition} has {len(there)}"
+        fix = "change layout.nodes, or name another partition (slurm in the entry of this host)"
+        yield Finding("RLX598", Severity.ERROR, message, fix, examined.site.host)
 
 
 def _count(node: Facts, name: str) -> int:

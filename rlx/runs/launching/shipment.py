@@ -124,7 +124,7 @@ def _check_cluster(plan: LaunchPlan) -> None:
     numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.nodes]
     if plan.workers and numbers != [(node, len(numbers)) for node in range(len(numbers))]:
         raise UsageError(f"{plan.run_name}: the plan's workers are not numbered as its nodes", _PLAN_AGAIN)
-    if plan.cluster is not None and address_problem(plan.cluster.head):
+    if plan.cluster is not None and plan.site.slurm is None and address_problem(plan.cluster.head):
         raise UsageError(f"{plan.run_name}: the head's address {plan.cluster.head!r} is none", _PLAN_AGAIN)
 
 
@@ -260,6 +260,8 @@ def _inner_runs(site: Site) -> str:
 
 
 def wanted(plan: LaunchPlan) -> str:
+    if plan.site.slurm is not None:
+        return str(plan.devices)
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
 

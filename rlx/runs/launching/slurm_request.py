@@ -7,7 +7,10 @@ from rlx.hosts.inventory.slurm_entry import sbatch_options, slurm_problem
 from rlx.plan import LaunchPlan, PlannedFile, Slurm
 from rlx.plan.run_dir import SLURM_FILE
 
-_NUMBERS = "Slurm chooses the devices of a job: leave out --devices, or name how many"
+_NUMBERS = (
+    "Slurm chooses the devices of a job: leave out --devices, or name how many; MindSpeed-RL takes those from 0, so "
+    "there layout.devices_per_node must be all that a node has (gres in the host's entry)"
+)
 # Slurm reads both in the name of the file that a job prints to.
 _NOT_IN_A_PATH = "%\\"
 
@@ -23,7 +26,7 @@ def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
     return [
         f"--partition={slurm.partition}",
         *([f"--gres={gres}"] if gres else []),
-        "--nodes=1",
+        f"--nodes={plan.cluster.nodes if plan.cluster else 1}",
         "--ntasks-per-node=1",
         *sbatch_options(slurm),
         # To the script alone: the supervisor in it tells the run, and notes why.
@@ -40,12 +43,18 @@ def check_request(plan: LaunchPlan) -> None:
         raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
     if site.container is not None:
         raise UsageError(f"{plan.run_name}: a job of Slurm goes into no container", "leave out --container")
-    if plan.device_list:
+    if plan.device_list and not _is_whole_node(plan, site.slurm):
         raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
-    if plan.workers:
-        raise UsageError(f"{plan.run_name}: a run of several nodes is no job of Slurm yet", "set layout.nodes to 1")
+    if any(worker.site != site for worker in plan.workers):
+        raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", "write the plan again")
     if plan.device_kind != "cpu" and site.slurm.gres is None:
         entry = f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}}"
         raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", entry)
     if any(character in site.root for character in _NOT_IN_A_PATH):
         raise UsageError(f"the root {site.root!r} has a % or a backslash, which Slurm reads", "choose another root")
+
+
+def _is_whole_node(plan: LaunchPlan, slurm: Slurm) -> bool:
+    """Tell whether the numbers are those that a job gets anyway: all of a node."""
+    count = slurm.device[1] if slurm.device else 0
+    return plan.devices == count and plan.device_list == tuple(range(count))

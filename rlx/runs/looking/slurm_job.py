@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlx.plan import RunState
@@ -16,6 +17,8 @@ DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
 _COMMENT = "rlx:"
 # What accounting calls a job of which it has heard no more than that it began.
 _UNNAMED = "allocation"
+_NODE = re.compile(r"-node[0-9]+$")
+_NAMES = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?")
 _SUBMIT_GRACE_S = 300.0
 _NODE_FAIL = "NODE_FAIL"
 _CANCELLED = "CANCELLED"
@@ -101,18 +104,38 @@ class Answers:
 def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
     """Find the job of a run among these: by its comment, since Slurm may give a number again.
 
-    Accounting may not know its name yet: then it is the job of that number that was submitted when the run was.
+    Accounting may not know its name yet: then it is the job of that number that was submitted when the run was. All
+    nodes of a run are of one job, which names the head.
     """
-    named = [line for line in answers.lines if line.comment == f"{_COMMENT}{run_id}"]
+    comment = _COMMENT + _NODE.sub("", run_id)
+    named = [line for line in answers.lines if line.comment == comment]
     numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
     if not (found := [*numbered, *named]):
         return Job(number, silence=answers.silence and f"Slurm does not answer: {answers.silence}")
     job = found[-1].job
-    return replace(job, is_back=_is_up(answers.nodes.get(job.nodes, "")))
+    return replace(job, is_back=all(_is_up(answers.nodes.get(name, "")) for name in _names(job.nodes)))
+
+
+def _names(nodes: str) -> Iterator[str]:
+    """Spell out `n[2-3,07],login`. What is written otherwise becomes names that no node has."""
+    for prefix, numbers in _NAMES.findall(nodes) or [("", "")]:
+        for item in numbers.split(","):
+            yield from _numbered(prefix, item)
+
+
+def _numbered(prefix: str, item: str) -> Iterator[str]:
+    """With all numbers of `2-3`, as wide as they are written."""
+    first, _, last = item.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal()):
+        yield prefix + item
+        return
+    for number in range(int(first), int(last) + 1):
+        yield f"{prefix}{number:0{len(first)}d}"
 
 
 def _is_up(state: str) -> bool:
-    """Tell whether a node answers. Of several nodes, which have a name in common, nobody knows."""
+    """Tell whether a node answers."""
     return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk", "power", "boot", "fail"))
 
 
@@ -181,5 +204,8 @@ CUTS: Mapping[str, str] = {
     "cancelled": f"{CANCELLED_ID} its Slurm job was cancelled, not by rlx stop",
     "devices": f"{DEVICES_ID} its Slurm job has not the devices that it needs; its log says more",
     "signal": "its Slurm job got SIGTERM",
+    "down": f"{NODE_ID} Slurm gave up a node of its job",
+    "node": "another node of its Slurm job ended; its log says which, and how",
+    "head": "the head of the run had ended",
 }
 """By what the supervisor noted when Slurm told the run to end."""

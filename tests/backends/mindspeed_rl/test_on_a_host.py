@@ -46,14 +46,22 @@ def furnish(host: Host) -> None:
     host.path(SETUP).write_text("export PYTHONPATH=/srv/cann${PYTHONPATH:+:$PYTHONPATH}\n")
 
 
-def launch(client: Client, folder: Path, steps: int, *, hosts: str = "h1", env: Mapping[str, str] | None = None) -> str:
-    """The run's id. It takes both NPUs of each host."""
+def launch(
+    client: Client,
+    folder: Path,
+    steps: int,
+    *,
+    hosts: str = "h1",
+    nodes: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """The run's id. It takes two NPUs of each host, or of as many nodes of one that has Slurm."""
     document: dict[str, Any] = {
         **BASE,
         "name": "standin",
         "backend": {"workdir": str(STAND_IN), "python": sys.executable},
         "train": {"batch_size": 4, "mini_batch_size": 4, "micro_batch_size": 1, "steps": steps},
-        "layout": {"nodes": len(hosts.split(",")), "devices_per_node": 2, "tp": 1, "pp": 1},
+        "layout": {"nodes": nodes or len(hosts.split(",")), "devices_per_node": 2, "tp": 1, "pp": 1},
         "env": dict(env or {}),
         "model": {"path": "/srv/model"},
         "data": {"train": "/srv/train"},
