@@ -135,9 +135,11 @@ tmux:
 		echo "      rlx runs without it; only 'rlx attach' then shows the log instead of the session."; \
 	fi
 
-# What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set.
-RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc munge:munged openssh-client:ssh openssh-server:sshd \
-	slurm-client:sbatch slurmctld:slurmctld slurmd:slurmd zsh:zsh
+# What only the tests need: other shells, a browser, hosts of their own with sshd and Docker, a clock that can be set. Of
+# MariaDB, for Slurm's accounting, the programs alone: these packages start no service.
+RIG_TOOLS := busybox:busybox chromium:chromium docker.io:dockerd faketime:faketime fish:fish gcc:gcc \
+	mariadb-client-core:my_print_defaults mariadb-server-core:mariadbd munge:munged openssh-client:ssh openssh-server:sshd \
+	slurm-client:sbatch slurmctld:slurmctld slurmd:slurmd slurmdbd:slurmdbd zsh:zsh
 rig: tmux
 	@missing=; for tool in $(RIG_TOOLS); do PATH="$$PATH:/usr/sbin:/sbin" command -v "$${tool#*:}" >/dev/null || missing="$$missing $${tool%:*}"; done; \
 	test -n "$$missing" || exit 0; \

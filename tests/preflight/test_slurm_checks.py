@@ -28,6 +28,7 @@ def found(case: str, wanted: Wanted, file_system: str = "nfs") -> dict[str, str]
     [
         ("usable", 4, {}),
         ("usable", 8, {"RLX598": "error"}),
+        ("no-accounting", 4, {"RLX595": "note"}),
         ("no-such-partition", 4, {"RLX597": "error"}),
         # One node is drained: what it would take, nobody asked it.
         ("too-many-devices", 4, {"RLX597": "warning"}),

@@ -13,6 +13,7 @@ from tests.rig.host import Host
 from tests.rig.rig import Rig
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
+_ACCOUNTING_PROGRAMS = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db", "my_print_defaults")
 _PATIENCE_S = 30
 NPUS = 4
 ROOT = "/srv/shared/rlx"
@@ -47,11 +48,38 @@ PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 SlurmdParameters=config_overrides
 KillWait=5
-AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 {nodes}
 PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=1 GraceTime=10
 PartitionName=urgent Nodes={names} MaxTime=INFINITE DefaultTime=10 State=UP PriorityTier=2 PreemptMode=OFF
+"""
+
+_NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none\n"
+# A controller that forgets a job as soon as it is over: then accounting alone knows how it ended.
+_ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=h1
+MinJobAge=2
+"""
+_DAEMON = """\
+AuthType=auth/munge
+DbdHost=h1
+SlurmUser=root
+LogFile=/var/tmp/slurmdbd.log
+PidFile=/run/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_acct
+"""
+# Memory is enough for what ends with the host. It listens on no network, and on this machine's socket neither: /run is
+# the host's own.
+_DATABASE = """
+mkdir /run/mysqld
+mariadb-install-db --no-defaults --datadir=/run/mysqld/data --user=root --auth-root-authentication-method=normal \
+    --skip-test-db --skip-name-resolve
+setsid mariadbd --no-defaults --datadir=/run/mysqld/data --socket=/run/mysqld/mysqld.sock --skip-networking \
+    --user=root --innodb-buffer-pool-size=32M --innodb-log-file-size=16M >/var/tmp/mariadbd.log 2>&1 </dev/null &
 """
 
 
@@ -65,21 +93,24 @@ esac
 """
 
 
-def require_slurm() -> None:
+def require_slurm(*more: str) -> None:
     """Raises RigUnavailable where no Slurm is installed."""
-    if missing := [program for program in _PROGRAMS if which(program) is None]:
+    if missing := [program for program in (*_PROGRAMS, *more) if which(program) is None]:
         raise RigUnavailable(f"missing {', '.join(missing)}; 'make rig' installs them")
 
 
 class Cluster:
     """`with cluster(rig) as slurm`: a started Slurm; it ends with the hosts of the rig."""
 
-    def __init__(self, rig: Rig, npus: int) -> None:
+    def __init__(self, rig: Rig, npus: int, *, accounting: bool) -> None:
         self.rig, self.npus = rig, npus
+        self.accounting = accounting
         self.login, *self.nodes = rig.hosts
         key = secrets.token_bytes(128)
         for host in rig.hosts:
             self._configure(host, key)
+        if accounting:
+            self._start_accounting()
         self.start_controller()
         for node in self.nodes:
             node.add_devices(*(f"davinci{number}" for number in range(npus)))
@@ -98,6 +129,8 @@ class Cluster:
         )
         slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
         (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
+        with (slurm / "slurm.conf").open("a") as more:
+            more.write(_ACCOUNTING if self.accounting else _NO_ACCOUNTING)
         (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{self.npus - 1}]\n")
         (slurm / "task_prolog").write_text(_TASK_PROLOG)
         (slurm / "task_prolog").chmod(0o755)
@@ -118,6 +151,21 @@ class Cluster:
         self.login.run("scontrol", "shutdown", "slurmctld")
         self.until(lambda: "slurmctld" not in self.login.processes().values(), "the controller is gone")
 
+    # ---- its accounting ----
+
+    def _start_accounting(self) -> None:
+        file = self.login.folder / "etc/slurm/slurmdbd.conf"
+        file.write_text(_DAEMON)
+        file.chmod(0o600)
+        self.login.run("bash", "-ec", _DATABASE)
+        self.until(self.login.path("/run/mysqld/mysqld.sock").exists, "the database answers")
+        self.start_accounting()
+
+    def start_accounting(self) -> None:
+        self.login.run("slurmdbd")
+        answers = ("sacctmgr", "--noheader", "list", "cluster")
+        self.until(lambda: self.login.run(*answers, check=False).returncode == 0, "accounting answers")
+
     # ---- what it says ----
 
     def states(self) -> list[str]:
@@ -134,6 +182,11 @@ class Cluster:
         found = [line.split("|", 1)[1] for line in self.squeue(f"%k|{form}") if line.startswith(f"rlx:{run_id}|")]
         return found[-1] if found else ""
 
+    def sacct(self, form: str) -> list[str]:
+        """A line for each job that accounting knows, the oldest first; none where it does not answer."""
+        asked = ("sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", "--starttime=now-1hour")
+        return self.login.run(*asked, f"--format={form}", check=False).stdout.decode().splitlines()
+
     def control(self, *words: str) -> str:
         return self.login.run("scontrol", *words).stdout.decode()
 
@@ -149,11 +202,13 @@ class Cluster:
 
 
 @contextmanager
-def cluster(count: int, switch: Path, shared: list[Path], npus: int = NPUS) -> Iterator[Cluster]:
-    """A Slurm with this many nodes, each with as many NPUs. Raises RigUnavailable."""
-    require_slurm()
+def cluster(
+    count: int, switch: Path, shared: list[Path], npus: int = NPUS, *, accounting: bool = False
+) -> Iterator[Cluster]:
+    """A Slurm with this many nodes, each with as many NPUs; `accounting`: with slurmdbd. Raises RigUnavailable."""
+    require_slurm(*(_ACCOUNTING_PROGRAMS if accounting else ()))
     with Rig(count + 1, switch, shared) as rig:
-        yield Cluster(rig, npus)
+        yield Cluster(rig, npus, accounting=accounting)
 
 
 def _own_folder(host: Host, name: str) -> Path:

@@ -16,6 +16,8 @@ NOW = 2000
 STARTED = f"file {ID}/attempts/1/state/started 0 1000\n"
 BEATS = f"file {ID}/attempts/1/state/heartbeat 20 {NOW - 5}\n"
 SILENT = "slurm silent slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+ASKED = f"file {ID}/stop 0 1000\n"
+NO_DATABASE = "slurm silent sacct: error: Problem talking to the database: Connection refused\n"
 FAILED_NODE = "NODE_FAIL|NodeDown|990|n2"
 FAILED_NODES = "NODE_FAIL|NodeDown|990|n[09-11],m"
 UP = "node n09 idle\nnode n10 allocated\nnode m idle\n"
@@ -29,6 +31,11 @@ def report(said: str, files: str = "", more: str = "") -> str:
 def squeue(words: str, comment: str = f"rlx:{ID}", number: int = 12) -> str:
     """As squeue of 22.05 answers: state, reason, start and nodes are `words`."""
     return f"squeue {number}|{words}|981|{comment}\n"
+
+
+def sacct(words: str, name: str = ID, submitted: int = 981) -> str:
+    """As sacct of 22.05 answers."""
+    return f"sacct 12|{words}|{submitted}|{name}\n"
 
 
 DONE = squeue("COMPLETED|None|990|n1")
@@ -70,10 +77,20 @@ def seen(text: str) -> tuple[RunState, str]:
         (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL for Slurm, and the run still"),
         (report(SILENT, STARTED), RunState.UNREACHABLE, "Slurm does not answer"),
         (report(SILENT, STARTED + BEATS), RunState.STARTING, "Slurm does not answer"),
-        # Accounting outlives squeue's memory. It may keep no comments, and then knows several jobs of one number.
-        (report(f"sacct 12|TIMEOUT|None|990|n1|981|rlx:{ID}\n", STARTED), RunState.LOST, "RLX590"),
-        (report("sacct 12|CANCELLED by 0|None|990|n1|981|\n", STARTED), RunState.STOPPED, "RLX594"),
-        (report("sacct 12|COMPLETED|None|9|n1|5|\n", STARTED), RunState.LOST, "does not know job 12"),
+        # Accounting outlives squeue's memory. It knows several jobs of one number, each by its name.
+        (report(sacct("TIMEOUT|None|990|n1"), STARTED), RunState.LOST, "RLX590"),
+        (report(sacct("CANCELLED by 0|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
+        (report(sacct("CANCELLED by 0|JobHeldUser|990|None assigned")), RunState.STOPPED, "never started: RLX594"),
+        (report(sacct("COMPLETED|None|990|n1", "another")), RunState.LOST, "does not know job 12"),
+        (report(sacct("NODE_FAIL|None|990|n1") + sacct("FAILED|None|995|n1"), STARTED), RunState.LOST, "as FAILED"),
+        (report(sacct(FAILED_NODE) + "node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+        # It is told of an end later, and then a node that was given up may run on. It may not even know the name yet.
+        (report(sacct("RUNNING|None|990|n1"), STARTED), RunState.UNREACHABLE, "accounting calls it RUNNING"),
+        (report(sacct("PENDING|None|990|n1", "allocation")), RunState.UNREACHABLE, "accounting calls it PENDING"),
+        (report(sacct("PENDING|None|9|n1", "allocation", 5)), RunState.LOST, "does not know job 12"),
+        (report(sacct("TIMEOUT|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "RLX590"),
+        (report(NO_DATABASE, STARTED), RunState.UNREACHABLE, "Slurm does not answer: sacct: error: Problem"),
+        (report(squeue("FAILED|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "ended as FAILED"),
         # The run's own record goes before whatever Slurm says.
         (
             report(squeue("COMPLETED|None|990|n1"), STARTED, "exit=143,leader,1999 cut=cancelled"),
@@ -88,3 +105,9 @@ def test_a_state_follows_from_record_heartbeat_and_slurm(text: str, state: RunSt
     found, detail = seen(text)
     assert (found, words in detail) == (state, True), detail
     assert words or not detail
+
+
+def test_who_was_stopped_by_rlx_was_cancelled_by_nobody_else() -> None:
+    """As after an `rlx stop` that was cut off before it had recorded that."""
+    asked = report(squeue("CANCELLED|None|990|n1"), STARTED + ASKED)
+    assert seen(asked) == (RunState.STOPPED, "Slurm job 12 was cancelled")

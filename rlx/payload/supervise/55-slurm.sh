@@ -7,7 +7,10 @@
 # cancelled job look completed. Slurm ends what leaves the job's script, so the supervisor is that script.
 
 SLURM_S=30       # without its controller, Slurm's programs try for 18 s
+# Of squeue, sacct and sinfo, one after the other: less than rlx waits for a report, which is about other runs, too.
 REPORT_SLURM_S=8
+REPORT_SACCT_S=6
+REPORT_SINFO_S=4
 SLURM_POLL_S=0.5
 STRAGGLER_S=60 # what is left of a step once one of its nodes has ended
 NODE_FAILED_S=15 # Ray notices within 10 s that a node is gone, and says more of it
@@ -273,7 +276,8 @@ cut_words() {
 # ---- facts
 
 # For runs that are jobs and have recorded no end: `slurm silent <complaint>`, or a line a job that Slurm knows,
-# `squeue …` as ask_slurm has it, or `sacct …` in the same form; with a job whose node was given up, `node <name> <state>`.
+# `squeue …` as ask_slurm has it, or `sacct …` in the same form, but with the job's name at its end; with a job whose node was
+# given up, `node <name> <state>`. `silent` is of those that have no other line.
 report_jobs() {
     JOBS='' NUMBERS_OF_JOBS=''
     for id in $RUNS; do
@@ -283,25 +287,42 @@ report_jobs() {
     done
     [ -n "$JOBS" ] || return 0
     ask_slurm "$REPORT_SLURM_S" "--jobs=${NUMBERS_OF_JOBS#,}" || { printf 'slurm silent %s\n' "$ANSWER" | head -n 1 && return; }
-    [ -z "$ANSWER" ] || printf '%s\n' "$ANSWER" | sed 's/^/squeue /'
+    printf '%s\n' "$ANSWER" | lines_of squeue
     accounted=$(report_accounted)
     [ -z "$accounted" ] || printf '%s\n' "$accounted"
     # What runs on a node that was given up ends when the node is back.
     case "$ANSWER$accounted" in
-        *'|NODE_FAIL|'*) timeout "$REPORT_SLURM_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
+        *'|NODE_FAIL|'*) timeout "$REPORT_SINFO_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
     esac
 }
 
-# Slurm forgets a job minutes after its end; its accounting, where there is one, does not.
+# lines_of PROGRAM: what it says of jobs, and not what it complains of beside that.
+lines_of() { sed -n "s/^[0-9][0-9]*|/$1 &/p"; }
+
+# Slurm forgets a job minutes after its end; its accounting, where there is one, does not. It keeps comments only where the
+# site wants them, and names always.
 report_accounted() {
     forgotten=
     for pair in $JOBS; do
         find_head "${pair%=*}"
         case "$ANSWER$NEWLINE" in *"|rlx:$HEAD$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
     done
-    [ -n "$forgotten" ] || return 0
-    SLURM_TIME_FORMAT=%s timeout "$REPORT_SLURM_S" sacct --noheader --parsable2 --allocations --duplicates \
-        "--jobs=${forgotten#,}" --format=JobIDRaw,State,Reason,Start,NodeList,Submit,Comment 2>/dev/null </dev/null | sed 's/^/sacct /'
+    [ -n "$forgotten" ] && command -v sacct >/dev/null || return 0
+    if accounted=$(SLURM_TIME_FORMAT=%s timeout "$REPORT_SACCT_S" sacct --noheader --parsable2 --allocations --duplicates \
+        "--jobs=${forgotten#,}" --format=JobIDRaw,State,Reason,Start,NodeList,Submit,JobName 2>&1 </dev/null); then
+        printf '%s\n' "$accounted" | lines_of sacct
+    else
+        report_unaccounted $?
+    fi
+}
+
+# report_unaccounted CODE: who has no accounting is not silent.
+report_unaccounted() {
+    case $1-$accounted in
+        *'accounting storage is disabled'*) ;;
+        124-*) echo "slurm silent sacct did not answer within $REPORT_SACCT_S s" ;;
+        *) printf 'slurm silent %s\n' "$(printf '%s\n' "$accounted" | tail -n 1)" ;;
+    esac
 }
 
 # ---- cancel

@@ -27,8 +27,8 @@ def slurm(examined: Examined) -> Iterator[Finding]:
         fix = "scontrol ping, on the host; its administrator knows more"
         yield Finding("RLX595", Severity.ERROR, f"Slurm does not answer: {found['silence']}", fix, host)
         return
-    if "sacct" not in found["tools"]:
-        message = "there is no sacct: of a run that was killed, Slurm's reason is known for minutes only"
+    if unaccounted := found["unaccounted"] or ("" if "sacct" in found["tools"] else "there is no sacct"):
+        message = f"no accounting ({unaccounted}): of a run that was killed, Slurm's reason is known for minutes only"
         yield Finding("RLX595", Severity.NOTE, message, "nothing: the run's own record of its end counts first", host)
     yield from _partition(wanted, found, host)
     yield from _devices(examined, wanted, found)

@@ -10,14 +10,16 @@ from rlx.preflight.probing.probe import Probe, number
 _DEVICES = re.compile(r"(?:^|,)([A-Za-z]\w*)(?::([\w.-]*[A-Za-z][\w.-]*))?:(\d{1,4})")
 _STATE = re.compile(r"\bState=(\S+)")
 _MOST_CHARACTERS = 300
+_TEXTS = ("version", "state", "silence", "unaccounted", "refusal")
 
 
 def parse_slurm(text: str) -> dict[str, Any]:
     """Tools by path, version, state of the partition, its nodes, and what `sbatch --test-only` answered.
 
-    `silence`: why Slurm did not answer; `refusal`: why it would not take such a job. A node has `devices` by kind.
+    `silence`: why Slurm did not answer; `unaccounted`: why its accounting did not; `refusal`: why it would not take
+    such a job. A node has `devices` by kind.
     """
-    facts: dict[str, Any] = {"tools": {}, "nodes": [], "version": "", "state": "", "silence": "", "refusal": ""}
+    facts: dict[str, Any] = {"tools": {}, "nodes": [], **dict.fromkeys(_TEXTS, "")}
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
         rest = rest.strip()[:_MOST_CHARACTERS]
@@ -32,6 +34,8 @@ def parse_slurm(text: str) -> dict[str, Any]:
             facts["nodes"].append(_node(*rest.split("|", 3)))
         elif word == "silent":
             facts["silence"] = rest or "no reason given"
+        elif word == "unaccounted":
+            facts["unaccounted"] = rest or "no answer"
         elif word == "test":
             code, _, said = rest.partition(" ")
             facts["refusal"] = "" if code == "0" else said or f"sbatch --test-only ended with {code}"

@@ -116,7 +116,8 @@ def _detail(facts: Facts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
     if facts.job is not None and not facts.is_removed:
-        return slurm_job.detail_of(facts.job, state, started=facts.started is not None)
+        started = facts.started is not None
+        return slurm_job.detail_of(facts.job, state, started=started, stop_asked=facts.stop_asked)
     if facts.is_removed:
         return f"its run directory was removed, and {facts.members} of its processes run: rlx stop {facts.run_id}"
     if state is RunState.UNREACHABLE:

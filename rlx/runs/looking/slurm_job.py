@@ -15,6 +15,8 @@ HEARTBEAT_GRACE_S = 60.0
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
 DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
 _COMMENT = "rlx:"
+# What accounting calls a job of which it has heard no more than that it began.
+_UNNAMED = "allocation"
 _NODE = re.compile(r"-node[0-9]+$")
 _NAMES = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?")
 _SUBMIT_GRACE_S = 300.0
@@ -30,8 +32,8 @@ _RUNS = frozenset(
 class Job:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
-    `silence` says why Slurm did not answer; empty if it did. `is_back`: the nodes of a job that was given up for them
-    are up again, and Slurm has ended what still ran there.
+    `silence` says why nobody knows what became of it; empty if Slurm does. `is_back`: the nodes of a job that was given
+    up for them are up again, and Slurm has ended what still ran there.
     """
 
     number: str
@@ -61,15 +63,29 @@ class Line:
 
 
 def parse_line(text: str, *, of_sacct: bool) -> Line:
-    """Parse `number|state|reason|start|nodes|submitted|comment`; of sacct, `CANCELLED by 0` is a state.
+    """Parse `number|state|reason|start|nodes|submitted|comment`; sacct ends it with the job's name.
 
-    Raises ValueError for anything else.
+    Of sacct, `CANCELLED by 0` is a state. Raises ValueError for anything else.
     """
     number, state, reason, start, nodes, submitted, comment = text.split("|", 6)
     words = state.split()
+    job = Job(number, words[0] if words else "", reason, _epoch(start), nodes)
     if of_sacct:
-        comment = comment.strip()
-    return Line(Job(number, words[0] if words else "", reason, _epoch(start), nodes), _epoch(submitted), comment)
+        comment = "" if comment == _UNNAMED else f"{_COMMENT}{comment}"
+        job = _accounted(job)
+    return Line(job, _epoch(submitted), comment)
+
+
+def _accounted(job: Job) -> Job:
+    """Conclude from what accounting says of a job that the controller has forgotten.
+
+    Accounting is told of an end later, and of one that a controller lost never. What it calls running may be over, and
+    may run on.
+    """
+    if not (job.waits or job.runs):
+        return job
+    said = f"Slurm has forgotten job {job.number}, and its accounting calls it {job.state}: it knows no end of it"
+    return Job(job.number, silence=said)
 
 
 def _epoch(text: str) -> float | None:
@@ -88,14 +104,14 @@ class Answers:
 def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
     """Find the job of a run among these: by its comment, since Slurm may give a number again.
 
-    Accounting may keep no comments: then it is the job of that number that was submitted when the run was. All nodes of
-    a run are of one job, which names the head.
+    Accounting may not know its name yet: then it is the job of that number that was submitted when the run was. All
+    nodes of a run are of one job, which names the head.
     """
     comment = _COMMENT + _NODE.sub("", run_id)
     named = [line for line in answers.lines if line.comment == comment]
     numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
     if not (found := [*numbered, *named]):
-        return Job(number, silence=answers.silence)
+        return Job(number, silence=answers.silence and f"Slurm does not answer: {answers.silence}")
     job = found[-1].job
     return replace(job, is_back=all(_is_up(answers.nodes.get(name, "")) for name in _names(job.nodes)))
 
@@ -151,11 +167,14 @@ def state_without_record(job: Job, *, lives: bool) -> RunState | None:
     return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
 
 
-def detail_of(job: Job, state: RunState, *, started: bool) -> str:
-    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all."""
+def detail_of(job: Job, state: RunState, *, started: bool, stop_asked: bool) -> str:
+    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all.
+
+    `stop_asked`: by `rlx stop`, which may have been cut off before it had recorded an end.
+    """
     known = f"Slurm job {job.number}"
     if job.silence:
-        return f"Slurm does not answer: {job.silence}"
+        return job.silence
     if state is RunState.QUEUED:
         expected = f", expected start {moment(job.start)}" if job.start else ""
         return f"{known} waits: {job.reason or 'no reason given'}{expected}"
@@ -163,18 +182,18 @@ def detail_of(job: Job, state: RunState, *, started: bool) -> str:
         return "" if job.runs or not job.state else f"{known} is {job.state} for Slurm, and the run still writes"
     if job.state == _NODE_FAIL and not job.is_back:
         return f"{NODE_ID} Slurm gave up {job.nodes or 'the node'} of job {job.number}: what runs there may run on"
-    return _detail_of_end(known, job, started=started)
+    end = f"{known} was cancelled" if stop_asked and job.state == _CANCELLED else _detail_of_end(known, job)
+    return end if started else f"never started: {end}"
 
 
-def _detail_of_end(known: str, job: Job, *, started: bool) -> str:
-    never = "" if started else "never started: "
+def _detail_of_end(known: str, job: Job) -> str:
     if job.state == _CANCELLED:
-        return f"{never}{CANCELLED_ID} {known} was cancelled, not by rlx stop"
+        return f"{CANCELLED_ID} {known} was cancelled, not by rlx stop"
     if not job.state:
-        return f"{never}Slurm does not know job {job.number} any more, and nobody recorded an end"
+        return f"Slurm does not know job {job.number} any more, and nobody recorded an end"
     finding = _ENDS.get(job.state, "")
     why = f" ({job.reason})" if job.reason not in ("", "None") else ""
-    return f"{never}{finding}{known} ended as {job.state}{why}, and the run recorded nothing"
+    return f"{finding}{known} ended as {job.state}{why}, and the run recorded nothing"
 
 
 _ENDS: Mapping[str, str] = {"TIMEOUT": f"{LIMIT_ID} ", "DEADLINE": f"{LIMIT_ID} ", "PREEMPTED": f"{PREEMPTED_ID} "}

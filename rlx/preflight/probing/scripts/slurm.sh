@@ -11,6 +11,8 @@ if said=$(timeout 8 sinfo --noheader --Node "--partition=$partition" --format='n
     printf '%s\n' "$said"
     tried=$(timeout 8 sbatch --test-only "--partition=$partition" "$@" --wrap=true 2>&1)
     printf 'test %s %s\n' "$?" "$(printf %s "$tried" | tail -n 1)"
+    command -v sacct >/dev/null && { said=$(timeout 4 sacct --noheader --allocations --jobs=1 2>&1) ||
+        printf 'unaccounted %s\n' "$(printf %s "$said" | tail -n 1)"; }
 else
     printf 'silent %s\n' "$(printf %s "$said" | tail -n 1)"
 fi

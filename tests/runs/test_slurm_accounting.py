@@ -1,0 +1,172 @@
+"""Runs as jobs of a real Slurm that forgets them as soon as they are over: its accounting tells how they ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rlx.plan import LaunchPlan
+from rlx.runs import RunRef
+from tests.rig.capabilities import RigUnavailable
+from tests.rig.fixtures import leave_out
+from tests.rig.host import Host
+from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
+from tests.runs.laptop import GO, Laptop, go, is_up, npu_toy, patiently, run_folder
+from tests.runs.toys import FOREVER
+
+# It hears of its end, and leaves Slurm no way but to kill it: nobody can record that.
+DEAF = f"trap '' TERM; {FOREVER}"
+HOURS_S = 7200
+
+
+@pytest.fixture(scope="module")
+def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    try:
+        with cluster(3, rig_switch, [tmp_path_factory.getbasetemp()], accounting=True) as started:
+            yield started
+    except RigUnavailable as reason:
+        leave_out(reason)
+
+
+@pytest.fixture
+def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
+    monkeypatch.delenv("RLX_SSH_CONFIG", raising=False)
+    found = Laptop(slurm.rig.client, tmp_path / "home")
+    for node in slurm.nodes:
+        on_one = ("--slurm", "main", "--gres", f"npu:{NPUS}", "--root", ROOT, "--sbatch", f"nodelist={node.name}")
+        assert found.rlx("hosts", "add", f"on-{node.name}", "h1", *on_one).code == 0
+    yield found
+    slurm.login.run("scancel", "--user=root")
+
+
+def on(laptop: Laptop, node: Host, arm: str, script: str, count: int = 1) -> LaunchPlan:
+    return npu_toy(laptop.site(f"on-{node.name}"), script, count=count, arm=arm)
+
+
+def started(slurm: Cluster, laptop: Laptop, *plans: LaunchPlan) -> dict[str, RunRef]:
+    """The runs by their arms, once they run."""
+    runs = laptop.launch(*plans)
+    patiently(lambda: all(is_up(slurm.login, ref) for ref in runs), "they run")
+    return {ref.arm: ref for ref in runs}
+
+
+def state_of(host: Host, ref: RunRef) -> Path:
+    return run_folder(host, ref) / "attempts/1/state"
+
+
+def kill_job(node: Host, ref: RunRef) -> None:
+    """End a run by SIGKILL to its supervisor: nobody records that. Slurm ends what is left of the job."""
+    supervisor = state_of(node, ref) / "supervisor"
+    node.run("kill", "-s", "KILL", supervisor.read_text().split()[0])
+
+
+def cut_power(node: Host) -> None:
+    """All of its processes that have to do with Slurm are gone, and nobody is told."""
+    node.cut()
+    for name in ("slurmd", "slurmstepd", "slurm_script", "sh", "bash", "sleep"):
+        node.kill(name)
+
+
+def forgotten(slurm: Cluster, *refs: RunRef) -> None:
+    """Wait until the controller knows them no more; hours have gone by then since a supervisor wrote."""
+    patiently(lambda: not any(slurm.job(ref.run_id) for ref in refs), "the controller has forgotten them")
+    long_ago = time.time() - HOURS_S
+    for ref in refs:
+        for file in (state_of(slurm.login, ref) / name for name in ("started", "heartbeat")):
+            if file.exists():
+                os.utime(file, (long_ago, long_ago))
+
+
+def ends(laptop: Laptop) -> dict[str, tuple[str, str]]:
+    return {arm: (row["state"], row["detail"]) for arm, row in laptop.rows("--all").items()}
+
+
+def test_accounting_tells_how_a_forgotten_job_ended(slurm: Cluster, laptop: Laptop) -> None:
+    h2, h3, h4 = slurm.nodes
+    runs = started(
+        slurm,
+        laptop,
+        on(laptop, h2, "late", DEAF),
+        on(laptop, h2, "cancelled", DEAF),
+        on(laptop, h2, "told", "trap 'exit 5' TERM\n" + FOREVER),
+        on(laptop, h3, "cut", GO),
+        on(laptop, h4, "dead", FOREVER),
+    )
+    (runs["waiting"],) = laptop.launch(on(laptop, h2, "waiting", FOREVER, NPUS))
+    number = {arm: slurm.job(ref.run_id, "%i") for arm, ref in runs.items()}
+    slurm.control("update", f"jobid={number['late']}", "endtime=now+1")
+    slurm.login.run("scancel", number["cancelled"], number["told"], number["waiting"])
+    h3.cut()
+    cut_power(h4)
+    go(slurm.login, runs["cut"])
+    forgotten(slurm, *runs.values())
+    said = dict(line.split("|") for line in slurm.sacct("JobName,State"))
+    assert {arm: said[ref.run_id].split()[0] for arm, ref in runs.items()} == {
+        "late": "TIMEOUT",
+        "cancelled": "CANCELLED",
+        "told": "CANCELLED",
+        "cut": "NODE_FAIL",
+        "dead": "NODE_FAIL",
+        "waiting": "CANCELLED",
+    }
+    assert ends(laptop) == {
+        "late": ("lost", f"RLX590 Slurm job {number['late']} ended as TIMEOUT, and the run recorded nothing"),
+        "cancelled": ("stopped", f"RLX594 Slurm job {number['cancelled']} was cancelled, not by rlx stop"),
+        "waiting": ("stopped", f"never started: RLX594 Slurm job {number['waiting']} was cancelled, not by rlx stop"),
+        # What the run recorded itself goes before what Slurm believes.
+        "told": ("failed", "RLX594 its Slurm job was cancelled, not by rlx stop"),
+        "cut": ("finished", ""),
+        "dead": ("unreachable", f"RLX592 Slurm gave up h4 of job {number['dead']}: what runs there may run on"),
+    }
+    h4.heal()
+    h4.run("slurmd")
+    known = f"Slurm job {number['dead']} ended as NODE_FAIL, and the run recorded nothing"
+    patiently(lambda: ends(laptop)["dead"] == ("lost", known), "what ran there is over")
+
+
+@contextmanager
+def without_accounting(slurm: Cluster) -> Iterator[None]:
+    """For the programs of the login node: what else is started already has read its configuration."""
+    file = slurm.login.folder / "etc/slurm/slurm.conf"
+    text = file.read_text()
+    file.write_text(text.replace("accounting_storage/slurmdbd", "accounting_storage/none"))
+    yield
+    file.write_text(text)
+
+
+def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -> None:
+    node = slurm.nodes[0]
+    runs = started(slurm, laptop, *(on(laptop, node, arm, FOREVER) for arm in ("before", "meanwhile")))
+    numbers = {arm: slurm.job(ref.run_id, "%i") for arm, ref in runs.items()}
+    lost = {
+        arm: ("lost", f"Slurm job {number} ended as FAILED, and the run recorded nothing")
+        for arm, number in numbers.items()
+    }
+    kill_job(node, runs["before"])
+    forgotten(slurm, runs["before"])
+    assert ends(laptop)["before"] == lost["before"]
+    assert "no accounting" not in laptop.rlx("doctor", "on-h2").out
+    with without_accounting(slurm):
+        unknown = f"Slurm does not know job {numbers['before']} any more, and nobody recorded an end"
+        assert ends(laptop)["before"] == ("lost", unknown)
+        assert "no accounting (Slurm accounting storage is disabled)" in laptop.rlx("doctor", "on-h2").out
+    kill_job(node, runs["meanwhile"])
+    slurm.login.kill("slurmdbd", "STOP")
+    assert ends(laptop)["before"] == ("unreachable", "Slurm does not answer: sacct did not answer within 6 s")
+    slurm.login.kill("slurmdbd")
+    forgotten(slurm, runs["meanwhile"])
+    refused = "Slurm does not answer: sacct: error: Problem talking to the database: Connection refused"
+    assert set(ends(laptop).values()) == {("unreachable", refused)}
+    slurm.start_accounting()
+    # The controller tells what was missed when it tries again, and when it starts. Until then nothing is concluded.
+    late = f"Slurm has forgotten job {numbers['meanwhile']}, and its accounting calls it RUNNING: it knows no end of it"
+    found = ends(laptop)
+    assert (found["before"], found["meanwhile"]) in [(lost["before"], ("unreachable", late)), tuple(lost.values())]
+    slurm.stop_controller()
+    slurm.start_controller()
+    patiently(lambda: ends(laptop) == lost, "accounting knows of both ends")
