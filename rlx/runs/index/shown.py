@@ -1,4 +1,4 @@
-"""What the run directories of a host show: their manifests, and the tombstones of runs that were removed.
+"""Reads what the run directories of a host show: their manifests, and the tombstones of runs that were removed.
 
 What a text said is kept by its digest until the host shows it no more, so that of many old runs only the digests are
 compared, by the host. A cache: it changes nothing but the time that this takes.
