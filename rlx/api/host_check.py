@@ -11,6 +11,8 @@ from rlx.api.background import Background
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rlx.api.target import Target
     from rlx.plan import Site
     from rlx.preflight.host_look import HostLook
@@ -24,11 +26,17 @@ class HostLooks:
     is opening its shell.
     """
 
-    def __init__(self, target: Target, *, must_answer: bool = True) -> None:
-        """Without `must_answer`, a host that cannot be reached is no error: what it would tell is not known."""
+    def __init__(
+        self, target: Target, *, must_answer: bool = True, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """Without `must_answer`, a host that cannot be reached is no error: what it would tell is not known.
+
+        `meanwhile` is done between the question and its answer.
+        """
         # Else a thread that asks a host waits 5 ms for each turn, while this one imports.
         sys.setswitchinterval(0.0005)
         self.must_answer = must_answer
+        self._meanwhile = meanwhile
         self.target = target
         self._connected = [_connection(node) for node in target.nodes]
         self._looks: list[Background[HostLook]] = []
@@ -49,6 +57,7 @@ class HostLooks:
 
     def found(self) -> Target:
         """The target with its containers found. Raises HostError."""
+        self._meanwhile()
         nodes = [
             replace(node, site=look.examined.site) for node, look in zip(self.target.nodes, self._all(), strict=False)
         ]

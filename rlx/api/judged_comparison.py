@@ -78,8 +78,8 @@ def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[
     from rlx.runs.judging.judged import judge_beside
 
     control, *treatments = judged
-    beside = ([judge_beside(index, same_seed(control, [run])[0], run) for run in arm] for arm in treatments)
-    return [control, *beside]
+    judged_again = iter(judge_beside(index, [(same_seed(control, [run])[0], run) for run in chain(*treatments)]))
+    return [control, *([next(judged_again) for _ in arm] for arm in treatments)]
 
 
 def compare_judged(

@@ -58,13 +58,14 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
 
     The hosts of its runs are asked. Raises RlxError.
     """
-    from rlx.api.experiments import ended_runs, known_runs
-    from rlx.api.selection import open_index
     from rlx.backends.shared.registering import registration_of
 
     asked = registration_of(file.name, file.control, file.experiment)
     if asked is None:
         return None
+    from rlx.api.experiments import ended_runs, known_runs
+    from rlx.api.selection import open_index
+
     index = open_index()
     runs = ended_runs(known_runs(index, asked))
     if cut_off := _cut_off(index, asked, arms):

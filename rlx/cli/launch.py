@@ -151,9 +151,7 @@ def _planned(wanted: _Wanted) -> Plans:
         fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
         raise UsageError("launch what?", fix)
     target = named_target(*wanted.where, consents=wanted.consents)
-    looks = HostLooks(target)
-    # What takes long to import comes after the host has been asked, and before it has answered.
-    import rlx.runs  # noqa: F401 - for the launch itself
+    looks = HostLooks(target, meanwhile=_import_what_launches)
     from rlx.api.missing_runs import plan_missing
     from rlx.api.planning import plan_at
     from rlx.api.recipes import recipe_file
@@ -164,6 +162,11 @@ def _planned(wanted: _Wanted) -> Plans:
         if seeds or wanted.again:
             return plan_at(wanted.recipe, arms, seeds or None, sets, target, looks, send=send)
         return plan_missing(recipe_file(wanted.recipe, sets), arms, target, looks, send=send)
+
+
+def _import_what_launches() -> None:
+    """It takes long, and is not needed to ask the host."""
+    import rlx.runs  # noqa: F401
 
 
 def _dealt(wanted: _Wanted) -> Plans:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from rlx.evidence.cache.lazy_evidence import Columns
 from rlx.evidence.grammars import core_prefixes, names_of, validation_prefixes
 from rlx.evidence.log_grammar import Role
-from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable
+from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable, Steps
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations
 from rlx.plan.post_metric import POST, is_post
@@ -115,11 +116,16 @@ def validated_steps(evidence: Evidence, metric: str | None) -> list[int]:
 def steps_with(evidence: Evidence, keys: Iterable[str]) -> list[int]:
     """The steps, ascending, at which any of these metrics was logged."""
     if isinstance(evidence.metrics, MetricTable):
-        columns = [evidence.metrics.columns[key].steps for key in keys]
-        # Most metrics have the same steps: each list of them is looked at once.
-        return sorted({step for steps in {bytes(steps): steps for steps in columns}.values() for step in steps})
+        return sorted({step for steps in _step_lists(evidence.metrics.columns, keys) for step in steps})
     wanted = set(keys)
     return sorted(step for step, values in evidence.metrics.items() if not wanted.isdisjoint(values))
+
+
+def _step_lists(columns: Mapping[str, Column], keys: Iterable[str]) -> Iterable[Steps]:
+    """Most metrics have the same steps: each list of them is looked at once."""
+    if isinstance(columns, Columns):
+        return columns.step_lists(keys)
+    return {bytes(steps): steps for steps in (columns[key].steps for key in keys)}.values()
 
 
 def is_pattern(name: str) -> bool:

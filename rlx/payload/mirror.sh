@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tells what is new in the files of runs, for a copy on another machine. POSIX sh on Linux. Reads only.
 #
-#   sh -s -- ROOT MARK NEEDLES LINE_BYTES LOG_BYTES FILE_BYTES SECONDS
+#   sh -s -- ROOT MARK NEEDLES LINE_BYTES MOST_BYTES FILE_BYTES SECONDS
 #
 # It comes on stdin, followed by `answer IDS KNOWN`: the run ids, a line each, and a line `<inode> <bytes> <path>` for each
 # file that the copy has, as far as it has it. Paths are relative to ROOT/runs.
@@ -15,7 +15,11 @@
 #   lines    the lines between <from> and <to> that contain one of NEEDLES (a line each)
 #   count    how many lines it has
 #   denied   none: this user may not read it, or not look into it: it may be a folder
-#   later    none: the SECONDS are over
+#   later    none: the SECONDS are over, or there is no room: an answer takes MOST_BYTES of logs, metrics and events, of
+#            which FILE_BYTES may be metrics and events
+#
+# Where not all has room, runs come one after the other, each with all its files: of one that is half here, what was read
+# is read again. A log waits for the metrics and events of its run.
 #
 # The last frame is `MARK end`. An answer with data is compressed where there is a gzip.
 #
@@ -27,7 +31,7 @@ export LC_ALL=C
 for tool in awk cksum grep head stat tail tr wc xargs; do
     command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
 done
-root=$1 mark=$2 needles=$3 line_bytes=$4 log_bytes=$5 file_bytes=$6
+root=$1 mark=$2 needles=$3 line_bytes=$4 most_bytes=$5 file_bytes=$6
 NEWLINE='
 '
 IFS=$NEWLINE
@@ -90,12 +94,22 @@ inode[path] == now && bytes[path] == $2 + 0 { next }
     if (path ~ ("/" validation "/[^/]*$")) how = "count"
     from = 0
     to = $2 + 0
+    run = path
+    sub("/.*", "", run)
     if (how in room) {
         if (inode[path] == now && bytes[path] <= to) from = bytes[path]
-        if (to - from > room[how]) to = from + room[how]
+        fits = how == "lines" && run in behind ? 0 : room[how]
+        if (to - from > fits) to = from + fits
         room[how] -= to - from
+        if (how == "grown") room["lines"] -= to - from
+        if (to == from && to < $2 + 0) {
+            behind[run] = 1
+            how = "later"
+        }
     }
-    over = (substr(path, 1, length(path) - length(log_file) - 1) in ended) && to == $2 + 0
+    attempt = path
+    sub("/" events "/[^/]*$", "", attempt) || sub("/[^/]*$", "", attempt)
+    over = (attempt in ended) && to == $2 + 0
     printf "%s %s %.0f %.0f %.0f %d %s\n", how, now, from, to, $2 - to, over, path
 }'
 
@@ -135,12 +149,17 @@ stop_at_line_end() {
 
 # An endless line is cut at blanks, so that it does not travel for the sake of a word in it. The fold of busybox cannot
 # do that for such widths; then it travels.
+can_fold() {
+    [ -n "${FOLDS-}" ] || FOLDS=$(fold -b -s -w "$line_bytes" </dev/null 2>/dev/null && echo yes || echo no)
+    [ "$FOLDS" = yes ]
+}
+
 fold_long() {
-    if fold -b -s -w "$line_bytes" </dev/null 2>/dev/null; then fold -b -s -w "$line_bytes"; else cat; fi
+    if can_fold; then fold -b -s -w "$line_bytes" | grep -aF -e "$needles"; else cat; fi
 }
 
 pick() {
-    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold_long | grep -aF -e "$needles"
+    tr '\r\000' '\n\001' | grep -aF -e "$needles" | fold_long
 }
 
 send() {
@@ -152,22 +171,23 @@ send() {
     case $how in
         grown | lines)
             sum "$from" && before=$SUM
-            sum "$to" && after=$SUM
+            # To what is over nothing will be added.
+            [ "$over" -eq 1 ] || { sum "$to" && after=$SUM; }
             ;;
     esac
     printf '%s\n' "$mark $how $inode $from $to $left $before $after $path"
     case $how in
         whole | grown) piece "$from" "$to" ;;
-        lines) piece "$from" "$to" | pick ;;
+        lines) can_fold; [ "$from" -eq "$to" ] || piece "$from" "$to" | pick ;;
         count) wc -l <"$path" ;;
     esac
 }
 
 choose() {
-    printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "log_bytes=$log_bytes" -v "file_bytes=$file_bytes" \
+    printf '%s\n' "${known:+$known$NEWLINE}" "$found" | awk -v "most_bytes=$most_bytes" -v "file_bytes=$file_bytes" \
         -v "attempts=$ATTEMPTS_DIR" -v "log_file=$LOG_FILE" -v "metrics=$METRICS_FILE" -v "usage=$USAGE_FILE" -v "events=$EVENTS_DIR" \
         -v "validation=$VALIDATION_DIR" -v "exit_file=$STATE_DIR/$EXIT_FILE" \
-        "BEGIN { room[\"lines\"] = log_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
+        "BEGIN { room[\"lines\"] = most_bytes; room[\"grown\"] = file_bytes } $CHOOSE"
 }
 
 tell() {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -19,6 +19,7 @@ from rlx.errors import UsageError
 
 T = TypeVar("T")
 _PLAIN = (int, float, str)
+_MOST = 1 << 63
 
 
 def to_jsonable(value: Any) -> Any:
@@ -52,6 +53,37 @@ def salvage_jsonable(cls: type[T], data: Any, where: str) -> tuple[T, tuple[str,
 @cache
 def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
+
+
+@cache
+def _names(cls: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(cls))
+
+
+@cache
+def _required(cls: type) -> frozenset[str]:
+    without = (each for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING)
+    return frozenset(each.name for each in without)
+
+
+@cache
+def _plain_kinds(cls: type) -> dict[str, frozenset[type]]:
+    """Per field, the types whose values are read as they are: most values are, and a table of many runs has 100,000."""
+    return {name: frozenset(_kinds(hint)) for name, hint in _hints(cls).items()}
+
+
+def _kinds(hint: Any) -> Iterator[type]:
+    if get_origin(hint) in (Union, types.UnionType):
+        yield types.NoneType
+        hint = _arm(hint)
+    if hint in (bool, int, float, str):
+        yield hint
+
+
+def _is_plain(kinds: frozenset[type], value: Any) -> bool:
+    """Tell whether `_read` would return it unchanged."""
+    kind = type(value)
+    return kind in kinds and (kind is not int or -_MOST < value < _MOST)
 
 
 def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
@@ -88,16 +120,26 @@ def _read_enum(hint: type[Enum], data: Any, where: str) -> Enum:
 
 
 def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[str] | None) -> Any:
-    hints = _hints(cls)
-    names = {field.name for field in fields(cls)}
+    hints, plain, names = _hints(cls), _plain_kinds(cls), _names(cls)
     if unread is not None:
         unread += [f"{where}.{name}" for name in sorted(data.keys() - names)]
-        return cls(**{field.name: _salvage(field, hints[field.name], data, where, unread) for field in fields(cls)})
-    optional = {each.name for each in fields(cls) if each.default is not MISSING or each.default_factory is not MISSING}
-    if wrong := sorted((data.keys() - names) | (names - optional - data.keys())):
+        return cls(
+            **{
+                field.name: data[field.name]
+                if _is_plain(plain[field.name], data.get(field.name, data))
+                else _salvage(field, hints[field.name], data, where, unread)
+                for field in fields(cls)
+            }
+        )
+    if wrong := sorted((data.keys() - names) | (_required(cls) - data.keys())):
         problem = "unknown" if wrong[0] in data else "missing"
         raise UsageError(f"{where}: {problem} field {wrong[0]!r}", "was this file written by another version of rlx?")
-    return cls(**{name: _read(hints[name], data[name], f"{where}.{name}", None) for name in names & data.keys()})
+    return cls(
+        **{
+            name: value if _is_plain(plain[name], value) else _read(hints[name], value, f"{where}.{name}", None)
+            for name, value in data.items()
+        }
+    )
 
 
 def _salvage(field: Field[Any], hint: Any, data: dict[str, Any], where: str, unread: list[str]) -> Any:
@@ -127,7 +169,7 @@ def _nothing(hint: Any) -> Any:
 
 
 def _expect(kind: type, data: Any, where: str) -> Any:
-    if type(data) is int and kind in (int, float) and abs(data) >= 1 << 63:
+    if type(data) is int and kind in (int, float) and abs(data) >= _MOST:
         raise UsageError(f"{where}: the number is larger than any that rlx writes")
     if kind is float and type(data) is int:
         return float(data)

@@ -7,13 +7,15 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlx import __version__
 from rlx.errors import UsageError
+from rlx.hosts import transport_for
+from rlx.hosts.script_parts import run_part
 from rlx.local_files import parse_json
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.plan.run_dir import MANIFEST_FILE
@@ -190,7 +192,13 @@ def manifest_text(run_dir: Path) -> str:
         return ""
 
 
-def fetch_manifests(place: Place, root: str, ids: Sequence[str] = ()) -> list[str]:
-    """The texts of the manifests of these runs, or of all runs below a root."""
-    text = supervisor.call(place, "manifests", root, *ids, timeout_s=120.0)
-    return [part for part in text.split("\0") if part]
+def fetch_manifests(place: Place, root: str, known: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What the manifests and tombstones below a root say: of files with one of these digests only that, else the text.
+
+    `known`: sha256 of texts that this place has shown before.
+    """
+    digests = "\n".join(known)
+    part = supervisor.part("manifests", root)
+    part = replace(part, script=f"KNOWN='{digests}'\n".encode() + part.script)
+    same, *texts = supervisor.answer(place, "manifests", run_part(transport_for(place), part, 120.0)).split("\0")
+    return same.splitlines(), [text for text in texts if text]

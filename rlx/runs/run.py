@@ -88,12 +88,16 @@ class RunPaths:
     @property
     def attempts(self) -> tuple[Path, ...]:
         """The attempt directories, oldest first."""
-        found = [path for path in (self.run_dir / ATTEMPTS_DIR).glob("*") if path.name.isdecimal()]
+        try:
+            found = [path for path in (self.run_dir / ATTEMPTS_DIR).iterdir() if path.name.isdecimal()]
+        except OSError:
+            return ()
         return tuple(sorted(found, key=lambda path: int(path.name)))
 
     @property
     def latest(self) -> Path:
-        return self.attempts[-1] if self.attempts else self.run_dir / ATTEMPTS_DIR / "1"
+        attempts = self.attempts
+        return attempts[-1] if attempts else self.run_dir / ATTEMPTS_DIR / "1"
 
     @property
     def log(self) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from rlx.plan import Site
 from rlx.preflight.doctor import environment_questions, host_questions
 from rlx.preflight.probing.composite import Frame, frames, pack, read_side, times
+from rlx.preflight.probing.docker import DOCKER
 from rlx.preflight.probing.machine import MACHINE, TOOLS
 from rlx.preflight.probing.npu import NPU_SMI
 from rlx.preflight.probing.probe import Question
@@ -91,6 +92,28 @@ def test_a_program_that_hangs_holds_up_nothing(program: str, played: Callable[[s
     side = read_side(questions, frames(ask(pack(questions), path=path), MARK))
     assert side.silent == {"npu_smi": 1}
     assert "sh" in side.of("tools")["paths"]
+
+
+def test_what_takes_long_is_asked_beside_the_rest(played: Callable[[str, str], str], tmp_path: Path) -> None:
+    played("docker", f"touch {tmp_path}/asked; echo of docker")
+    path = played("npu-smi", f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; echo seen")
+    slow = replace(NPU_SMI, beside=True)
+    answers = frames(ask(pack([Question(slow), Question(DOCKER), Question(TOOLS)]), path=path), MARK)
+    assert answers["npu_smi"] == Frame("seen\n", 0)
+    assert "of docker" in answers["docker"].text and answers["tools"].answered
+
+
+def test_the_container_is_entered_beside_the_host_but_not_while_that_asks_its_devices(
+    played: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    entered, asked = tmp_path / "entered", tmp_path / "asked"
+    played("npu-smi", f"[ -e {entered} ] || echo alone")
+    played("tmux", f"touch {asked}")
+    path = played("docker", f'touch {entered}; until [ -e {asked} ]; do sleep 0.05; done; shift 3; exec "$@"')
+    output = ask(pack([Question(TOOLS), Question(NPU_SMI)], "a container", [Question(TOOLS)]), path=path)
+    answers, inside = frames(output, MARK), frames(output, f"{MARK}-inside")
+    assert answers["npu_smi"] == Frame("alone\n", 0)
+    assert answers["tools"].answered and answers["enter"].answered and inside["tools"].answered
 
 
 def test_a_program_cannot_speak_for_another_probe(played: Callable[[str, str], str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -12,9 +13,12 @@ import pytest
 
 from rlx.cli.frame.output import JSON_SCHEMA_VERSION
 from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
-from rlx.runs import Index, resolve
+from rlx.runs import Index, resolve, supervisor
+from rlx.runs.launching.shipment import pack
+from rlx.runs.launching.shipped import Shipped
+from rlx.runs.run import new_ref
 from tests.command import run_rlx
-from tests.runs.toys import FOREVER, ended, home, log_of, see, toy_plan, until
+from tests.runs.toys import FOREVER, ended, home, log_of, see, start, toy_plan, until
 
 
 def rlx(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -143,3 +147,13 @@ def test_an_unknown_run_is_exit_12_with_the_nearest_name(plan_file: Path) -> Non
     rlx("launch", "--plan", str(plan_file), "-y", TOKEN="t")
     done = rlx("stop", "aqm")
     assert done.returncode == 12 and "aqn" in done.stderr
+
+
+def test_the_script_that_supervises_runs_travels_once_and_lies_in_each() -> None:
+    plans = [toy_plan("true", seed=seed) for seed in (1, 2, 3)]
+    shipped = [Shipped(plan, new_ref(plan, "launch", 1e9), position) for position, plan in enumerate(plans)]
+    alone, together = len(pack(shipped[:1], {})), len(pack(shipped, {}))
+    assert together - alone < len(gzip.compress(supervisor.script().encode())) / 2
+    for ref in start(*plans):
+        assert (ref.run_dir / "supervise.sh").read_text() == supervisor.script()
+        ended(ref)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from rlx.hosts import local_site
 from rlx.plan import Place, RunState, Site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
 from rlx.runs.judging.judged import judge_runs
+from rlx.runs.manifest import fetch_manifests
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
 
 
@@ -83,6 +86,57 @@ def test_runs_of_another_home_appear_when_the_root_is_read_again(tmp_path: Path)
     mine.rebuild(local_site())
     assert mine.runs() == (ref,)
     ended(ref)
+
+
+def tools(folder: Path, kind: str) -> Path:
+    """A folder with what a host has: `all`, those of `busybox`, or all without one."""
+    folder.mkdir()
+    for tool in ("awk", "cat", "cut", "grep", "sha256sum", "sh", "stat", "tr", "xargs"):
+        program = shutil.which("busybox" if kind == "busybox" else tool)
+        assert program
+        if kind != f"no {tool}":
+            (folder / tool).symlink_to(program)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["all", "busybox", "no sha256sum", "no awk", "no xargs"])
+def test_what_a_host_has_shown_before_travels_only_where_it_cannot_digest(kind: str, tmp_path: Path) -> None:
+    refs = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
+    for ref in refs:
+        ended(ref)
+    index, site = Index(tmp_path / "other-home"), local_site()
+    texts = [(ref.run_dir / "manifest.json").read_text() for ref in refs]
+    known = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", str(tools(tmp_path / "bin", kind)))
+        index.rebuild(site)
+        both, second = (fetch_manifests(site.place, site.root, digests) for digests in (known, known[1:]))
+        index.rebuild(site)
+    if kind in ("all", "busybox"):
+        assert (both, second) == ((known, []), (known[1:], texts[:1]))
+    else:
+        assert both == second == ([], texts)
+    assert index.runs() == refs
+
+
+def test_of_a_known_host_too_what_is_new_or_changed_is_seen_each_time(tmp_path: Path) -> None:
+    (ref,) = start(toy_plan("true"))
+    ended(ref)
+    index, theirs = Index(home()), tmp_path / "theirs"
+    site = shown_by("local", ref, theirs)
+    file = theirs / "runs" / ref.run_id / "manifest.json"
+    file.write_bytes((ref.run_dir / "manifest.json").read_bytes())
+    assert index.rebuild(site) == index.rebuild(site) == ()
+    file.write_text(file.read_text().replace('"position": 0', '"position": 0 '))
+    assert [found.id for found in index.rebuild(site)] == ["RLX409"]
+    assert [found.id for found in index.rebuild(site)] == ["RLX409"]
+    file.unlink()
+    assert index.rebuild(site) == ()
+    file.write_bytes(b"no manifest at all")
+    assert index.rebuild(site) == index.rebuild(site) == ()
+    shown_by("local", ref, theirs, run_id=f"{ref.run_name}-20990101-000000-abcd", launch_id="another")
+    assert index.rebuild(site) == ()
+    assert len(index.runs()) == 2
 
 
 def test_a_manifest_is_the_plan_with_digests_instead_of_contents() -> None:

@@ -231,13 +231,32 @@ def test_a_file_that_shrinks_while_it_is_read_shifts_no_other(run: Run, shrinkin
 
 def test_a_large_log_comes_in_several_calls(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run, range(1, 30))
-    monkeypatch.setattr(mirror_wire, "_LOG_BYTES", 50_000)
+    monkeypatch.setattr(mirror_wire, "_READ_BYTES", 50_000)
     monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
     cursor = run.refresh(whole=False)
     assert cursor.left > 0
     cursor = run.refresh()
     assert cursor.left == 0
     run.assert_same_evidence()
+
+
+def test_where_not_all_has_room_runs_come_one_after_the_other(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came of half a run would be read, judged and shown, and all that again with the other half."""
+    fill(run, range(1, 30))
+    other = Run(tmp_path / "other")
+    fill(other, range(1, 30))
+    other.dir.rename(run.dir.with_name("r2"))
+    metrics = (run.attempt / "metrics.jsonl").stat().st_size + (run.attempt / "events/aqn-h-1.jsonl").stat().st_size
+    monkeypatch.setattr(mirror_wire, "_FILE_BYTES", metrics)
+    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
+    first, second = copy_runs(run.home, LOCAL, str(run.root), ["r1", "r2"], whole=False).values()
+    assert first.left == 0
+    assert second.left and second.files["attempts/1/log"].bytes == 0
+    run.assert_same_evidence()
+    second = copy_runs(run.home, LOCAL, str(run.root), ["r1", "r2"], whole=False)["r2"]
+    assert second.left == 0
 
 
 def test_an_endless_line_does_not_travel_for_a_word_in_it(run: Run) -> None:

@@ -119,7 +119,7 @@ def test_while_a_log_is_copied_nothing_is_concluded(
 ) -> None:
     (ref,) = start_far(loopback, f"head -c 30000000 /dev/zero | tr '\\0' '\\n'\n{STEPS}", "main")
     ended(ref)
-    monkeypatch.setattr(mirror_wire, "_LOG_BYTES", 10 << 20)
+    monkeypatch.setattr(mirror_wire, "_READ_BYTES", (10 << 20) + 4096)
     monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
     index = Index(home())
     verdict = overview(index, [ref])[0].verdict

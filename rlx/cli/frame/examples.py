@@ -47,7 +47,7 @@ EXAMPLES = {
     "hosts list": ("rlx hosts", "rlx hosts list --json"),
     "hosts show": ("rlx hosts show a3", "rlx hosts show a3 --json"),
     "hosts add": ("rlx hosts add a3 me@a3", "rlx hosts add a3 me@a3 --container trainer"),
-    "hosts start": ("rlx hosts start a3", "rlx hosts start a3 --image verl-8.5:latest"),
+    "hosts start": ("rlx hosts start a3", "rlx hosts start a3 --image trainer:8.5"),
     "hosts remove": ("rlx hosts remove a3", "rlx hosts remove a3 --project"),
     "hosts trust": ("rlx hosts trust", "rlx hosts trust -y"),
     "aqn schedule": ("rlx aqn schedule recipe.yaml", "rlx aqn schedule recipe.yaml --arm aqn"),

@@ -53,17 +53,16 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
     seen = [_stat(path) for path in paths]
     if time.time_ns() - max((changed for *_, changed in seen), default=0) < SETTLED_S * 1e9:
         return ""
-    rules = (
-        _FORMAT,
-        rlx.__version__,
-        console.RULES,
-        grammars.rules(),
-        run_files.RULES,
-        noise_records.RULES,
-        sys.byteorder,
-        _sources(grammars.rows()),
+    rules = _digest_of_rules(
+        grammars.rows(), rlx.__version__, console.RULES, grammars.rules(), run_files.RULES, noise_records.RULES
     )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
+
+
+@cache
+def _digest_of_rules(rows: grammars.Rows, *rules: str) -> str:
+    """The program itself is a part of them: a checkout changes without another version."""
+    return hashlib.sha256(repr((_FORMAT, sys.byteorder, rules, _sources(rows))).encode()).hexdigest()
 
 
 def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
@@ -75,9 +74,7 @@ def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
     return str(path), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
-@cache
 def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
-    """The program itself: a checkout changes without another version."""
     folder = Path(rlx.__file__).parent
     files = (*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py"), *grammars.sources())
     return [_stat(path) for path in sorted(files)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import overload
 
 from rlx.evidence.cache.sections import Sections
-from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable
+from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable, Steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 
 Again = Callable[[], Evidence]
@@ -36,6 +36,16 @@ class Columns(Mapping[str, Column]):
             fresh = self._again().metrics
             found = fresh.columns.get(key, NO_COLUMN) if isinstance(fresh, MetricTable) else NO_COLUMN
             return found.until(self._last)
+
+    def step_lists(self, keys: Iterable[str]) -> list[Steps]:
+        """The steps of these metrics, equal ones once; their values are not read."""
+        return [self._steps(key) for key in {self._places[key][0]: key for key in keys}.values()]
+
+    def _steps(self, key: str) -> Steps:
+        try:
+            return self._kept.section(self._places[key][0]).cast("q")
+        except ValueError:
+            return self[key].steps
 
     def __contains__(self, key: object) -> bool:
         return key in self._places

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from rlx.hosts.containers.container_errors import refusal
 from rlx.hosts.host_errors import ContainerGone, HostError, reading_answer
+from rlx.hosts.script_parts import slim
 from rlx.hosts.transports import transport_for
 from rlx.plan import Cmd, Site
 from rlx.resources import payload_folder
@@ -72,7 +73,7 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
 
 def locating(site: Site, task: str, *more: str) -> Cmd:
     """The command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
-    script = (payload_folder() / "locate.sh").read_text(encoding="utf-8")
+    script = slim((payload_folder() / "locate.sh").read_text(encoding="utf-8")).decode()
     words = (site.container or "", _without_slash(site.root), task, *more)
     return Cmd("sh", "-c", _APART, "rlx-locate", script, "locate.sh", *words)
 

@@ -19,7 +19,7 @@ _MEANT = {"image": "name", "remove": "keep", "rm": "keep", "tag": "name", "volum
 
 
 def image_problem(text: str) -> str:
-    return "" if _IMAGE.fullmatch(text) else f"{text!r} is no name of an image, such as verl:latest"
+    return "" if _IMAGE.fullmatch(text) else f"{text!r} is no name of an image, such as trainer:latest"
 
 
 def read_image(reader: Reader, node: Any, key: str) -> Image | None:
@@ -29,7 +29,7 @@ def read_image(reader: Reader, node: Any, key: str) -> Image | None:
         return Image(name) if name else None
     values = reader.section(node, key, tuple(_READERS), _MEANT)
     if "name" not in values:
-        reader.complain(node, f"{key}.name", "required, but missing: the name of an image, such as verl:latest")
+        reader.complain(node, f"{key}.name", "required, but missing: the name of an image, such as trainer:latest")
         return None
     settings = {part: _READERS[part](reader, value, f"{key}.{part}") for part, value in values.items()}
     return Image(**settings) if settings["name"] else None

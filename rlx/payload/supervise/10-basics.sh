@@ -18,7 +18,7 @@
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
 #   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
 #   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
-#   manifests ROOT [ID…]                 their manifests, each followed by a NUL byte; of all, also what was removed
+#   manifests ROOT                       the manifests of all runs and what was removed, as far as they are not KNOWN
 #   withdraw ROOT BLOCK RUN-ID…          never start these runs here, if none of their block has begun to
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run

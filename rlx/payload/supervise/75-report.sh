@@ -38,18 +38,43 @@ report_files() {
     case $? in 0 | 1) ;; *) fail "cannot look at the files of the runs" ;; esac
 }
 
-# Of all runs also what is left of those that were removed.
+# manifests ROOT: what the manifests of all runs say, and what is left of those that were removed. First, a line each, the
+# digests in KNOWN that such files have now; then a NUL byte before the text of each other file. Without the tools that
+# digest, all are others.
 manifests() {
-    choose_runs "$@"
-    if [ $# -eq 1 ]; then
-        for removed in "$root/runs/$TOMBSTONES_DIR/"*.json; do
-            [ -f "$removed" ] && cat "$removed" 2>/dev/null && printf '\0'
-        done
-    fi
-    for id in $RUNS; do
-        [ -f "$root/runs/$id/$MANIFEST_FILE" ] && cat "$root/runs/$id/$MANIFEST_FILE" 2>/dev/null && printf '\0'
+    choose_runs "$1"
+    cd "$root/runs" 2>/dev/null || return 0
+    files=$(manifest_files)
+    [ -z "$KNOWN" ] || [ -z "$files" ] || files=$(tell_known)
+    set -f
+    IFS=$NEWLINE
+    for file in $files; do
+        case $file in =*) printf '%s\n' "${file#=}" ;; *) printf '\0' && cat "$file" 2>/dev/null ;; esac
     done
     return 0
+}
+
+manifest_files() {
+    for file in "$TOMBSTONES_DIR/"*.json; do
+        case $file in "$TOMBSTONES_DIR/"*[!A-Za-z0-9._-]*) ;; *) [ ! -f "$file" ] || printf '%s\n' "$file" ;; esac
+    done
+    for id in $RUNS; do printf '%s\n' "$id/$MANIFEST_FILE"; done
+}
+
+# Of $files, `=<digest>` of each that is known, and then the others.
+tell_known() {
+    for tool in awk sha256sum tr xargs; do
+        command -v "$tool" >/dev/null || { printf '%s\n' "$files" && return; }
+    done
+    {
+        printf '%s\n\n' "$KNOWN"
+        printf '%s\n' "$files" | tr '\n' '\0' | xargs -0 sha256sum 2>/dev/null
+        printf '\n%s\n' "$files"
+    } | awk '
+        $0 == "" { section++; next }
+        !section { known[$0]; next }
+        section == 1 { if ($1 in known) { same[substr($0, 67)]; print "=" $1 } next }
+        !($0 in same)'
 }
 
 # choose_runs ROOT [ID…] [-- ID=CONTAINER…]: in RUNS, these ids, or all names below ROOT that can be run ids; those

@@ -9,7 +9,9 @@ accept() {
     [ "$(tail -n 1 "$own/order" 2>/dev/null)" = end ] || fail "the shipment arrived incomplete"
     VISIBLE=
     while read -r id kind wanted; do
-        [ "$id" = end ] || in_slurm "$incoming/$id" || prepare_leases "$incoming/$id"
+        [ "$id" != end ] || break
+        put_own_script "$incoming/$id" || fail "cannot write $incoming/$id/$SUPERVISE_FILE"
+        in_slurm "$incoming/$id" || prepare_leases "$incoming/$id"
     done <"$own/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
@@ -19,6 +21,11 @@ accept() {
         [ "$id" = end ] || accept_run
     done <"$own/order"
     printf %s "$results"
+}
+
+# put_own_script RUN: only where nothing is, so that nothing is written through what somebody else has put there.
+put_own_script() {
+    (set -C && cat "$own/$SUPERVISE_FILE" >"$1/$SUPERVISE_FILE")
 }
 
 accept_run() {

@@ -28,9 +28,8 @@ class Frame:
 
 def pack(questions: Iterable[Question], container: str | None = None, inside: Sequence[Question] = ()) -> str:
     """The script for `sh -s MARK`; with a container, it carries the script for that one in itself."""
-    parts = [script("composite.sh"), *(_call(question) for question in questions)]
-    if container is not None:
-        parts.append(_enter(container, inside))
+    calls = _calls(questions) if container is None else _calls_and_enter(questions, container, inside)
+    parts = [script("composite.sh"), calls]
     parts.append('printf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n')
     return "".join(parts)
 
@@ -42,12 +41,32 @@ def pack_beside(
     parts = [
         script("composite.sh"),
         f"{command.raw()} </dev/null 2>&1 | {{\n",
-        *(_call(question) for question in questions),
-        _enter(container, inside),
+        _calls_and_enter(questions, container, inside),
         framed("$mark", name, "cat\n"),
         '}\nprintf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n',
     ]
     return "".join(parts)
+
+
+def _calls_and_enter(questions: Iterable[Question], container: str, inside: Sequence[Question]) -> str:
+    """The container is entered while the host is asked; not while either asks the devices, which are the same."""
+    asked = list(questions)
+    first = "".join(_call(question) for question in asked if question.probe.asks_devices)
+    rest = [question for question in asked if not question.probe.asks_devices]
+    return first + _beside(_enter(container, inside), _calls(rest))
+
+
+def _calls(questions: Iterable[Question]) -> str:
+    asked = list(questions)
+    calls = "".join(_call(question) for question in asked if not question.probe.beside)
+    for question in asked:
+        calls = _beside(_call(question), calls) if question.probe.beside else calls
+    return calls
+
+
+def _beside(long: str, calls: str) -> str:
+    """What it says waits in a pipe, so that it does not mix with theirs."""
+    return f"{{\n{long}}} | {{\n{calls}cat\n}}\n"
 
 
 def _enter(container: str, inside: Sequence[Question]) -> str:

@@ -175,6 +175,6 @@ def _file_version(content: str) -> str | None:
     return running[1] if running else None
 
 
-NPU_SMI = Probe("npu_smi", "npu_smi.sh", parse_npu_smi, limit_s=25)
+NPU_SMI = Probe("npu_smi", "npu_smi.sh", parse_npu_smi, limit_s=25, asks_devices=True)
 DEVICES = Probe("devices", "devices.sh", parse_devices)
 ASCEND = Probe("ascend", "ascend.sh", parse_ascend)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlx.hosts.script_parts import slim
+
 # What a probe found out: plain JSON values, so that they print, compare and travel as they are.
 Facts = Mapping[str, Any]
 
@@ -18,7 +20,8 @@ _SCRIPTS = Path(__file__).with_name("scripts")
 class Probe:
     """`script` is a file in scripts/, run by sh with arguments; `parse` never raises, whatever the output is.
 
-    `limit_s`: seconds after which the answer is not waited for.
+    `limit_s`: seconds after which the answer is not waited for. `beside`: it takes long and asks no device, so that the
+    others are asked meanwhile. `asks_devices`: their drivers answer one at a time.
     """
 
     name: str
@@ -27,6 +30,8 @@ class Probe:
     limit_s: int = 10
     # Whether the probe needs the shell that launch scripts need: CANN's scripts are written for bash.
     bash: bool = False
+    beside: bool = False
+    asks_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,9 @@ class Side:
 
 
 def script(name: str) -> str:
-    """The text of a file in scripts/."""
-    return (_SCRIPTS / name).read_text(encoding="utf-8")
+    """The text of a file in scripts/, as it travels."""
+    text = (_SCRIPTS / name).read_text(encoding="utf-8")
+    return slim(text).decode() if name.endswith(".sh") else text
 
 
 def key_values(text: str) -> dict[str, str]:

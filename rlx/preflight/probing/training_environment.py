@@ -54,10 +54,10 @@ def _texts(value: Any) -> dict[str, str]:
     return {name: text for name, text in items if isinstance(text, str)}
 
 
-PACKAGES = Probe("packages", "python.sh", parse_packages, limit_s=30, bash=True)
+PACKAGES = Probe("packages", "python.sh", parse_packages, limit_s=30, bash=True, beside=True)
 # torch and torch_npu take long to load from a cold disk.
-ACCELERATOR = Probe("accelerator", "python.sh", parse_accelerator, limit_s=120, bash=True)
-PATHS = Probe("paths", "python.sh", parse_paths, limit_s=60, bash=True)
+ACCELERATOR = Probe("accelerator", "python.sh", parse_accelerator, limit_s=120, bash=True, asks_devices=True)
+PATHS = Probe("paths", "python.sh", parse_paths, limit_s=60, bash=True, beside=True)
 
 
 def python_question(

@@ -77,10 +77,10 @@ def take(
     """Put the answer to a request of `now` into the copies. Raises RlxError."""
     frames = mirror_wire.frames_of(place, asked, done)
     with reading_answer(place.host, mirror_wire.NAME):
-        return {
-            run_id: _add(home / run_id, [frame for frame in frames if frame.path.startswith(f"{run_id}/")], now)
-            for run_id in ids
-        }
+        of_run: dict[str, list[Frame]] = {run_id: [] for run_id in ids}
+        for frame in frames:
+            of_run.get(frame.path.partition("/")[0], []).append(frame)
+        return {run_id: _add(home / run_id, own, now) for run_id, own in of_run.items()}
 
 
 def _add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 WHOLE_DEADLINE_S = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mirrored:
-    """A run's files as this machine has them, laid out as in a run directory.
+    """A run's files as this machine has them, laid out as in a run directory. Its end is read once.
 
     `as_of`: when they were as they are here, in seconds since 1970; None: now. `lacks`: what is not here, in words;
     empty if nothing. `problem`: why the host could not be asked this time.
@@ -44,7 +45,7 @@ class Mirrored:
     lacks: str = ""
     problem: RlxError | None = None
 
-    @property
+    @cached_property
     def end(self) -> RunState | None:
         """The end of the run by the exit record of its latest attempt; None if there is none here."""
         return recorded_end(self._record, stop_asked=self._stop_asked)
@@ -61,7 +62,7 @@ class Mirrored:
         """The shell's exit status in that record; None if there is none here."""
         return recorded_code(self._record)
 
-    @property
+    @cached_property
     def _record(self) -> str:
         return _text_of(RunPaths(self.run_dir).latest / STATE_DIR / EXIT_FILE) or ""
 

@@ -34,10 +34,10 @@ from rlx.resources import payload_folder
 from rlx.runs import supervisor
 
 NAME = "mirror.sh"
-# A call reads no more than this of all its logs, and of all its metrics and events: an answer has to fit into memory,
-# here about three times, and to come in time over a slow connection.
-_LOG_BYTES = 44 << 20
-_FILE_BYTES = 16 << 20
+# A call reads no more than this of all logs, metrics and events, and of it no more than that of metrics and events: an
+# answer has to fit into memory, here about three times, and to come in time over a slow connection.
+_READ_BYTES = 60 << 20
+_FILE_BYTES = 30 << 20
 _MOST_BYTES = 64 << 20
 # What counts of answers become here, a line each; and the names of files and what is said of them.
 _MOST_LINES = 20_000_000
@@ -94,7 +94,7 @@ def ask(
 def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> Request:
     mark = secrets.token_hex(16)
     sought = "\n".join(needle.decode() for needle in needles())
-    limits = (str(MAX_LINE_BYTES), str(_LOG_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
+    limits = (str(MAX_LINE_BYTES), str(_READ_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
     return Request(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
 
 

@@ -21,12 +21,12 @@ from rlx.plan import Finding, Severity, Site
 from rlx.runs.adopted.adopted_dirs import adopted_refs, adopted_tombstones
 from rlx.runs.index import moves, promises, sightings, tables, tombstones
 from rlx.runs.index.moves import Move
+from rlx.runs.index.shown import ShownRun, shown_by
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import Found, PendingLaunch
-from rlx.runs.index.tombstones import Tombstone, parse_tombstone
+from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.looking.state_report import request_reports
-from rlx.runs.manifest import Manifest, fetch_manifests, parse_manifest
 from rlx.runs.run import RunRef, container_of, is_run_id
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Index:
         A run stays where it was launched: what a host shows of one that is known elsewhere, or is another, changes
         nothing and is what is found (RLX409). Raises HostError if the site does not answer.
         """
-        found, shown = _find_runs(site)
+        found, shown = _find_runs(site, self.home)
         conflicts = self._guarded(lambda db: tables.meet(db, found, shown)) if found or shown else ()
         return tuple(Finding("RLX409", Severity.WARNING, _conflict(*conflict), _STAYS) for conflict in conflicts)
 
@@ -179,7 +179,7 @@ class Index:
 
     def _create(self) -> None:
         """Tables and what is known to belong into them appear at once: nobody sees an index without its runs."""
-        found, shown = _find_runs(local_site())
+        found, shown = _find_runs(local_site(), self.home)
         refs = [*((one.ref, one.position) for one in found), *adopted_refs(self.home)]
         removed = [*shown.values(), *adopted_tombstones(self.home)]
         self._guarded(lambda db: tables.create(db, refs, removed))
@@ -236,17 +236,13 @@ def _make_folder(home: Path) -> None:
         raise RlxError(f"{home}: {error.strerror}", "set RLX_HOME to a folder you can write to") from None
 
 
-def _find_runs(site: Site) -> tuple[list[Found], dict[str, Tombstone]]:
+def _find_runs(site: Site, home: Path) -> tuple[list[Found], dict[str, Tombstone]]:
     """Every run below the root of a site, and every one that was removed there, by id."""
     # One of another version of rlx is no reason to go without the others.
-    texts = fetch_manifests(site.place, site.root)
-    read = [(text, parse_manifest(text)) for text in texts]
-    there = [
-        Found(_ref_of(manifest, site), manifest.position, promises.manifest_digest(text))
-        for text, manifest in read
-        if manifest is not None
-    ]
-    shown = {found.run_id: found for text, manifest in read if manifest is None and (found := parse_tombstone(text))}
+    said = shown_by(site, home)
+    runs = [each for each in said if isinstance(each, ShownRun)]
+    shown = {each.run_id: each for each in said if isinstance(each, Tombstone)}
+    there = [Found(_ref_of(run, site), run.position, run.digest) for run in runs]
     gone = shown.keys() - {one.ref.run_id for one in there}
     removed = [shown[run_id] for run_id in gone]
     there += [Found(_ref_of_removed(each, site), each.position, each.manifest) for each in removed]
@@ -261,12 +257,10 @@ def _conflict(shown: RunRef, known: RunRef | None) -> str:
     return f"{shown.host} shows {shown.run_id}, which was launched on {known.host} and stays there"
 
 
-def _ref_of(manifest: Manifest, site: Site) -> RunRef:
-    plan, created = manifest.plan, manifest.created_epoch
-    names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
+def _ref_of(run: ShownRun, site: Site) -> RunRef:
     # The manifest may name any container. It has the site's if that is the one in which the inventory has runs.
-    container = container_of(site) if plan.site.container_id == site.container_id else ""
-    return RunRef(*names, site.place, site.root, created, plan.node, container)
+    container = container_of(site) if run.container_id == site.container_id else ""
+    return RunRef(*run[:5], site.place, site.root, run.created, run.node, container)
 
 
 def _ref_of_removed(found: Tombstone, site: Site) -> RunRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,13 +107,20 @@ def _refuse_unknown(sight: Sight) -> None:
         )
 
 
-def judge_beside(index: Index, control: JudgedRun, run: JudgedRun) -> JudgedRun:
-    """The run judged again with its control at hand, which sharpens the second witness; unchanged without one."""
+def judge_beside(index: Index, pairs: Iterable[tuple[JudgedRun, JudgedRun]]) -> list[JudgedRun]:
+    """Each control and run: the run judged again with its control at hand, which sharpens the second witness.
+
+    It is unchanged where that is none.
+    """
+    parsed = ParsedFiles(index.home)
+    return [_beside(control, run, parsed) for control, run in pairs]
+
+
+def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRun:
     if run.plan.expectations.noise is None or control.plan.expectations.noise is not None:
         return run
     if control.verdict.status is VerdictStatus.INVALID:
         return run
-    parsed = ParsedFiles(index.home)
     verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control)
     return replace(run, verdict=verdict)
 

@@ -212,6 +212,7 @@ def pack(
 ) -> bytes:
     """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
 
+    Runs get their supervise.sh from the one of the archive, there: gzip looks back 32 KiB, less than the script has.
     `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
     """
     buffer = io.BytesIO()
@@ -305,7 +306,7 @@ def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files
 
 def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     plan, ref = run.plan, run.ref
-    own = [PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700), PlannedFile(MANIFEST_FILE, _manifest(run))]
+    own = [PlannedFile(MANIFEST_FILE, _manifest(run))]
     if run.block:
         own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
     own += request(plan)
@@ -317,7 +318,6 @@ def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
         own.append(PlannedFile(CLUSTER_FILE, cluster_file(plan.cluster, ref)))
     if variables:
         own += [PlannedFile(ENV_FILE, env_file(variables)), PlannedFile(MASK_FILE, _mask_program())]
-    # supervise.sh first: so near to the one of the archive, its second copy is packed into a few bytes.
     return [*own, *plan.files]
 
 

@@ -8,8 +8,8 @@ from rlx.plan import LaunchPlan, PlannedFile, Slurm
 from rlx.plan.run_dir import SLURM_FILE
 
 _NUMBERS = (
-    "Slurm chooses the devices of a job: leave out --devices, or name how many; MindSpeed-RL takes those from 0, so "
-    "there layout.devices_per_node must be all that a node has (gres in the host's entry)"
+    "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "
+    "needs in layout.devices_per_node all that a node has (gres in the host's entry)"
 )
 # Slurm reads both in the name of the file that a job prints to.
 _NOT_IN_A_PATH = "%\\"
