@@ -8,38 +8,17 @@
 #   USER  as `docker run` takes it; empty for the image's own
 #   MAIN  the script of its first process (container_main.sh)
 #
-# Prints `<key> <value>` lines. `error <kind> <text>` ends them; hosts/containers/container_errors.py has the words for
-# each kind. Nothing is fetched, and no container is touched but the one that is made here.
+# ask_docker.sh goes before it. Prints `<key> <value>` lines. `error <kind> <text>` ends them;
+# hosts/containers/container_errors.py has the words for each kind. Nothing is fetched, and no container is touched but
+# the one that is made here.
 set -u
 umask 077
-DOCKER_S=20
 RUN_S=120
 # Another launch may be making it, or docker removing it: as many looks, a fifth of a second apart.
 LOOKS=100
 # Whoever made it was cut off before it started, and it may have limits that the host forbids.
 CREATED_LOOKS=50
-NEWLINE='
-'
 FORMAT='{{.Id}} {{.State.Status}} {{.Image}} {{index .Config.Labels "rlx.uid"}} {{index .Config.Labels "rlx.root"}}'
-
-error() {
-    printf 'error %s\n' "$*" | tr '\n' ' '
-    printf '\n'
-    exit 0
-}
-
-# A small busybox has none; then whoever asked waits no longer than for any answer.
-command -v timeout >/dev/null || timeout() { shift && "$@"; }
-
-ask() { LC_ALL=C timeout "$DOCKER_S" docker "$@" </dev/null; }
-
-refuse() {
-    case $1 in
-        *"ermission denied"*) error denied "$(id -un)" ;;
-        *"annot connect"* | *"daemon running"* | '') error down "$1" ;;
-        *) error refused "$(printf '%s\n' "$1" | grep -m 1 'rror' || printf %s "${1##*"$NEWLINE"}")" ;;
-    esac
-}
 
 find_image() {
     command -v docker >/dev/null || error no-docker

@@ -9,14 +9,12 @@
 #   INSIDE    a script for the same visit to the container
 #   OUTSIDE   a script for the host, if a shared folder was found; that is its argument
 #
-# Prints `<key> <value>` lines. `error <kind> <text>` ends them; hosts/containers.py has the words for each kind.
+# ask_docker.sh goes before it. Prints `<key> <value>` lines. `error <kind> <text>` ends them;
+# hosts/containers/container_errors.py has the words for each kind.
 # A folder counts only if a 0700 folder of this user in it can be read and written inside: mounts hide each other,
 # user namespaces and other users are refused by the kernel, not by docker inspect. What is tried is removed again.
 set -u
 umask 077
-DOCKER_S=20
-NEWLINE='
-'
 TAB=$(printf '\t')
 FORMAT='id {{.Id}}
 name {{.Name}}
@@ -24,27 +22,6 @@ status {{.State.Status}}
 image {{.Image}}
 {{range .Mounts}}mount {{.Type}}{{"\t"}}{{.RW}}{{"\t"}}{{.Source}}{{"\t"}}{{.Destination}}
 {{end}}'
-
-error() {
-    printf 'error %s\n' "$*" | tr '\n' ' '
-    printf '\n'
-    exit 0
-}
-
-# A small busybox has none; then whoever asked waits no longer than for any answer.
-command -v timeout >/dev/null || timeout() { shift && "$@"; }
-
-ask() { LC_ALL=C timeout "$DOCKER_S" docker "$@" </dev/null; }
-
-# said TEXT: why docker refused.
-refuse() {
-    case $1 in
-        *"ermission denied"*) error denied "$(id -un)" ;;
-        *[Nn]"o such "*) error missing "$(ask ps --format '{{.Names}}' 2>/dev/null | sort)" ;;
-        *"annot connect"* | *"daemon running"* | '') error down "$1" ;;
-        *) error refused "$1" ;;
-    esac
-}
 
 inspect() {
     command -v docker >/dev/null || error no-docker

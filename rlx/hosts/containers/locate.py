@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.hosts.containers.container_errors import refusal
+from rlx.hosts.containers.docker_script import docker_script
 from rlx.hosts.host_errors import ContainerGone, HostError, reading_answer
-from rlx.hosts.script_parts import slim
 from rlx.hosts.transports import transport_for
 from rlx.plan import Cmd, Site
-from rlx.resources import payload_folder
 
 _TIMEOUT_S = 60.0
 # A session of its own: what ends a command whose caller is gone would end this one before it has cleared up, if docker
@@ -73,9 +72,8 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
 
 def locating(site: Site, task: str, *more: str) -> Cmd:
     """The command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
-    script = slim((payload_folder() / "locate.sh").read_text(encoding="utf-8")).decode()
     words = (site.container or "", _without_slash(site.root), task, *more)
-    return Cmd("sh", "-c", _APART, "rlx-locate", script, "locate.sh", *words)
+    return Cmd("sh", "-c", _APART, "rlx-locate", docker_script("locate.sh"), "locate.sh", *words)
 
 
 def read_container(site: Site, answer: str) -> Container:
