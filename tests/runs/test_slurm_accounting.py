@@ -17,11 +17,13 @@ from tests.rig.fixtures import leave_out
 from tests.rig.host import Host
 from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, npu_toy, patiently, run_folder
-from tests.runs.toys import FOREVER
+from tests.runs.toys import FOREVER, until
 
 # It hears of its end, and leaves Slurm no way but to kill it: nobody can record that.
 DEAF = f"trap '' TERM; {FOREVER}"
 HOURS_S = 7200
+# Slurm looks for jobs over their time, silent nodes and forgotten jobs twice a minute each, one after the other.
+SLURM_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def cut_power(node: Host) -> None:
 
 def forgotten(slurm: Cluster, *refs: RunRef) -> None:
     """Wait until the controller knows them no more; hours have gone by then since a supervisor wrote."""
-    patiently(lambda: not any(slurm.job(ref.run_id) for ref in refs), "the controller has forgotten them")
+    until(lambda: not any(slurm.job(ref.run_id) for ref in refs), "the controller has forgotten them", SLURM_S)
     long_ago = time.time() - HOURS_S
     for ref in refs:
         for file in (state_of(slurm.login, ref) / name for name in ("started", "heartbeat")):
@@ -126,7 +128,7 @@ def test_accounting_tells_how_a_forgotten_job_ended(slurm: Cluster, laptop: Lapt
     h4.heal()
     h4.run("slurmd")
     known = f"Slurm job {number['dead']} ended as NODE_FAIL, and the run recorded nothing"
-    patiently(lambda: ends(laptop)["dead"] == ("lost", known), "what ran there is over")
+    until(lambda: ends(laptop)["dead"] == ("lost", known), "what ran there is over", SLURM_S)
 
 
 @contextmanager
@@ -169,4 +171,4 @@ def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -
     assert (found["before"], found["meanwhile"]) in [(lost["before"], ("unreachable", late)), tuple(lost.values())]
     slurm.stop_controller()
     slurm.start_controller()
-    patiently(lambda: ends(laptop) == lost, "accounting knows of both ends")
+    until(lambda: ends(laptop) == lost, "accounting knows of both ends", SLURM_S)
