@@ -51,8 +51,9 @@ def kill_a_launch_after(seconds: float, go: Path) -> None:
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-    # Its shell may only just begin; `go` is in the command line of what rlx forked and what is no shell yet.
-    for words in ((str(go),), ("rlx-launch", os.environ["RLX_ROOT"])):
+    # Its shell may only just begin; `go` is in the command line of what rlx forked and what is no shell yet. Twice,
+    # since a process may pass its work on to one whose place in /proc was looked at before.
+    for words in ((str(go),), ("rlx-launch", os.environ["RLX_ROOT"])) * 2:
         until(lambda words=words: not command_lines(*words), "the launch has come to its end", 60)  # type: ignore[misc]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,7 +86,9 @@ def forgotten(slurm: Cluster, *refs: RunRef) -> None:
 
 
 def ends(laptop: Laptop) -> dict[str, tuple[str, str]]:
-    return {arm: (row["state"], row["detail"]) for arm, row in laptop.rows("--all").items()}
+    """State and detail by arm. Beside the state, Slurm may say why the job had to wait once."""
+    rows = laptop.rows("--all").items()
+    return {arm: (row["state"], re.sub(r" \(\w+\), and", ", and", row["detail"])) for arm, row in rows}
 
 
 def test_accounting_tells_how_a_forgotten_job_ended(slurm: Cluster, laptop: Laptop) -> None:
