@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,8 @@ def start_containers(
     wanted = [found for host in hosts if (found := _wanted(host, container, image))]
     if not wanted:
         return ()
+    from concurrent.futures import ThreadPoolExecutor
+
     from rlx.hosts import make_container
     from rlx.hosts.host_errors import HostError
 

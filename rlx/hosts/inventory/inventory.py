@@ -6,10 +6,7 @@ whole, and so do its defaults.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import astuple, replace
@@ -42,6 +39,10 @@ def site_of(name: str | None = None, container: str | None = None) -> Site:
 
 def made_name(image: Image) -> str:
     """Name the container that rlx makes of an image: another one for another person, image or setting."""
+    import hashlib
+    import json
+    import re
+
     what = hashlib.sha256(json.dumps(astuple(image)).encode()).hexdigest()
     return f"{MADE}{re.sub('[^A-Za-z0-9_.-]', '-', _user())}-{what[:12]}"
 
