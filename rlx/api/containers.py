@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -26,18 +26,25 @@ def start_container(host: str | None = None, image: str | None = None) -> MadeCo
 
 
 def start_containers(
-    hosts: Sequence[str | None], container: str | None, image: str | None, *, all_must: bool = True
+    hosts: Sequence[str | None],
+    container: str | None,
+    image: str | None,
+    before: Callable[[], None] | None = None,
+    *,
+    all_must: bool = True,
 ) -> tuple[MadeContainer, ...]:
     """Make what is not there yet of the containers that a launch to these hosts goes into, all hosts at once.
 
-    `container` is what the launch names itself: there is nothing to make. Raises as `start_container` does; unless
-    `all_must`, a host that cannot is passed over, since the look at it says so.
+    `container` is what the launch names itself: there is nothing to make. Otherwise `before` comes first. Raises as it
+    and `start_container` do; unless `all_must`, a host that cannot is passed over, since the look at it says so.
     """
     if container is not None and image is not None:
         raise UsageError("--container and --image exclude each other", "--image makes a container, --container has one")
     wanted = [found for host in hosts if (found := _wanted(host, container, image))]
     if not wanted:
         return ()
+    if before:
+        before()
     from concurrent.futures import ThreadPoolExecutor
 
     from rlx.hosts import make_container

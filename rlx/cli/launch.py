@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,6 +55,7 @@ class _Wanted:
     send: Sequence[str]
     again: bool
     strict: bool
+    spread: bool
 
 
 _RecipeArgument = Annotated[
@@ -104,15 +106,15 @@ def launch(
     completes it. --script FILE --name N runs your own bash script, judged by the configuration that its log prints.
     """
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
-    makes, consents = not dry_run and plan is None, trust or yes or not dry_run
-    where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, makes=makes)
+    trust = trust or yes or not dry_run
+    before = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
+    where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=before)
     if asked.is_script:
         plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
     elif plan is not None:
-        plans = _read(plan, consents, recipe, arm, seed, set_, *where, send, again or None)
+        plans = _read(plan, trust, recipe, arm, seed, set_, *where, send, again or None)
     else:
-        wanted = _Wanted(recipe, arm or (), seed or (), set_ or (), where, consents, send or (), again, strict)
-        plans = _dealt(wanted) if spread else _planned(wanted)
+        plans = _of(_Wanted(recipe, arm or (), seed or (), set_ or (), where, trust, send or (), again, strict, spread))
     plans = with_power(plans)
     if dry_run:
         _print_plans(plans, as_json, plan)
@@ -140,6 +142,18 @@ def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) 
         from rlx.cli.frame.follow_launch import follow_runs
 
         follow_runs(launched.runs)
+
+
+def _check_recipe(recipe: str | None, sets: Sequence[str]) -> None:
+    """Before a container is made for it. Standard input can be read only once, by whoever plans."""
+    from rlx.api.recipes import recipe_file
+
+    if recipe not in (None, "-"):
+        recipe_file(recipe, sets)
+
+
+def _of(wanted: _Wanted) -> Plans:
+    return _dealt(wanted) if wanted.spread else _planned(wanted)
 
 
 def _planned(wanted: _Wanted) -> Plans:

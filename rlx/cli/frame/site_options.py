@@ -11,6 +11,8 @@ from rlx.cli.frame.completion import HOSTS
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rlx.api.target import Target
     from rlx.hosts import MadeContainer
     from rlx.plan import Site
@@ -73,26 +75,28 @@ def chosen_where(
     *,
     spread: bool,
     nodes: bool,
-    makes: bool,
+    before: Callable[[], None] | None,
 ) -> Where:
-    """The words that say where a launch goes, and with `makes` the containers of images on those hosts.
+    """The words that say where a launch goes, once the containers of images on those hosts are there.
+
+    `before` is what is done before one is made; without it none is, and nobody is asked.
 
     Raises UsageError for words that contradict each other, HostError.
     """
     check_hosts(host, spread=spread, nodes=nodes)
-    return host, _container_for(host, container, image, makes, not spread), devices
+    return host, _container_for(host, container, image, before, not spread), devices
 
 
 def _container_for(
-    host: str | None, container: str | None, image: str | None, makes: bool, all_must: bool
+    host: str | None, container: str | None, image: str | None, before: Callable[[], None] | None, all_must: bool
 ) -> str | None:
     from rlx.api.containers import image_container, start_containers
     from rlx.cli.frame.output import patience
 
-    if makes or (container is not None and image is not None):
+    if before or (container is not None and image is not None):
         with patience(f"starting a container on {host or 'the host'} …"):
             names = [name.strip() for name in host.split(",")] if host else [None]
-            for made in start_containers(names, container, image, all_must=all_must):
+            for made in start_containers(names, container, image, before, all_must=all_must):
                 narrate_made(made)
     return container if image is None else image_container(image)
 
