@@ -71,12 +71,17 @@ def serve_one(connection: socket.socket, said: tuple[bytes, ...], answer: bytes)
     connection.sendall(b"".join(words for words in said[1:2]))
     if OPENED in said:
         yield os.read(pipes[0], 100)
-    connection.sendall(b"".join(said[2:]))
+    # Who was refused may have hung up.
+    with suppress(BrokenPipeError):
+        connection.sendall(b"".join(said[2:]))
     os.write(pipes[1], answer)
-    os.close(pipes[1])
-    connection.shutdown(socket.SHUT_RDWR)
+    for pipe in pipes[1:]:
+        os.close(pipe)
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
     # What is in it when nobody writes any more.
-    yield b"".join(iter(lambda: os.read(pipes[0], 100), b""))
+    with os.fdopen(pipes[0], "rb") as sent:
+        yield sent.read()
 
 
 def take_pipes(connection: socket.socket) -> list[int]:
