@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,23 +50,39 @@ def plan_script(
     from rlx.backends.shared.users_script import UsersScript
     from rlx.preflight.preflight import checked
 
-    for label, word in (("--name", name), ("--arm", arm or "main"), ("--script", Path(path).name)):
-        if not _NAME.fullmatch(word):
-            raise UsageError(f"{label} {word!r}", "use up to 100 letters, digits and . _ - (not first)")
+    script = read_script(path, name, arm, aqn)
     target = named_target(host, container, devices)
     if target.workers:
         raise UsageError(f"--host {host}: a script runs on one host", "several hosts need a recipe with layout.nodes")
-    text = _read(Path(path))
-    engine = _engine(text, wants_noise=aqn is not None)
-    noise, steps = _noise(aqn, engine.STEPS.search(text)) if aqn is not None else (None, 0)
     looks = HostLooks(target)
     find_backends(looks, [], target)()
     place = looks.found()
     start = workdir or (str(Path.cwd()) if place.is_here else "~/")
     names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
-    script = UsersScript(*names, text, start, *_devices(place), tuple(secrets), noise, steps)
-    plan = place.placed(engine.plan(script, place.site))
+    wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
+    plan = place.placed(script.engine.plan(wanted, place.site))
     return Plans((Draft(checked(plan, accepts_lines=accepts_lines)),), looks.result())
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """What is known of a script before its host is. `steps` are those of its noise, 0 without any."""
+
+    text: str
+    engine: ScriptPart
+    noise: Aqn | None
+    steps: int
+
+
+def read_script(path: str | Path, name: str, arm: str | None = None, aqn: str | None = None) -> _Script:
+    """Read the script and its noise; no host is asked. Raises UsageError for what cannot be used."""
+    for label, word in (("--name", name), ("--arm", arm or "main"), ("--script", Path(path).name)):
+        if not _NAME.fullmatch(word):
+            raise UsageError(f"{label} {word!r}", "use up to 100 letters, digits and . _ - (not first)")
+    text = _read(Path(path))
+    engine = _engine(text, wants_noise=aqn is not None)
+    noise, steps = _noise(aqn, engine.STEPS.search(text)) if aqn is not None else (None, 0)
+    return _Script(text, engine, noise, steps)
 
 
 def _read(path: Path) -> str:

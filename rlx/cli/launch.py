@@ -107,10 +107,12 @@ def launch(
     """
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
     trust = trust or yes or not dry_run
+    if asked.is_script:
+        asked.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
     before = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
     where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=before)
     if asked.is_script:
-        plans = asked.plan(arm or (), seed or (), where, recipe or set_ or send or plan or again or spread)
+        plans = asked.plan(arm or (), seed or (), where)
     elif plan is not None:
         plans = _read(plan, trust, recipe, arm, seed, set_, *where, send, again or None)
     else:

@@ -118,7 +118,9 @@ def test_it_says_what_keeps_it_from_making_one(made: Callable[..., Sweep]) -> No
     found = {one["id"]: one["severity"] for one in note["findings"]}
     assert found["RLX522"] == "note"
 
-    # A mistyped recipe makes none either.
+    # A mistyped recipe or script makes none either.
+    sweep.rlx("launch", "--script", sweep.recipe.with_name("gpro.sh"), "--name", "own", "--host", "h1", code=2)
+    assert sweep.heard("No such file")
     sweep.rlx("launch", sweep.recipe.with_name("smus.yaml"), "--host", "h1", code=2)
     sweep.rlx("launch", sweep.recipe, "--host", "h1", "--set", "train.lrr=1", code=2)
     assert made_there(host) == []

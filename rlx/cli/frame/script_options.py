@@ -55,16 +55,9 @@ class Asked:
             raise UsageError(f"{options} are about a script", "add --script FILE; a recipe has keys for them")
         return self.script is not None
 
-    def plan(
-        self,
-        arms: Sequence[str],
-        seeds: Sequence[int],
-        where: tuple[str | None, str | None, str | None],
-        others: object,
-    ) -> Plans:
-        """Plan the script. Raises UsageError for what goes with recipes only, too."""
-        from rlx.api.scripts import plan_script
-        from rlx.cli.frame.output import patience
+    def check(self, arms: Sequence[str], seeds: Sequence[int], others: object) -> None:
+        """Read the script; no host is asked. Raises UsageError for what goes with recipes only, too."""
+        from rlx.api.scripts import read_script
 
         if self.script is None or self.name is None:
             raise UsageError("what is the experiment called?", "rlx launch --script FILE --name NAME --arm ARM")
@@ -73,6 +66,19 @@ class Asked:
                 "--script is one run, and no recipe",
                 "leave out the recipe, --set, --send and --plan; one --arm and --seed",
             )
+        read_script(self.script, self.name, next(iter(arms), None), self.aqn)
+
+    def plan(
+        self,
+        arms: Sequence[str],
+        seeds: Sequence[int],
+        where: tuple[str | None, str | None, str | None],
+    ) -> Plans:
+        """Plan the script, which `check` has found good."""
+        from rlx.api.scripts import plan_script
+        from rlx.cli.frame.output import patience
+
+        assert self.script is not None and self.name is not None
         host, container, devices = where
         with patience(f"asking {host or 'the host'} …"):
             return plan_script(
