@@ -118,10 +118,6 @@ def _refuse_plan(index: Index, ref: RunRef, plan: LaunchPlan) -> None:
         raise RlxError(
             f"{ref.run_id}: it has {plan.cluster.nodes} nodes, and retry knows runs of one", "launch it again"
         )
-    if plan.site.slurm is not None:
-        raise RlxError(
-            f"{ref.run_id}: it was a job of Slurm, and retry knows runs on hosts of their own", "launch it again"
-        )
     if plan.secret_names and not index.digests([ref.run_id]):
         # Whoever can write its manifest there could name any secret of the person who types this.
         names = ", ".join(plan.secret_names)

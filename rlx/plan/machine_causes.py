@@ -7,4 +7,6 @@ equal.
 from __future__ import annotations
 
 LOST = "lost"
-MACHINE_CAUSES = frozenset(f"RLX{number}" for number in (805, 806, 809, 813, 877, 880, 956, 960, 961, 967))
+MACHINE_CAUSES = frozenset(
+    f"RLX{number}" for number in (590, 591, 592, 805, 806, 809, 813, 877, 880, 956, 960, 961, 967)
+)

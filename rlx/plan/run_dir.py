@@ -11,10 +11,10 @@
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
-               stop
+               stop  job
 
-`lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. A `stop` that ended
-an attempt moves into its state when the next one begins.
+`lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. The `stop` that
+ended an attempt, and its `job`, move into its state when the next one begins.
 
 Beside them in <root>/runs: .removed/<run id>.json, what a removed run was, and .trash/, what is being deleted.
 """

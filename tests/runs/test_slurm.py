@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tests.rig.capabilities import RigUnavailable
 from tests.rig.fixtures import leave_out
 from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
+from tests.runs.test_retry import training
 from tests.runs.toys import FOREVER
 
 HOST = ("hosts", "add", "hpc", "h1", "--slurm", "main", "--gres", f"npu:{NPUS}", "--root", ROOT)
@@ -154,6 +156,61 @@ def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) 
     go(slurm.login, waiting)
     assert laptop.ended(waiting).state is RunState.FINISHED
     assert [path.name for path in (folder / "attempts").iterdir()] == ["1"]
+
+
+def on_one_node(laptop: Laptop, plan: LaunchPlan) -> LaunchPlan:
+    """As a run with one NPU of h4."""
+    assert laptop.rlx("hosts", "add", "low", "h1", *HOST[4:], "--sbatch", "nodelist=h4").code == 0
+    return replace(plan, site=laptop.site("low"), device_kind="npu", devices=1)
+
+
+def test_a_preempted_run_goes_on_from_its_checkpoint_in_another_job(slurm: Cluster, laptop: Laptop) -> None:
+    asked = {"name": "toy", "retry": {"times": 1, "on": ["RLX591"], "from_checkpoint": True}}
+    (ref,) = laptop.launch(on_one_node(laptop, training(recipe=asked)))
+    patiently(lambda: "pid " in log(slurm.login, ref), "it is in the middle of a checkpoint")
+    urgent = ("hosts", "add", "high", "h1", "--slurm", "urgent", *HOST[6:], "--sbatch", "nodelist=h4")
+    assert laptop.rlx(*urgent).code == 0
+    above = job_of(laptop, GO, "urgent", NPUS, host="high")
+    patiently(lambda: is_up(slurm.login, above), "it has the devices of the other")
+    ended = laptop.ended(ref)
+    assert (ended.state, ended.detail[:6]) == (RunState.FAILED, "RLX591")
+    assert "RLX591 preempted by Slurm" in laptop.rlx("diagnose", ref.run_id).out
+    go(slurm.login, above)
+    waited = laptop.rlx("wait", ref.run_id)
+    assert "attempt 2 goes on from the checkpoint of step 2 (global_step_2)" in waited.err, waited
+    row = laptop.rows(ref.run_id)["main"]
+    assert (row["state"], row["attempt"], row["verdict"]["status"]) == ("finished", 2, "valid")
+    assert "as 2" in log(slurm.login, ref)
+    names = slurm.squeue("%k|%j|%T")
+    assert f"rlx:{ref.run_id}@2|{ref.run_id}@2|COMPLETED" in names
+    assert f"rlx:{ref.run_id}|{ref.run_id}|PREEMPTED" in names
+
+
+def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: Cluster, laptop: Laptop) -> None:
+    (ref,) = laptop.launch(on_one_node(laptop, training(how="exit 3")))
+    folder = run_folder(slurm.login, ref)
+    assert laptop.ended(ref).exit_code == 3
+    slurm.control("update", "nodename=h4", "state=drain", "reason=test")
+    try:
+        assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
+        number = (folder / "job").read_text().split()[0]
+        # It had come as far as this a while ago: the job is there, and nobody noted its number.
+        (folder / "job").unlink()
+        os.utime(folder / "attempts/2/lineage.json", (0, 0))
+        assert laptop.see(ref).state is RunState.LOST
+        again = laptop.rlx("retry", ref.run_id)
+        assert again.code == 1 and f"it is not over: Slurm job {number} is PENDING" in again.err
+        seen = laptop.see(ref)
+        assert (seen.state, seen.attempt) == (RunState.QUEUED, 2)
+        assert "attempt 2 is under way already" in laptop.rlx("retry", ref.run_id).err
+        assert laptop.rlx("stop", ref.run_id).code == 0
+        assert slurm.job(f"{ref.run_id}@2") == "CANCELLED"
+    finally:
+        slurm.control("update", "nodename=h4", "state=resume")
+    assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
+    assert laptop.ended(ref).state is RunState.FINISHED
+    assert "global_step_2 as 3" in log(slurm.login, ref)
+    assert [path.name for path in sorted((folder / "attempts").iterdir())] == ["1", "2", "3"]
 
 
 def several(laptop: Laptop, script: str, arm: str, nodes: int = 2, count: int = 1) -> LaunchPlan:

@@ -38,6 +38,7 @@ def sacct(words: str, name: str = ID, submitted: int = 981) -> str:
     return f"sacct 12|{words}|{submitted}|{name}\n"
 
 
+SECOND = "attempt=2"
 DONE = squeue("COMPLETED|None|990|n1")
 
 
@@ -91,6 +92,10 @@ def seen(text: str) -> tuple[RunState, str]:
         (report(sacct("TIMEOUT|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "RLX590"),
         (report(NO_DATABASE, STARTED), RunState.UNREACHABLE, "Slurm does not answer: sacct: error: Problem"),
         (report(squeue("FAILED|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "ended as FAILED"),
+        # The job of a further attempt has a name of its own, and that of the attempt before says nothing of it.
+        (report(squeue("RUNNING|None|990|n1", f"rlx:{ID}@2") + DONE, STARTED, SECOND), RunState.STARTING, ""),
+        (report(DONE + sacct("TIMEOUT|None|990|n1", f"{ID}@2"), STARTED, SECOND), RunState.LOST, "RLX590"),
+        (report(squeue("PENDING|Resources|N/A|", f"rlx:{ID}@2")), RunState.LOST, "does not know job 12"),
         # The run's own record goes before whatever Slurm says.
         (
             report(squeue("COMPLETED|None|990|n1"), STARTED, "exit=143,leader,1999 cut=cancelled"),

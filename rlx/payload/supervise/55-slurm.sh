@@ -2,7 +2,7 @@
 # A run whose directory has a file `slurm` is a job: the file has the options of sbatch, one a line, and this host is a
 # login node, which sees the directory and none of the processes. `job` says which job it is, and when it was submitted.
 #
-# A job is known by its comment, which names the run: a controller that was killed forgets the last seconds, and gives
+# A job is known by its comment, which names run and attempt: a controller that was killed forgets the last seconds, and gives
 # their numbers again. The run's own record of its end goes before what Slurm says of it: who traps the signal can let a
 # cancelled job look completed. Slurm ends what leaves the job's script, so the supervisor is that script.
 
@@ -14,6 +14,7 @@ REPORT_SINFO_S=4
 SLURM_POLL_S=0.5
 STRAGGLER_S=60 # what is left of a step once one of its nodes has ended
 NODE_FAILED_S=15 # Ray notices within 10 s that a node is gone, and says more of it
+BEATS_S=60 # a supervisor writes every 5 s; a file server may tell others of it as late as this
 NODES_END_S=20 # how long the other nodes take to see that the head is gone
 
 in_slurm() { [ -f "$1/$SLURM_FILE" ]; }
@@ -38,6 +39,12 @@ ask_slurm() {
     return "$slurm_code"
 }
 
+# name_job ID: in NAME, what Slurm calls the job of the attempt that find_attempt has found; `@` is in no id.
+name_job() {
+    NAME=$1
+    [ "$newest" -eq 1 ] || NAME=$1@$newest
+}
+
 # find_head ID: in HEAD, the run that this is a node of; itself, unless it is a further one.
 find_head() {
     case $1 in *-node[0-9]*) HEAD=${1##*-node} ;; *) HEAD=$1 && return ;; esac
@@ -54,28 +61,32 @@ of_nodes() {
 
 # ---- submit
 
-# submit_job: $run becomes a job, unless it is one already.
+# submit_job: the newest attempt of $run becomes a job, unless it is one already.
 submit_job() {
     find_job "$run" && return
+    find_attempt "$run"
+    name_job "$id"
     command -v sbatch >/dev/null || take_back "there is no sbatch on the PATH of this host: it is no login node of Slurm"
     # A launch that was cut off may have submitted it, and noted nothing.
     [ -n "$fresh" ] || find_submitted
     [ -n "$JOB" ] || start_job
     # The head's last: it says that the job is noted.
     for part in "$run"-node[0-9]* "$run"; do
-        [ ! -d "$part" ] || put "$part/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $part"
+        [ ! -d "$part" ] || note_job "$part"
     done
     outcome=started
 }
 
+note_job() { put "$1/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $1"; }
+
 find_submitted() {
     ask_slurm "$SLURM_S" "--user=$(id -un)" || take_back "Slurm cannot be asked whether $id is a job already: $ANSWER"
-    JOB=$(printf '%s\n' "$ANSWER" | grep -F "|rlx:$id" | grep -E "\|rlx:$id\$" | cut -d'|' -f1 | tail -n 1)
+    JOB=$(printf '%s\n' "$ANSWER" | grep -F "|rlx:$NAME" | grep -E "\|rlx:$NAME\$" | cut -d'|' -f1 | tail -n 1)
 }
 
 # What a job gets of this session is what a holder gets, and not the limits of a login node.
 start_job() {
-    set -- --parsable "--comment=rlx:$id" "--job-name=$id" --chdir=/ "--output=$run/$HOLDER_LOG_FILE" --open-mode=append \
+    set -- --parsable "--comment=rlx:$NAME" "--job-name=$NAME" --chdir=/ "--output=$run/$HOLDER_LOG_FILE" --open-mode=append \
         --no-requeue --propagate=NONE
     while read -r option; do set -- "$@" "$option"; done <"$run/$SLURM_FILE"
     said=$(timeout "$SLURM_S" sbatch "$@" "$run/$SUPERVISE_FILE" job "$run" "$kind" "$wanted" 2>&1 </dev/null 5<&-) ||
@@ -305,7 +316,9 @@ report_accounted() {
     forgotten=
     for pair in $JOBS; do
         find_head "${pair%=*}"
-        case "$ANSWER$NEWLINE" in *"|rlx:$HEAD$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
+        find_attempt "$root/runs/$HEAD"
+        name_job "$HEAD"
+        case "$ANSWER$NEWLINE" in *"|rlx:$NAME$NEWLINE"*) ;; *) forgotten="$forgotten,${pair#*=}" ;; esac
     done
     [ -n "$forgotten" ] && command -v sacct >/dev/null || return 0
     if accounted=$(SLURM_TIME_FORMAT=%s timeout "$REPORT_SACCT_S" sacct --noheader --parsable2 --allocations --duplicates \
@@ -367,7 +380,8 @@ look_at_job() {
     JOB_STATE=
     [ -n "$JOB" ] || return 0
     ask_slurm "$SLURM_S" "--jobs=$JOB" || { of_nodes unmark_part && fail "Slurm cannot be asked: $ANSWER"; }
-    case $ANSWER in "$JOB|"*"|rlx:${run##*/}") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
+    name_job "${run##*/}"
+    case $ANSWER in "$JOB|"*"|rlx:$NAME") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
 }
 
 is_job() {
@@ -387,4 +401,25 @@ await_job() {
         [ "$NOW" -lt "$until_s" ] || return 1
         nap "$SLURM_POLL_S"
     done
+}
+
+# ---- retry
+
+# check_job_is_over: fails where Slurm may run the newest attempt of $run, or what ran there still writes. Whoever began
+# it may have been cut off before its job was noted.
+check_job_is_over() {
+    asked=
+    name_job "$id"
+    find_job "$run" || find_submitted
+    [ -z "$JOB" ] || [ -e "$run/$JOB_FILE" ] || note_job "$run"
+    look_at_job
+    if is_job && { [ ! -e "$STATE/$EXIT_FILE" ] || ! await_job "$SLURM_S"; }; then
+        fail "it is not over: Slurm job $JOB is $JOB_STATE; rlx stop $id"
+    fi
+    [ -e "$STATE/$EXIT_FILE" ] || ! beats || fail "it is not over: it wrote within the last $BEATS_S s, whatever Slurm says"
+}
+
+# A node that was given up works on.
+beats() {
+    beat=$(stat -c %Y "$STATE/$HEARTBEAT_FILE" 2>/dev/null) && [ $(($(date +%s) - beat)) -lt "$BEATS_S" ]
 }

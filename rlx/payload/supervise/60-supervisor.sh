@@ -102,10 +102,10 @@ await_leader() {
     done
 }
 
-# end_leader WHY
+# end_leader WHY: why comes first, so that the log has the cause before what follows from it.
 end_leader() {
-    kill -s TERM -- "-$leader" 2>/dev/null
     note_cut "$1"
+    kill -s TERM -- "-$leader" 2>/dev/null
 }
 
 lead() {

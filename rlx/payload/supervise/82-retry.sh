@@ -17,17 +17,16 @@ retry() {
     [ "$newest" -lt "$further" ] || { printf 'existing %s\n' "$id" && return; }
     check_is_over
     check_is_unchanged
-    prepare_leases "$run"
+    in_slurm "$run" || prepare_leases "$run"
     begin_attempt
-    (start_holder </dev/null) || { undo_attempt && exit 2; }
+    (start_attempt </dev/null) || { undo_attempt && exit 2; }
     printf 'started %s\n' "$id"
 }
 
+start_attempt() { if in_slurm "$run"; then submit_job; else start_holder; fi; }
+
 check_is_over() {
-    ! elsewhere "$run" || fail "it was started on $OTHER, and this is $NODE"
-    ! alive "$run/$HOLDER_FILE" || fail "it is not over: its holder is alive"
-    ! run_alive "$run" " $id=$container " ||
-        fail "it is not over: processes of it are alive, or nobody can tell; rlx stop $id"
+    if in_slurm "$run"; then check_job_is_over; else check_none_is_alive; fi
     code=
     [ -f "$STATE/$EXIT_FILE" ] && { read -r code _ <"$STATE/$EXIT_FILE"; } 2>/dev/null
     [ "$code" != 0 ] || fail "it has finished"
@@ -35,6 +34,13 @@ check_is_over() {
     find_statuses "$container"
     status_of "$container"
     [ "$STATUS" = running ] || fail "its container does not run (docker: $STATUS): start it first"
+}
+
+check_none_is_alive() {
+    ! elsewhere "$run" || fail "it was started on $OTHER, and this is $NODE"
+    ! alive "$run/$HOLDER_FILE" || fail "it is not over: its holder is alive"
+    ! run_alive "$run" " $id=$container " ||
+        fail "it is not over: processes of it are alive, or nobody can tell; rlx stop $id"
 }
 
 # With other files it would be another experiment under the same name.
@@ -49,13 +55,16 @@ check_is_unchanged() {
 # Nothing shows before the folder of the attempt is renamed into its place.
 begin_attempt() {
     next=$run/$ATTEMPTS_DIR/$further
-    contained "$run" || clean_up "$run" 0
+    # The processes of a container and of a job are not this host's.
+    in_slurm "$run" || contained "$run" || clean_up "$run" 0
     rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*
     for file in "$SUPERVISE_FILE" "$ENV_FILE" "$MASK_FILE"; do
         [ ! -e "$incoming/$file" ] || mv -f "$incoming/$file" "$run/$file" || fail "cannot write to $run"
     done
     set_checkpoints_aside || { return_checkpoints && fail "cannot move checkpoints in $run/$CHECKPOINTS_DIR"; }
-    [ ! -e "$run/$STOP_FILE" ] || mv -f "$run/$STOP_FILE" "$STATE/$STOP_FILE"
+    for file in "$STOP_FILE" "$JOB_FILE"; do
+        [ ! -e "$run/$file" ] || mv -f "$run/$file" "$STATE/$file"
+    done
     rm -f "$run/$HOLDER_FILE"
     mv "$incoming/attempt" "$next" || { return_checkpoints && fail "cannot create $next"; }
     point_latest "$further"
@@ -102,7 +111,9 @@ undo_attempt() {
     mv "$next" "$incoming/taken-back" && rm -rf "$incoming/taken-back"
     point_latest "$newest"
     return_checkpoints
-    [ ! -e "$STATE/$STOP_FILE" ] || mv "$STATE/$STOP_FILE" "$run/$STOP_FILE"
+    for file in "$STOP_FILE" "$JOB_FILE"; do
+        [ ! -e "$STATE/$file" ] || mv "$STATE/$file" "$run/$file"
+    done
     rm -f "$run/$ENV_FILE"
 }
 

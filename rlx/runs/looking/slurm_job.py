@@ -101,13 +101,13 @@ class Answers:
     silence: str = ""
 
 
-def find_job(run_id: str, number: str, created: float, answers: Answers) -> Job:
-    """Find the job of a run among these: by its comment, since Slurm may give a number again.
+def find_job(run_id: str, attempt: int, number: str, created: float, answers: Answers) -> Job:
+    """Find the job of an attempt of a run among these: by its comment, since Slurm may give a number again.
 
-    Accounting may not know its name yet: then it is the job of that number that was submitted when the run was. All
-    nodes of a run are of one job, which names the head.
+    Accounting may not know its name yet: then it is the job of that number that was submitted when the attempt was
+    `created`, in seconds since 1970. All nodes of a run are of one job, which names the head.
     """
-    comment = _COMMENT + _NODE.sub("", run_id)
+    comment = _COMMENT + _NODE.sub("", run_id) + (f"@{attempt}" if attempt > 1 else "")
     named = [line for line in answers.lines if line.comment == comment]
     numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
     if not (found := [*numbered, *named]):

@@ -186,7 +186,7 @@ def _with_job(facts: Facts, records: _Records) -> Facts:
     number = records.runs[facts.run_id].get("job")
     if number is None:
         return facts
-    found = slurm_job.find_job(facts.run_id, number, facts.created, records.slurm)
+    found = slurm_job.find_job(facts.run_id, facts.attempt, number, facts.created, records.slurm)
     return replace(facts, job=found)
 
 
