@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,16 +12,20 @@ if TYPE_CHECKING:
 
 
 def device_reports(runs: Sequence[JudgedRun], labels: Mapping[str, str]) -> tuple[DeviceReport, ...]:
-    """A report for each run that was sampled. `labels`: what a run is called, by its id."""
+    """A report for each run that was sampled, and for its other nodes. `labels`: what a run is called, by its id."""
+    return tuple(report for run in runs for report in _reports(run, labels.get(run.run_id, run.name)))
+
+
+def _reports(run: JudgedRun, label: str) -> Iterator[DeviceReport]:
+    """Only the head knows the steps, and so the phases."""
     from rlx.compare.device_report import DeviceReport
     from rlx.evidence.device_use import device_use
 
-    uses = [(run, device_use(run.usage, run.evidence)) for run in runs]
-    return tuple(
-        DeviceReport(run.run_id, labels.get(run.run_id, run.name), use, _estimated(run.plan))
-        for run, use in uses
-        if use
-    )
+    if use := device_use(run.usage, run.evidence):
+        yield DeviceReport(run.run_id, label, use, _estimated(run.plan))
+    for name, usage in run.usage_of_others.items():
+        if use := device_use(usage, run.evidence):
+            yield DeviceReport(run.run_id, f"{label}, {name}", use, {})
 
 
 def _estimated(plan: LaunchPlan) -> Mapping[str, tuple[float, float]]:

@@ -17,7 +17,8 @@ class JudgedRun:
     """`provenance`: versions and data digests as the run found them on its host; empty if it could not say.
 
     `submitted_by`: user, machine and version of rlx. `as_of`: when the evidence was read on the run's host, in seconds
-    since 1970; None: now. `usage`: what the devices of its head did, read where runs are compared only.
+    since 1970; None: now. `usage`: what the devices of its head did, and `usage_of_others` those of its other
+    nodes, by their names; read where runs are compared only.
     """
 
     run_id: str
@@ -32,3 +33,4 @@ class JudgedRun:
     submitted_by: Mapping[str, str] = field(default_factory=dict)
     as_of: float | None = None
     usage: RunUsage = NO_USAGE
+    usage_of_others: Mapping[str, RunUsage] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import TypeVar
 import pytest
 from typer.testing import CliRunner
 
+from rlx.api.device_reports import device_reports
 from rlx.cli.frame.app import command_line
+from rlx.compare.device_report import device_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.node_plans import as_nodes
 from rlx.plan import Cluster, LaunchPlan, Place, RunState, Severity, Site, Slurm
@@ -175,6 +178,20 @@ def test_the_verdict_is_of_the_noise_on_all_nodes(pair: Pair) -> None:
     assert sorted((event.step or 0, event.replica) for event in row.evidence.noise) == [(1, 0), (1, 1), (2, 0)]
     (judged,) = pair.call(lambda index: judge_runs(index, [head]))
     assert judged.evidence.noise == row.evidence.noise
+
+
+USED = "start {0} kind=npu devices=0 kills=0 scope=cgroup\nat {0} metrics=- d0={1},65536,80,45,-,-\nend kills=0\n"
+
+
+def test_what_the_devices_did_is_told_for_each_node(pair: Pair) -> None:
+    (head,) = pair.launch(pair.plan("true"))
+    for ref, used in ((head, 30 << 10), (pair.worker(head), 55 << 10)):
+        pair.ended(ref)
+        (pair.folder(ref) / "attempts/1/usage").write_text(USED.format(int(time.time()), used))
+    (judged,) = pair.call(lambda index: judge_runs(index, [head]))
+    told = list(device_lines(device_reports([judged], {head.run_id: "main"})))
+    assert told[1].startswith("  main: a device had up to 30.0 of 64.0 GiB")
+    assert told[2].startswith("  main, node 1 on h2: a device had up to 55.0 of 64.0 GiB")
 
 
 def test_without_the_records_of_a_node_nothing_is_concluded(pair: Pair) -> None:

@@ -23,7 +23,6 @@ from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
-from rlx.runs.copies.mirror import Mirrored
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.reconfigured import reconfigured
@@ -48,7 +47,7 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     for sight in sights.values():
         _refuse_unknown(sight)
     judged, parsed = judge_sights(index, sights), ParsedFiles(index.home)
-    return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id].copy, parsed) for ref in refs]
+    return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id], parsed) for ref in refs]
 
 
 def judge_here(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -162,12 +161,13 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
     return source.digests if source else ()
 
 
-def _with_config(run: JudgedRun, copy: Mirrored, parsed: ParsedFiles) -> JudgedRun:
+def _with_config(run: JudgedRun, sight: Sight, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
-    paths = RunPaths(copy.run_dir)
+    paths = RunPaths(sight.copy.run_dir)
     found = configurations(paths.latest, parsed)
     provenance = {**run.provenance, **found}
-    run = replace(run, usage=read_run_usage(paths.attempts))
+    others = {name: read_run_usage(attempts) for name, attempts in sight.workers.nodes.items()}
+    run = replace(run, usage=read_run_usage(paths.attempts), usage_of_others=others)
     seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Of one run: the attempts on its other nodes, and the names of nodes whose files may not be here to their end."""
+    """Of one run: the attempts on its other nodes, by `node 1 on a4`, and which of them may not be here to their end."""
 
-    attempts: tuple[Path, ...] = ()
+    nodes: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
+
+    @property
+    def attempts(self) -> tuple[Path, ...]:
+        return tuple(attempt for attempts in self.nodes.values() for attempt in attempts)
 
     def lacks(self, state: RunState) -> str:
         """Say what of a run in that state is not here; empty if nothing."""
@@ -41,7 +45,8 @@ def workers_of(index: Index, refs: Sequence[RunRef], copies: Mapping[str, Mirror
     for worker in workers:
         copy, head = copies[worker.run_id], found[worker.head_id]
         is_late = copy.problem is not None and copy.end is None
-        name = [f"node {worker.node} on {worker.host}"] if is_late or copy.lacks else []
-        attempts = (*head.attempts, *RunPaths(copy.run_dir).attempts)
-        found[worker.head_id] = Workers(attempts, (*head.unfinished, *name))
+        name = f"node {worker.node} on {worker.host}"
+        unfinished = [name] if is_late or copy.lacks else []
+        nodes = {**head.nodes, name: tuple(RunPaths(copy.run_dir).attempts)}
+        found[worker.head_id] = Workers(nodes, (*head.unfinished, *unfinished))
     return found
