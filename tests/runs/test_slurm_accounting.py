@@ -22,6 +22,7 @@ from tests.runs.toys import FOREVER, until
 
 # It hears of its end, and leaves Slurm no way but to kill it: nobody can record that.
 DEAF = f"trap '' TERM; {FOREVER}"
+SECOND = f"[[ $RLX_ATTEMPT_DIR != */1 ]] || exit 3\n{FOREVER}"
 HOURS_S = 7200
 # Slurm looks for jobs over their time, silent nodes and forgotten jobs twice a minute each, one after the other.
 SLURM_S = 240
@@ -59,7 +60,8 @@ def started(slurm: Cluster, laptop: Laptop, *plans: LaunchPlan) -> dict[str, Run
 
 
 def state_of(host: Host, ref: RunRef) -> Path:
-    return run_folder(host, ref) / "attempts/1/state"
+    """Of its newest attempt."""
+    return run_folder(host, ref) / "latest/state"
 
 
 def kill_job(node: Host, ref: RunRef) -> None:
@@ -77,7 +79,8 @@ def cut_power(node: Host) -> None:
 
 def forgotten(slurm: Cluster, *refs: RunRef) -> None:
     """Wait until the controller knows them no more; hours have gone by then since a supervisor wrote."""
-    until(lambda: not any(slurm.job(ref.run_id) for ref in refs), "the controller has forgotten them", SLURM_S)
+    names = [name for ref in refs for name in (ref.run_id, f"{ref.run_id}@2")]
+    until(lambda: not any(map(slurm.job, names)), "the controller has forgotten them", SLURM_S)
     long_ago = time.time() - HOURS_S
     for ref in refs:
         for file in (state_of(slurm.login, ref) / name for name in ("started", "heartbeat")):
@@ -146,8 +149,12 @@ def without_accounting(slurm: Cluster) -> Iterator[None]:
 
 def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -> None:
     node = slurm.nodes[0]
-    runs = started(slurm, laptop, *(on(laptop, node, arm, FOREVER) for arm in ("before", "meanwhile")))
-    numbers = {arm: slurm.job(ref.run_id, "%i") for arm, ref in runs.items()}
+    runs = started(slurm, laptop, *(on(laptop, node, arm, SECOND) for arm in ("before", "meanwhile")))
+    # The first attempt of each has failed, and accounting knows that one, too.
+    assert {laptop.ended(ref).exit_code for ref in runs.values()} == {3}
+    assert laptop.rlx("retry", "-y", *(ref.run_id for ref in runs.values())).code == 0
+    patiently(lambda: all((state_of(node, ref) / "leader").exists() for ref in runs.values()), "both run again")
+    numbers = {arm: slurm.job(f"{ref.run_id}@2", "%i") for arm, ref in runs.items()}
     lost = {
         arm: ("lost", f"Slurm job {number} ended as FAILED, and the run recorded nothing")
         for arm, number in numbers.items()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Of one run: the attempts on its other nodes, by `node 1 on a4`, and the nodes that may not be here to their end."""
+    """Of one run: the attempts on its other nodes, by `node 1 on a4`; which of them may not be here to their end."""
 
     nodes: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
