@@ -107,8 +107,7 @@ def launch(
     """
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
     trust = trust or yes or not dry_run
-    if asked.is_script:
-        asked.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
+    asked.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
     before = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
     where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=before)
     if asked.is_script:
@@ -118,11 +117,16 @@ def launch(
     else:
         plans = _of(_Wanted(recipe, arm or (), seed or (), set_ or (), where, trust, send or (), again, strict, spread))
     plans = with_power(plans)
-    if dry_run:
-        _print_plans(plans, as_json, plan)
-    _refuse_or_warn(plans, strict)
+    _show(plans, dry_run, as_json, plan, strict)
     if not dry_run:
         _tell(_launched(plans, plan, secret_file, strict, yes), plans, as_json, follow)
+
+
+def _show(plans: Plans, dry_run: bool, as_json: bool, written: str | None, strict: bool) -> None:
+    """Print the plans of a dry run, and say what is wrong with plans. Raises what refuses them."""
+    if dry_run:
+        _print_plans(plans, as_json, written)
+    _refuse_or_warn(plans, strict)
 
 
 def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:

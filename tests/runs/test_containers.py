@@ -407,8 +407,8 @@ def test_a_host_without_a_timeout_command(engine: Engine, tmp_path: Path, monkey
 
 def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine) -> None:
     script = 'echo "$RLX_ATTEMPT_DIR from $RLX_RESUME_FROM"; [ "${RLX_ATTEMPT_DIR##*/}" = 2 ] || exit 7\n'
-    ref = start_in(site, script)
-    assert ended(ref).exit_code == 7
+    ref, other = start_in(site, script), start_in(site, "exit 7\n")
+    assert (ended(ref).exit_code, ended(other).exit_code) == (7, 7)
     engine.docker("stop", "-t", "0", "trainer")
     refused = rlx("retry", ref.run_id, code=1)
     assert "its container does not run (docker: exited)" in refused.stderr
@@ -418,3 +418,5 @@ def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine
     seen = ended(ref)
     assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
     assert f"/shared/runs/{ref.run_id}/attempts/2 from none" in log_of(ref)
+    engine.docker("rm", "-f", "trainer")
+    assert "its container was removed: launch it again" in rlx("retry", other.run_id, code=1).stderr

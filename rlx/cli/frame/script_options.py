@@ -56,9 +56,11 @@ class Asked:
         return self.script is not None
 
     def check(self, arms: Sequence[str], seeds: Sequence[int], others: object) -> None:
-        """Read the script; no host is asked. Raises UsageError for what goes with recipes only, too."""
+        """Read the script, if any; no host is asked. Raises UsageError for what goes with recipes only, too."""
         from rlx.api.scripts import read_script
 
+        if not self.is_script:
+            return
         if self.script is None or self.name is None:
             raise UsageError("what is the experiment called?", "rlx launch --script FILE --name NAME --arm ARM")
         if others or len(arms) > 1 or len(seeds) > 1:

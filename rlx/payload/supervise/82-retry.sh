@@ -33,7 +33,11 @@ check_is_over() {
     [ -n "$container" ] || return 0
     find_statuses "$container"
     status_of "$container"
-    [ "$STATUS" = running ] || fail "its container does not run (docker: $STATUS): start it first"
+    case $STATUS in
+        running) ;;
+        gone) fail "its container was removed: launch it again" ;;
+        *) fail "its container does not run (docker: $STATUS): start it first" ;;
+    esac
 }
 
 check_none_is_alive() {
