@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeAlias, Union
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +14,24 @@ if TYPE_CHECKING:
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.looking.host_queue import HostQueue
     from rlx.runs.looking.overview import Overview
+    from rlx.runs.looking.slurm_queue import QueuedJob
 
-Answer: TypeAlias = Union["Leases", "RlxError"]
+Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
+
+
+class _Devices(NamedTuple):
+    """Who gives out the devices of a place: the folder of its leases, or where there is one a partition of Slurm."""
+
+    leases: str
+    partition: str | None = None
 
 
 def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
     """Look who has and who wants the devices of these hosts; without names, of all that have runs of this user.
 
     Everybody's runs are there that lease devices through rlx; of other processes the pid. Estimates go by the pace of
-    runs known here. A silent host has a `problem` alone. Raises UsageError, HostError if no host answers.
+    runs known here. Of a login node of Slurm, all jobs of its partition and Slurm's own estimates.
+    A silent host has a `problem` alone. Raises UsageError, HostError if no host answers.
     """
     from rlx.api.selection import open_index
 
@@ -44,10 +54,10 @@ def _own(index: Index) -> list[RunRef]:
     return [ref for ref in index.nodes() if not is_adopted(ref)]
 
 
-def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, str]:
-    """The places of these hosts, each with the folder of its leases. Raises UsageError for an unknown host."""
+def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, _Devices]:
+    """The places of these hosts. Raises UsageError for an unknown host."""
     named = [hosts] if isinstance(hosts, str) else hosts
-    places: dict[Place, str] = {}
+    places: dict[Place, _Devices] = {}
     for name in dict.fromkeys(ref.host for ref in refs) if named is None else dict.fromkeys(named):
         # Runs may lie inside a container, and their locks with them.
         known = [ref.place for ref in refs if ref.host == name]
@@ -55,34 +65,38 @@ def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[P
     return places
 
 
-def _places_of(name: str, known: Sequence[Place]) -> dict[Place, str]:
+def _places_of(name: str, known: Sequence[Place]) -> dict[Place, _Devices]:
     """Those where runs are `known` to be, also of a host whose entry is gone."""
     from rlx.hosts import known_hosts, site_of
     from rlx.plan import DEFAULT_LEASES
 
     if known and name not in known_hosts():
-        return dict.fromkeys(known, DEFAULT_LEASES)
+        return dict.fromkeys(known, _Devices(DEFAULT_LEASES))
     site = site_of(name)
-    return dict.fromkeys(known or [site.place], site.leases)
+    devices = _Devices(site.leases, site.slurm.partition if site.slurm else None)
+    return dict.fromkeys(known or [site.place], devices)
 
 
-def _ask(places: Mapping[Place, str]) -> dict[Place, Answer]:
+def _ask(places: Mapping[Place, _Devices]) -> dict[Place, Answer]:
     with ThreadPoolExecutor(max(1, len(places))) as pool:
-        return dict(zip(places, pool.map(_leases, places, places.values()), strict=True))
+        return dict(zip(places, pool.map(_look, places, places.values()), strict=True))
 
 
-def _leases(place: Place, folder: str) -> Answer:
+def _look(place: Place, devices: _Devices) -> Answer:
     from rlx.errors import RlxError
     from rlx.runs import look_at_leases
     from rlx.runs.looking.fan_out import in_time
+    from rlx.runs.looking.slurm_queue import look_at_jobs
 
     try:
-        return in_time(place.host, lambda: look_at_leases(place, folder))
+        if devices.partition is not None:
+            return in_time(place.host, partial(look_at_jobs, place, devices.partition))
+        return in_time(place.host, partial(look_at_leases, place, devices.leases))
     except RlxError as problem:
         return problem
 
 
-def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, str]) -> list[RunRef]:
+def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, _Devices]) -> list[RunRef]:
     """The runs on these other machines whose launches go on: what has ended of them tells how long the rest takes."""
     ended = index.ended()
     there = [ref for ref in refs if ref.place in places and not ref.place.is_local]
@@ -92,9 +106,9 @@ def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, str])
 
 def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, Answer]) -> list[RunRef]:
     """The runs of this machine whose launches are at work by its leases, since it has all that ever ran here."""
-    from rlx.errors import RlxError
+    from rlx.runs import Leases
 
-    local = [answer for place, answer in answers.items() if place.is_local and not isinstance(answer, RlxError)]
+    local = [answer for place, answer in answers.items() if place.is_local and isinstance(answer, Leases)]
     at_work = {lease.run_id for leases in local for lease in leases.held}
     at_work |= {ticket.run_id for leases in local for ticket in leases.waiting}
     launches = {ref.launch_id for ref in refs if ref.run_id in at_work}
@@ -117,9 +131,12 @@ def _queues(answers: Mapping[Place, Answer], rows: Sequence[Overview]) -> list[H
     if problems and len(problems) == len(answers):
         raise problems[0]
     by_id, paces = {row.ref.run_id: row for row in rows}, Paces(rows)
-    return [
-        HostQueue(place.host, place.inside, problem=answer.message)
-        if isinstance(answer, RlxError)
-        else host_queue(place, answer, by_id, paces)
-        for place, answer in answers.items()
-    ]
+
+    def queue_of(place: Place, answer: Answer) -> HostQueue:
+        if isinstance(answer, RlxError):
+            return HostQueue(place.host, place.inside, problem=answer.message)
+        if isinstance(answer, tuple):
+            return HostQueue(place.host, place.inside, jobs=answer)
+        return host_queue(place, answer, by_id, paces)
+
+    return [queue_of(place, answer) for place, answer in answers.items()]

@@ -125,7 +125,8 @@ class StatusWatch:
         from rlx.runs.looking.fan_out import in_time
 
         site = self._site
-        if site is None or not self._host:
+        # Those of a login node are Slurm's to give: rlx queue shows its jobs.
+        if site is None or not self._host or site.slurm is not None:
             return None
         try:
             return in_time(site.host, lambda: look_at_leases(site.place, site.leases))

@@ -89,11 +89,21 @@ def test_a_job_that_waits_says_why_and_is_stopped_before_it_starts(slurm: Cluste
     try:
         first = job_of(laptop, GO, "first", NPUS)
         patiently(lambda: is_up(slurm.login, first), "the first runs")
+        slurm.login.run("sbatch", "--job-name=a|b", "--output=/dev/null", "--nodelist=h2", "--wrap=sleep 300")
+        slurm.until(lambda: "a|b|RUNNING" in slurm.squeue("%j|%T"), "somebody else has a part of the node")
         second = job_of(laptop, FOREVER, "second", 1)
         slurm.until(lambda: slurm.job(second.run_id, "%r") == "Resources", "the second waits for devices")
         patiently(lambda: "expected start" in laptop.see(second).detail, "Slurm has planned it")
         row = laptop.rows()["second"]
         assert (row["state"], "waits: Resources" in row["detail"]) == ("queued", True)
+        (queue,) = json.loads(laptop.rlx("queue", "hpc", "--json").out)["hosts"]
+        jobs = {job["run_id"] or job["name"]: job for job in queue["jobs"]}
+        assert jobs.keys() == {first.run_id, second.run_id, "a|b"} and queue["held"] == []
+        assert (jobs[first.run_id]["devices"], jobs[first.run_id]["where"]) == (f"npu:{NPUS}", "h2")
+        assert (jobs[second.run_id]["waits"], jobs[second.run_id]["reason"]) == (True, "Resources")
+        shown = laptop.rlx("queue").out
+        assert re.search(rf"npu:{NPUS} +toy-first-s1 .*at the latest \d", shown), shown
+        assert re.search(r"npu:1 +toy-second-s1 .*about [-: \d]+ +Resources", shown) and "1 node  (a|b)" in shown
         assert laptop.rlx("stop", second.run_id).code == 0
         assert laptop.see(second).state is RunState.STOPPED
         assert slurm.job(second.run_id) == "CANCELLED"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.device_words import ranges, wish_words
+from rlx.cli.text.queue_columns import columns_of, short_names
 from rlx.runs.duration import clock_time, duration
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from rlx.cli.text.fitting_table import Column
     from rlx.runs.looking.forecast import Estimate
     from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
-
-_STAMP = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}(?=$|-node)")
 
 
 def queue_tables(queues: Sequence[HostQueue], width: int) -> Group:
@@ -41,7 +38,11 @@ def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     title = Text(f"{queue.host}{inside}", "bold")
     if queue.problem is not None:
         return [Text(queue.problem)]
-    names = _names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
+    if queue.jobs is not None:
+        from rlx.cli.text.job_text import job_parts
+
+        return [title, *job_parts(queue.jobs, width, now)]
+    names = short_names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
     having, waiting = _having(queue, names, numbers, now), _waiting(queue, names, numbers, now)
     tables: list[Any] = [fitting_table(columns, width) for columns in (having, waiting) if columns[0].cells]
@@ -62,7 +63,7 @@ def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, st
         for each in queue.held
     ]
     others = [("", devices, who, "", "", "") for devices, who in (*_foreign(queue), *_free(queue))]
-    return _columns(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
+    return columns_of(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
 
 
 def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> list[Column]:
@@ -78,26 +79,7 @@ def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, s
         )
         for each in queue.waiting
     ]
-    return _columns(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
-
-
-def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
-    """The owner can be done without, then since when; what is to come may take several lines."""
-    from rlx.cli.text.fitting_table import Column
-
-    ranks, flowing = {"OWNER": 2, "FOR": 1}, {"ENDS", "STARTS", "BEHIND"}
-    cells = [[row[place] for row in rows] for place in range(len(headings))]
-    return [
-        Column(heading, column, rank=ranks.get(heading, 0), flows=heading in flowing)
-        for heading, column in zip(headings, cells, strict=True)
-    ]
-
-
-def _names(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Run id -> its name without the stamp, where that is nobody else's here."""
-    short = {run_id: _STAMP.sub("", run_id) for run_id in run_ids}
-    used = Counter(short.values())
-    return {run_id: name if used[name] == 1 else run_id for run_id, name in short.items()}
+    return columns_of(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
 
 
 def _since(each: Holder | Waiter, now: float) -> str:
@@ -141,4 +123,5 @@ def queue_document(queue: HostQueue) -> Mapping[str, Any]:
         "waiting": queue.waiting,
         "foreign": queue.foreign,
         "free": [{"kind": kind, "device": number} for kind, number in queue.free],
+        "jobs": queue.jobs,
     }

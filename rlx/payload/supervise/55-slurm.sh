@@ -11,6 +11,8 @@ SLURM_S=30       # without its controller, Slurm's programs try for 18 s
 REPORT_SLURM_S=8
 REPORT_SACCT_S=6
 REPORT_SINFO_S=4
+QUEUE_S=12
+MOST_JOBS=5000
 SLURM_POLL_S=0.5
 STRAGGLER_S=60 # what is left of a step once one of its nodes has ended
 NODE_FAILED_S=15 # Ray notices within 10 s that a node is gone, and says more of it
@@ -336,6 +338,16 @@ report_unaccounted() {
         124-*) echo "slurm silent sacct did not answer within $REPORT_SACCT_S s" ;;
         *) printf 'slurm silent %s\n' "$(printf '%s\n' "$accounted" | tail -n 1)" ;;
     esac
+}
+
+# jobs PARTITION: those of everybody that have not ended, a line a job, the highest priority first:
+# `number|state|user|nodes|devices of each|submitted|start|end|node names|reason|comment|name`.
+jobs() {
+    said=$(SLURM_TIME_FORMAT=%s timeout "$QUEUE_S" squeue --noheader "--partition=$1" --sort=-p,i \
+        --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,COMPLETING \
+        --format='%i|%T|%u|%D|%b|%V|%S|%e|%N|%r|%k|%j' 2>&1) ||
+        fail "Slurm does not answer: ${said:-squeue took longer than $QUEUE_S s}"
+    [ -z "$said" ] || printf '%s\n' "$said" | head -n "$MOST_JOBS"
 }
 
 # ---- cancel

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlx.plan import Place
     from rlx.runs.looking.leases import ForeignProcess, Lease, Leases, Ticket
     from rlx.runs.looking.overview import Overview
+    from rlx.runs.looking.slurm_queue import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Waiter:
 class HostQueue:
     """One host at one moment; `since` is by its clock. `problem`: why it did not answer, and then all else is empty.
 
-    `inside` is the container that the folder of leases is in, where the runs lie inside one.
+    `inside` is the container that the folder of leases is in, where the runs lie inside one. `jobs`: of a login node of
+    Slurm, which gives devices to its own jobs, so that all before is empty; None for any other host.
     """
 
     host: str
@@ -63,6 +65,7 @@ class HostQueue:
     foreign: tuple[ForeignProcess, ...] = ()
     free: tuple[tuple[str, int], ...] = ()
     problem: str | None = None
+    jobs: tuple[QueuedJob, ...] | None = None
 
 
 def host_queue(place: Place, leases: Leases, rows: Mapping[str, Overview], paces: Paces) -> HostQueue:
