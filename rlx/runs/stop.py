@@ -24,7 +24,8 @@ class Stopped:
     """The pids that were told to end, those that are still there after all, and what is left as zombies.
 
     `zombies` remain until the container restarts: its first process does not reap what is orphaned. `strays` carry no
-    mark of the run, because they cleared their environment, and still write to its files: they were not ended.
+    mark of the run, because they cleared their environment, and still write to its files: they were not ended. `job`
+    is the number of the Slurm job that is over now, all of whose processes Slurm has ended; None for any other run.
     """
 
     run_id: str
@@ -32,6 +33,7 @@ class Stopped:
     left: tuple[int, ...]
     zombies: tuple[int, ...] = ()
     strays: tuple[int, ...] = ()
+    job: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     text = supervisor.call(ref.place, *asked, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
     with reading_answer(ref.host, "rlx stop"):
         pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
-        return Stopped(ref.run_id, pids["ended"], pids["left"], pids.get("zombies", ()), pids.get("strays", ()))
+        zombies, strays = pids.get("zombies", ()), pids.get("strays", ())
+        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, next(iter(pids.get("job", ())), None))
 
 
 def _taken_in(run_id: str, source: Source) -> UsageError:

@@ -300,7 +300,7 @@ def test_all_nodes_of_a_job_are_told_of_its_end(slurm: Cluster, laptop: Laptop) 
     patiently(lambda: all(is_up(slurm.login, node) for nodes in both.values() for node in nodes), "all run")
     slurm.login.run("scancel", slurm.job(runs["cancelled"].run_id, "%i"))
     stopped = laptop.rlx("stop", "stopped")
-    assert (stopped.code, stopped.out.count("nothing left")) == (0, 1), stopped.err
+    assert (stopped.code, stopped.out.count("stopped; Slurm job")) == (0, 1), stopped.err
     assert laptop.rlx("stop", both["by-node"][1].run_id).code == 0
     slurm.control("update", "nodename=h4", "state=down", "reason=test")
     seen = {arm: [laptop.ended(node) for node in nodes] for arm, nodes in both.items()}

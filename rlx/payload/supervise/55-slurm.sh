@@ -371,6 +371,7 @@ stop_job() {
     of_nodes forget_secrets
     find_attempt "$run"
     nothing_left
+    [ -z "$JOB" ] || printf 'job %s\n' "$JOB"
 }
 
 mark_stopped() {
