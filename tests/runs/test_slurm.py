@@ -200,6 +200,15 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     (ref,) = laptop.launch(on_one_node(laptop, training(how="exit 3")))
     folder = run_folder(slurm.login, ref)
     assert laptop.ended(ref).exit_code == 3
+    first = (folder / "job").read_text()
+    slurm.control("update", "partitionname=main", "state=drain")
+    try:
+        refused = laptop.rlx("retry", ref.run_id, "--from-checkpoint")
+        assert refused.code == 1 and "nothing was begun: sbatch: sbatch: error" in refused.err, refused
+        assert (folder / "job").read_text() == first and (folder / "latest").readlink() == Path("attempts/1")
+        assert (folder / "checkpoints/global_step_4").is_dir() and laptop.see(ref).attempt == 1
+    finally:
+        slurm.control("update", "partitionname=main", "state=up")
     slurm.control("update", "nodename=h4", "state=drain", "reason=test")
     try:
         assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
