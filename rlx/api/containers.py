@@ -74,7 +74,8 @@ def _wanted(host: str | None, container: str | None, image: str | None) -> tuple
     of_host, site = known_host(host).image, site_of(host, container)
     if named is not None:
         if site.slurm is not None:
-            raise UsageError(f"{site.host}: a run that is a job of Slurm goes into no container", "leave out --image")
+            fix = f"write image: {image} in the entry of this host"
+            raise UsageError(f"{site.host}: no container is made ahead of a job of Slurm", fix)
         return site, named
     return (site, of_host) if of_host is not None and site.container == made_name(of_host) else None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
+from rlx.plan.image import Image
 from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
@@ -72,6 +73,11 @@ class Site:
     @property
     def host(self) -> str:
         return self.place.host
+
+    @property
+    def job_image(self) -> Image | None:
+        """The image of which each job makes its own container; what is in it is seen on a node only."""
+        return self.slurm.image if self.slurm else None
 
 
 @dataclass(frozen=True, slots=True)

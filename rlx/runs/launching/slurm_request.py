@@ -1,11 +1,13 @@
-"""Ask Slurm for what a run needs: the options of its job, as supervise.sh hands them to sbatch."""
+"""Ask Slurm for what a run needs: the options of its job, as supervise.sh hands them to sbatch, and its container."""
 
 from __future__ import annotations
 
 from rlx.errors import UsageError
+from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+from rlx.hosts.inventory.image_entry import request_problem
 from rlx.hosts.inventory.slurm_entry import sbatch_options, slurm_problem
-from rlx.plan import LaunchPlan, PlannedFile, Slurm
-from rlx.plan.run_dir import SLURM_FILE
+from rlx.plan import Image, LaunchPlan, PlannedFile, Slurm
+from rlx.plan.run_dir import DOCKER_FILE, SLURM_FILE
 
 _NUMBERS = (
     "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "
@@ -16,9 +18,17 @@ _NOT_IN_A_PATH = "%\\"
 
 
 def request(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
-    """The file with one option a line; none for a run that is no job."""
+    """The file with one option a line, and the one that says of what its container is made; none for what is no job."""
     slurm = plan.site.slurm
-    return (PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm))),) if slurm else ()
+    if slurm is None:
+        return ()
+    job = PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm)))
+    return (job, PlannedFile(DOCKER_FILE, _container(slurm.image))) if slurm.image else (job,)
+
+
+def _container(image: Image) -> str:
+    lines = [f"image {image.name}", *([f"user {image.user}"] if image.user else [])]
+    return "\n".join([*lines, *(f"mount {mount}" for mount in image.mounts), ""])
 
 
 def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
@@ -39,10 +49,10 @@ def check_request(plan: LaunchPlan) -> None:
     site = plan.site
     if site.slurm is None:
         return
-    if problem := slurm_problem(site.slurm):
+    if problem := slurm_problem(site.slurm) or (site.slurm.image and request_problem(site.slurm.image)):
         raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
     if site.container is not None:
-        raise UsageError(f"{plan.run_name}: a job of Slurm goes into no container", "leave out --container")
+        raise UsageError(f"{plan.run_name}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
     if plan.device_list and not _is_whole_node(plan, site.slurm):
         raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
     if any(worker.site != site for worker in plan.workers):
