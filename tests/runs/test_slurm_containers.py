@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.hosts import user_file
+from rlx.hosts.node_plans import as_nodes
 from rlx.plan import LaunchPlan, RunState
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
@@ -37,19 +40,22 @@ def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
     monkeypatch.delenv("RLX_SSH_CONFIG", raising=False)
     found = Laptop(slurm.rig.client, tmp_path / "home")
-    write_entry(found)
+    write_entry()
     yield found
     slurm.login.run("scancel", "--user=root")
     slurm.until_idle()
 
 
-def write_entry(laptop: Laptop, name: str = "hpc", *, options: dict[str, str] | None = None, **image: Any) -> None:
+def write_entry(
+    host: str = "hpc", *, options: dict[str, str] | None = None, ssh: str = "h1", root: str = ROOT, **image: Any
+) -> None:
     """The entry of the cluster, with an image of which each job makes its container."""
-    file = laptop.home / "hosts.yaml"
+    file = user_file()
     known = json.loads(file.read_text())["hosts"] if file.exists() else {}
     slurm = {"partition": "main", "gres": f"npu:{NPUS}", **(options or {})}
     entry = {"name": IMAGE, "mounts": ["/usr:/usr:ro"], **image}
-    known[name] = {"ssh": "h1", "root": ROOT, "slurm": slurm, "image": entry}
+    known[host] = {"ssh": ssh, "root": root, "slurm": slurm, "image": entry}
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"hosts": known}))
 
 
@@ -80,22 +86,138 @@ def left_on(host: Host, ref: RunRef) -> list[str]:
 
 INSIDE = """
 echo "sees $(ls /dev | grep -x 'davinci[0-9]*' | paste -s -d ' ') leased $RLX_DEVICES."
-echo "init $(tr '\\0' ' ' </proc/1/cmdline)"
-echo "host $(hostname) user $(id -u) HOME $HOME slurm ${SLURM_JOB_ID-none}"
+echo "user $(id -u):$(id -g) HOME $HOME, first $(cut -d '' -f 1 /proc/1/cmdline | head -c 17), slurm ${SLURM_JOB_ID-none}"
 """
 
 
-def test_a_job_runs_in_its_own_container(slurm: Cluster, laptop: Laptop) -> None:
-    ref = job_of(laptop, INSIDE + GO, count=2)
-    patiently(lambda: is_up(slurm.login, ref), log(slurm.login, ref))
-    node = node_of(slurm, ref)
-    assert containers(node) == [f"rlx-job-{ref.run_id}"]
+def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: Laptop) -> None:
+    node = slurm.nodes[0]
+    neighbour = node.docker.container("neighbour")
+    before = node.run("docker", "inspect", neighbour.id).stdout
+    write_entry(options={"nodelist": node.name, "mem": "700M"})
+    first, second = job_of(laptop, INSIDE + GO, "first", 2), job_of(laptop, INSIDE + GO, "second", 2)
+    patiently(lambda: is_up(slurm.login, first) and is_up(slurm.login, second), "both run")
+    assert containers(node) == ["neighbour", *sorted(f"rlx-job-{ref.run_id}" for ref in (first, second))]
+    seen = json.loads(node.run("docker", "inspect", f"rlx-job-{first.run_id}").stdout)[0]
+    assert seen["HostConfig"]["Memory"] == 700 << 20 and seen["HostConfig"]["AutoRemove"] is True
+    assert seen["HostConfig"]["NetworkMode"] == "host" and seen["HostConfig"]["Init"] is True
+    rows = laptop.rows()
+    assert {arm: row["state"] for arm, row in rows.items()} == {"first": "starting", "second": "starting"}
+    for ref in (first, second):
+        go(slurm.login, ref)
+        assert laptop.ended(ref).state is RunState.FINISHED
+    said = [log(slurm.login, ref) for ref in (first, second)]
+    assert "sees davinci0 davinci1 leased 0,1." in said[0]
+    # The driver counts from 0 what a container has.
+    assert "sees davinci2 davinci3 leased 0,1." in said[1]
+    assert "user 0:0 HOME /root, first /sbin/docker-init, slurm none" in said[0]
+    image = node.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
+    assert (run_folder(slurm.login, first) / "image").read_text().strip() == image
+    assert f"rlx: in a container of {IMAGE} on {node.name}: {image}" in said[0]
+    patiently(lambda: containers(node) == ["neighbour"], "both are gone")
+    assert node.run("docker", "inspect", neighbour.id).stdout == before
+    neighbour.remove()
+
+
+def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -> None:
+    """Also one whose script, docker's command or whole job is killed: what is in it is no process of Slurm's."""
+    write_entry("short", options={"time": "1", "warn": "55"})
+    arms = ("stopped", "cancelled", "killed", "script", "client")
+    runs = {arm: job_of(laptop, TRAPS, arm) for arm in arms} | {"late": job_of(laptop, TRAPS, "late", host="short")}
+    patiently(lambda: all(is_up(slurm.login, ref) for ref in runs.values()), "all run")
+    where = {arm: node_of(slurm, ref) for arm, ref in runs.items()}
+    assert all(left_on(where[arm], ref) for arm, ref in runs.items())
+    assert laptop.rlx("stop", runs["stopped"].run_id).code == 0
+    slurm.login.run("scancel", slurm.job(runs["cancelled"].run_id, "%i"))
+    slurm.login.run("scancel", "--full", "--signal=KILL", slurm.job(runs["killed"].run_id, "%i"))
+    supervisor = (run_folder(slurm.login, runs["script"]) / "attempts/1/state/supervisor").read_text().split()[0]
+    where["script"].run("kill", "-s", "KILL", supervisor)
+    (client,) = clients(where["client"], runs["client"])
+    where["client"].run("kill", "-s", "KILL", str(client))
+    ends = {arm: laptop.ended(ref) for arm, ref in runs.items()}
+    for arm, ref in runs.items():
+        patiently(lambda arm=arm, ref=ref: not left_on(where[arm], ref), f"no process of {arm} is left")
+        patiently(lambda arm=arm, ref=ref: f"rlx-job-{ref.run_id}" not in containers(where[arm]), f"{arm} is gone")
+    assert {arm: (end.state, end.exit_code, end.detail[:6]) for arm, end in ends.items() if arm not in KILLED} == {
+        "stopped": (RunState.STOPPED, 5, ""),
+        "cancelled": (RunState.FAILED, 5, "RLX594"),
+        "late": (RunState.FAILED, 5, "RLX590"),
+        "client": (RunState.FAILED, 137, "ended "),
+    }
+    assert {ends[arm].state for arm in KILLED} <= {RunState.STOPPED, RunState.LOST}
+    assert {log(slurm.login, runs[arm]).count("told\n") for arm in ("stopped", "cancelled", "late")} == {1}
+
+
+KILLED = ("killed", "script")
+
+
+def clients(host: Host, ref: RunRef) -> list[int]:
+    """The docker commands that hold the container of this run."""
+    return [pid for pid, name in host.processes().items() if name == "docker" and ref.run_id in host.command_line(pid)]
+
+
+def test_a_node_that_can_make_no_container_says_why(slurm: Cluster, laptop: Laptop) -> None:
+    write_entry("none", name="rlx-rig:never")
+    write_entry("mounted", mounts=["/usr:/usr:ro", "/data/nowhere:/data"])
+    write_entry("empty", mounts=[])
+    node = slurm.nodes[0]
+    write_entry("down", options={"nodelist": node.name})
+    others = {arm: job_of(laptop, GO, arm, host=arm) for arm in ("none", "mounted", "empty")}
+    ends = {arm: laptop.ended(ref) for arm, ref in others.items()}
+    node.docker.stop()
+    others["down"] = job_of(laptop, GO, "down", host="down")
+    ends["down"] = laptop.ended(others["down"])
+    node.docker.start()
+    assert {(end.state, end.detail[:6]) for end in ends.values()} == {(RunState.FAILED, "RLX589")}
+    said = {arm: log(slurm.login, ref) for arm, ref in others.items()}
+    assert "has no image rlx-rig:never, and rlx fetches none: docker pull rlx-rig:never, on each node" in said["none"]
+    assert "the entry of the host mounts /data/nowhere, which is not on h" in said["mounted"]
+    assert "could not start the container of rlx-rig:latest (127)" in said["empty"]
+    assert f"the docker daemon on {node.name} does not answer" in said["down"]
+    patiently(lambda: [containers(each) for each in slurm.nodes] == [[], []], "none is left")
+    assert not slurm.nodes[0].path("/data").exists()
+
+
+def test_what_it_writes_belongs_to_who_submitted_it(slurm: Cluster, laptop: Laptop) -> None:
+    """Whose home is not in the image, and who may use docker by a group alone."""
+    for host in slurm.rig.hosts:
+        host.add_user("ada", 2001, docker=True)
+        host.add_user("bob", 2002)
+        host.run("sed", "-i", "$ a lab:x:3000:ada", "/etc/group")
+    for name, uid in (("ada", 2001), ("bob", 2002)):
+        slurm.login.run("install", "-d", "-o", str(uid), "-g", str(uid), f"/srv/shared/{name}")
+        write_entry(name, ssh=f"{name}@h1", root=f"/srv/shared/{name}/rlx")
+    script = INSIDE + 'echo "groups $(id -G)"; touch $RLX_RUN_DIR/checkpoints/made; mkdir ~/cache\n'
+    ref, denied = job_of(laptop, script, "main", host="ada"), job_of(laptop, script, "denied", host="bob")
+    assert laptop.ended(ref).state is RunState.FINISHED, log(slurm.login, ref)
+    assert "user 2001:2001 HOME /tmp" in log(slurm.login, ref)
+    assert re.search(r"^groups 2001 \d+ 3000$", log(slurm.login, ref), re.MULTILINE)
+    assert (run_folder(slurm.login, ref) / "checkpoints/made").stat().st_uid == 2001
+    assert laptop.ended(denied).detail.startswith("RLX589")
+    assert "bob may not use docker on h" in log(slurm.login, denied)
+
+
+FOLLOWS = """
+head=$RLX_RUN_DIR/../${RLX_RUN%-node*}/attempts/1/state/exit
+echo "node $RLX_NODE of $RLX_NODES at $RLX_HEAD"
+while [ "$RLX_NODE" != 0 ] && [ ! -e $head ]; do sleep 0.1; done; [ "$RLX_NODE" = 0 ] || exit 0
+"""
+
+
+def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> None:
+    plan = as_nodes([npu_toy(laptop.site("hpc"), INSIDE + FOLLOWS + GO, count=2)], 2)
+    ref = launched(laptop, plan)
+    nodes = [ref, *laptop.workers(ref)]
+    patiently(lambda: all("at 10" in log(slurm.login, node) for node in nodes), "both run")
+    assert [len(containers(host)) for host in slurm.nodes] == [1, 1]
     go(slurm.login, ref)
-    seen = laptop.ended(ref)
-    print(log(slurm.login, ref))
-    assert seen.state is RunState.FINISHED
-    assert containers(node) == []
-    said = log(slurm.login, ref)
-    assert "sees davinci0 davinci1 leased 0,1." in said
-    assert "slurm none" in said and "init /sbin/docker-init" in said
-    assert (run_folder(slurm.login, ref) / "image").read_text().startswith("sha256:")
+    assert {laptop.ended(node).state for node in nodes} == {RunState.FINISHED}
+    # Somebody has built the image anew on one node.
+    second = slurm.nodes[1]
+    own = second.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
+    second.run("docker", "tag", second.docker.build("ENV A=1"), IMAGE)
+    other = launched(laptop, plan)
+    assert laptop.ended(other).detail.startswith("RLX589")
+    assert f"{IMAGE} is another one on h3" in log(slurm.login, other)
+    second.run("docker", "tag", own, IMAGE)
+    patiently(lambda: [containers(host) for host in slurm.nodes] == [[], []], "all are gone")

@@ -23,7 +23,7 @@ prepare_container() {
 
 # refuse_container KIND TEXT…: the words of ask_docker.sh and docker_run.sh.
 refuse_container() {
-    CAUSE=container text=${1#* }
+    CAUSE=container text=${1#* } text=${text% }
     case $1 in
         no-docker*) PROBLEM="there is no docker command on $NODE" ;;
         no-image*) PROBLEM="$NODE has no image $image, and rlx fetches none: docker pull $image, on each node" ;;
