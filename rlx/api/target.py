@@ -11,7 +11,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.hosts import Host
-    from rlx.plan import LaunchPlan, Site
+    from rlx.plan import Image, LaunchPlan, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,12 @@ def _may_start(node: Target, python: str, consents: bool) -> bool:
 
 
 def named_target(
-    host: str | None, container: str | None = None, devices: str | None = None, *, consents: bool = False
+    host: str | None, container: str | Image | None = None, devices: str | None = None, *, consents: bool = False
 ) -> Target:
-    """Read `HOST[,HOST]...`, a container and devices as a person writes them. Nobody is asked. Raises UsageError."""
+    """Read `HOST[,HOST]...`, a container or its image, and devices as a person writes them. Nobody is asked.
+
+    Raises UsageError.
+    """
     from rlx.hosts import known_host, site_of
 
     names = [None] if host is None else [name.strip() for name in host.split(",")]

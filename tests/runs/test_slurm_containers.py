@@ -15,10 +15,12 @@ from rlx.hosts.node_plans import as_nodes
 from rlx.plan import LaunchPlan, RunState
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
+from tests.conftest import CASES
 from tests.rig import Host
 from tests.rig.capabilities import RigUnavailable
 from tests.rig.docker import IMAGE
 from tests.rig.fixtures import leave_out
+from tests.rig.machine import python_folders
 from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
 
@@ -92,6 +94,44 @@ INSIDE = """
 echo "sees $(ls /dev | grep -x 'davinci[0-9]*' | paste -s -d ' ') leased $RLX_DEVICES."
 echo "user $(id -u):$(id -g) HOME $HOME slurm ${SLURM_JOB_ID-none}"
 """
+
+
+def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:
+    """The login node has no docker at all; what it cannot see, nobody pretends to have seen."""
+    assert slurm.login.run("docker", "version", check=False).returncode
+    script = tmp_path / "run_grpo.sh"
+    script.write_text(f"cat {CASES / 'printed-config/log'} {CASES / 'logs/tiny-baseline/log'}\n", encoding="utf-8")
+    mounts = ["/usr:/usr:ro", f"{CASES}:{CASES}:ro", *(f"{folder}:{folder}:ro" for folder in python_folders())]
+    write_entry(mounts=mounts)
+    doctor = laptop.rlx("doctor", "hpc").out
+    assert f"each job makes a container of {IMAGE} on its node: what is in it was not looked at" in doctor
+    assert "RLX589" in doctor and "what would train" not in doctor
+    refused = laptop.rlx("hosts", "start", "hpc")
+    assert (refused.code, "each job of Slurm makes a container of its own" in refused.err) == (2, True)
+    write_entry("other", name="rlx-rig:other")
+    launch = ("launch", "--script", str(script), "--name", "mine", "--arm")
+    said = laptop.rlx(*launch, "entry", "--host", "hpc", "--dry-run")
+    assert f"{ROOT} on hpc, each job in a container of its own of {IMAGE}" in said.out
+    for arm, words in (("entry", ("hpc",)), ("named", ("other", "--image", IMAGE)), ("missing", ("other",))):
+        said = laptop.rlx(*launch, arm, "--host", *words)
+        assert said.code == 0, said.err
+    runs = {ref.arm: ref for ref in laptop.runs()}
+    assert all(laptop.ended(ref) for ref in runs.values())
+    rows = laptop.rows("--all")
+    # By its name alone there is no /usr in it, and so no shell.
+    assert {arm: row["state"] for arm, row in rows.items()} == {
+        "entry": "finished",
+        "named": "failed",
+        "missing": "failed",
+    }
+    assert "read and not promised (5 validations, the last at step 20)" in rows["entry"]["verdict"]["sentence"]
+    assert f"could not start the container of {IMAGE}" in log(slurm.login, runs["named"])
+    assert "has no image rlx-rig:other" in log(slurm.login, runs["missing"])
+    said = log(slurm.login, runs["entry"])
+    folder = run_folder(slurm.login, runs["entry"])
+    image = (folder / "image").read_text().strip()
+    assert f"rlx: in a container of {IMAGE} on h" in said and image in said
+    assert json.loads((folder / "manifest.json").read_text())["plan"]["site"]["slurm"]["image"]["name"] == IMAGE
 
 
 def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: Laptop) -> None:

@@ -12,6 +12,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
+    from rlx.cli.frame.site_options import Where
 
 ScriptOption = Annotated[
     str | None, typer.Option("--script", metavar="FILE", help="Your own bash script in place of a recipe, unchanged.")
@@ -59,7 +60,7 @@ class Asked:
         self,
         arms: Sequence[str],
         seeds: Sequence[int],
-        where: tuple[str | None, str | None, str | None],
+        where: Where,
         others: object,
     ) -> Plans:
         """Plan the script. Raises UsageError for what goes with recipes only, too."""
