@@ -195,6 +195,21 @@ def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -
     assert {log(slurm.login, runs[arm]).count("told\n") for arm in ("stopped", "cancelled", "late")} == {1}
 
 
+def test_a_daemon_that_crashes_or_restarts_ends_its_runs(slurm: Cluster, laptop: Laptop) -> None:
+    """The container of a crashed one runs on without it, with the devices of the job."""
+    node = slurm.nodes[0]
+    write_entry(options={"nodelist": node.name})
+    for arm, end in (("crashed", node.docker.kill), ("restarted", node.docker.stop)):
+        ref = job_of(laptop, TRAPS, arm)
+        patiently(lambda ref=ref: is_up(slurm.login, ref), "it runs")
+        end()
+        assert laptop.ended(ref).state is RunState.FAILED
+        patiently(lambda ref=ref: not left_on(node, ref), "no process is left")
+        patiently(lambda ref=ref: slurm.job(ref.run_id) == "FAILED", "the job is over")
+        node.docker.start()
+        patiently(lambda: containers(node) == [], "nor a container")
+
+
 def clients(host: Host, ref: RunRef) -> list[int]:
     """The docker commands that hold the container of this run."""
     return [pid for pid, name in host.processes().items() if name == "docker" and ref.run_id in host.command_line(pid)]
