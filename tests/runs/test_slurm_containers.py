@@ -24,7 +24,8 @@ from tests.rig.machine import python_folders
 from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
 
-TRAPS = "trap 'echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
+# A second SIGTERM would be told, too.
+TRAPS = "trap 'echo told; n=1' TERM; while [ ! \"$n\" ]; do sleep 0.1; done; sleep 1; exit 5\n"
 DEAF = "trap '' TERM; while :; do sleep 0.1; done\n"
 
 
@@ -165,7 +166,8 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
 
 def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -> None:
     """Also one whose script, docker's command or whole job is killed: what is in it is no process of Slurm's."""
-    write_entry("short", options={"time": "1", "warn": "55"})
+    # Told twenty seconds after its start: six containers are made at once.
+    write_entry("short", options={"time": "1", "warn": "40"})
     runs = {arm: job_of(laptop, TRAPS, arm) for arm in ("stopped", "cancelled", "script", "client")}
     runs |= {"killed": job_of(laptop, DEAF, "killed"), "late": job_of(laptop, TRAPS, "late", host="short")}
     patiently(lambda: all(is_up(slurm.login, ref) for ref in runs.values()), "all run")

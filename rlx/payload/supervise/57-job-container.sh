@@ -54,9 +54,6 @@ contain_leader() {
         start_container "$1"
         await_leader
     fi
-    # A daemon that crashed takes its client with it, and not the container.
-    GROUP=$leader
-    end_processes "$run" "$SWEEP_GRACE_S"
     remove_container
     began_or_told || tell_no_start
     rm -rf "$BOX"
