@@ -75,7 +75,17 @@ def named_target(
     places = [node.site.place.destination or node.site.host for node in (head, *workers)]
     if len(set(places)) < len(places):
         raise UsageError(f"--host {host}: a host is named twice", "each node of a run is a host of its own")
+    for node in (head, *workers):
+        _refuse_beside_jobs(node.site)
     return replace(head, workers=tuple(workers), consents=consents)
+
+
+def _refuse_beside_jobs(site: Site) -> None:
+    """Before docker is asked on a login node, which need not have it."""
+    if site.slurm is not None and site.container is not None:
+        from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+
+        raise UsageError(f"{site.host}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
 
 
 def sweep_targets(

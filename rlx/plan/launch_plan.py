@@ -53,7 +53,8 @@ class Site:
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
     folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
-    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts.
+    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts; with a `job_image`, each
+    job makes a container of it there, and what is in that is seen on a node only.
     """
 
     place: Place = LOCAL
@@ -69,15 +70,11 @@ class Site:
     path_prefix: tuple[str, ...] = ()
     address: str | None = None
     slurm: Slurm | None = None
+    job_image: Image | None = None
 
     @property
     def host(self) -> str:
         return self.place.host
-
-    @property
-    def job_image(self) -> Image | None:
-        """The image of which each job makes its own container; what is in it is seen on a node only."""
-        return self.slurm.image if self.slurm else None
 
 
 @dataclass(frozen=True, slots=True)

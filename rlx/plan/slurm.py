@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlx.plan.image import Image
-
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
@@ -14,15 +12,13 @@ class Slurm:
 
     `gres` is the kind of device as Slurm writes it, with its type if it has one, and how many a node has (`npu:8`,
     `npu:910b3:8`); None for jobs without devices. `options` are further settings by their names in the file of hosts;
-    `warn` are the seconds before its time limit at which a run is told to end. With an `image`, each job makes a
-    container of it on its node, for itself alone.
+    `warn` are the seconds before its time limit at which a run is told to end.
     """
 
     partition: str
     gres: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     warn: int = 60
-    image: Image | None = None
 
     @property
     def device(self) -> tuple[str, int] | None:

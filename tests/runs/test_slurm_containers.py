@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.errors import RlxError
 from rlx.hosts import user_file
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import LaunchPlan, RunState
+from rlx.plan import Image, LaunchPlan, RunState
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
 from tests.conftest import CASES
@@ -132,7 +134,25 @@ def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop,
     folder = run_folder(slurm.login, runs["entry"])
     image = (folder / "image").read_text().strip()
     assert f"rlx: in a container of {IMAGE} on h" in said and image in said
-    assert json.loads((folder / "manifest.json").read_text())["plan"]["site"]["slurm"]["image"]["name"] == IMAGE
+    assert json.loads((folder / "manifest.json").read_text())["plan"]["site"]["job_image"]["name"] == IMAGE
+
+
+def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
+    """It may come from a file."""
+    site = laptop.site("hpc")
+    for image, why in (
+        (Image("--privileged"), "is no name of an image"),
+        (Image(IMAGE, mounts=("/:/host:rshared",)), "is no mount"),
+        (Image(IMAGE, user="0 --privileged"), "is no user"),
+    ):
+        with pytest.raises(RlxError, match=why):
+            laptop.launch(npu_toy(replace(site, job_image=image), GO))
+    with pytest.raises(RlxError, match="its image is for a job"):
+        laptop.launch(npu_toy(replace(site, slurm=None), GO))
+    script = str(CASES / "printed-config/run.sh")
+    refused = laptop.rlx("launch", "--script", script, "--name", "mine", "--host", "hpc", "--container", "rl")
+    assert (refused.code, "is no part of a job of Slurm" in refused.err) == (2, True), refused.err
+    assert laptop.runs() == ()
 
 
 def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: Laptop) -> None:

@@ -31,7 +31,7 @@ def site_of(name: str | None = None, container: str | Image | None = None) -> Si
     """
     host = known_host(name)
     if host.slurm is not None and (container is None or isinstance(container, Image)):
-        return _site(replace(host, slurm=replace(host.slurm, image=container or host.image)), None)
+        return replace(_site(host, None), job_image=container or host.image)
     if isinstance(container, Image):
         container = made_name(container)
     if container is None:

@@ -13,6 +13,7 @@ _NUMBERS = (
     "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "
     "needs in layout.devices_per_node all that a node has (gres in the host's entry)"
 )
+_PLAN_AGAIN = "write the plan again"
 # Slurm reads both in the name of the file that a job prints to.
 _NOT_IN_A_PATH = "%\\"
 
@@ -23,7 +24,8 @@ def request(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
     if slurm is None:
         return ()
     job = PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm)))
-    return (job, PlannedFile(DOCKER_FILE, _container(slurm.image))) if slurm.image else (job,)
+    image = plan.site.job_image
+    return (job, PlannedFile(DOCKER_FILE, _container(image))) if image else (job,)
 
 
 def _container(image: Image) -> str:
@@ -48,15 +50,17 @@ def check_request(plan: LaunchPlan) -> None:
     """Raises UsageError for a run that cannot be a job; a plan may come from a file."""
     site = plan.site
     if site.slurm is None:
+        if site.job_image is not None:
+            raise UsageError(f"{plan.run_name}: its image is for a job, and {site.host} has no Slurm", _PLAN_AGAIN)
         return
-    if problem := slurm_problem(site.slurm) or (site.slurm.image and request_problem(site.slurm.image)):
+    if problem := slurm_problem(site.slurm) or (site.job_image and request_problem(site.job_image)):
         raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
     if site.container is not None:
         raise UsageError(f"{plan.run_name}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
     if plan.device_list and not _is_whole_node(plan, site.slurm):
         raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
     if any(worker.site != site for worker in plan.workers):
-        raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", "write the plan again")
+        raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", _PLAN_AGAIN)
     if plan.device_kind != "cpu" and site.slurm.gres is None:
         entry = f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}}"
         raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", entry)
