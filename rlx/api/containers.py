@@ -21,8 +21,18 @@ def start_container(host: str | None = None, image: str | None = None) -> MadeCo
     """
     made = start_containers([host], None, image)
     if not made:
+        _refuse_ahead_of_jobs(host)
         raise UsageError(f"{host or 'the default host'} has no image", "write image: NAME in its entry, or name one")
     return made[0]
+
+
+def _refuse_ahead_of_jobs(host: str | None) -> None:
+    from rlx.hosts import known_host
+
+    known = known_host(host)
+    if known.slurm is not None:
+        fix = "write image: in its entry, or name one with rlx launch --image"
+        raise UsageError(f"{known.name}: each job of Slurm makes a container of its own, which ends with it", fix)
 
 
 def start_containers(
@@ -59,27 +69,21 @@ def start_containers(
         return tuple(filter(None, at_once.map(made, wanted)))
 
 
-def image_container(image: str) -> str:
-    """Name the container that rlx makes of an image. Raises UsageError for what is no name of one."""
-    from rlx.hosts import made_name
-
-    return made_name(_image(image))
-
-
 def _wanted(host: str | None, container: str | None, image: str | None) -> tuple[Site, Image] | None:
-    """Where a container is to be made, and of which image; None where runs go into none that rlx makes."""
+    """Where one is to be made now, and of which image; None where runs go into none, or each job makes its own."""
     from rlx.hosts import known_host, made_name, site_of
 
-    named = _image(image) if image is not None else None
+    named = image_of(image) if image is not None else None
     of_host, site = known_host(host).image, site_of(host, container)
+    if site.slurm is not None:
+        return None
     if named is not None:
-        if site.slurm is not None:
-            raise UsageError(f"{site.host}: a run that is a job of Slurm goes into no container", "leave out --image")
         return site, named
     return (site, of_host) if of_host is not None and site.container == made_name(of_host) else None
 
 
-def _image(name: str) -> Image:
+def image_of(name: str) -> Image:
+    """Read the name of an image. Raises UsageError for what is none."""
     from rlx.hosts import Image
     from rlx.hosts.inventory.image_entry import image_problem
 

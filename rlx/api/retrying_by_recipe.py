@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
+
+_ID = re.compile(r"\bRLX\d{3}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def _is_judged(row: Overview) -> bool:
 
 
 def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
-    """What ended each of these runs: that it is lost, and what its log names."""
+    """What ended each of these runs: that it is lost, what its host says, and what its log names."""
     from rlx.runs.judging.diagnosed import causes_of
 
     found = causes_of(rows) if rows else {}
@@ -101,5 +104,7 @@ def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
 
 
 def _words(row: Overview, hit: Any) -> tuple[str, ...]:
-    lost = (LOST,) if row.state is RunState.LOST else ()
-    return (*lost, *((hit.id,) if hit is not None else ()))
+    lost = [LOST] if row.state is RunState.LOST else []
+    # Of a job that Slurm ended, its log may begin with what only followed from that, and have no word of it.
+    told = _ID.findall(row.observation.detail)
+    return tuple(dict.fromkeys([*lost, *told, *([hit.id] if hit is not None else [])]))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.planning import Plans
     from rlx.api.target import Target
     from rlx.backends.shared.users_script import ScriptPart
+    from rlx.plan import Image
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
@@ -31,7 +32,7 @@ def plan_script(
     seed: int | None = None,
     aqn: str | None = None,
     host: str | None = None,
-    container: str | None = None,
+    container: str | Image | None = None,
     devices: str | None = None,
     workdir: str | None = None,
     secrets: Sequence[str] = (),

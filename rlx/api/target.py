@@ -11,7 +11,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.hosts import Host
-    from rlx.plan import LaunchPlan, Site
+    from rlx.plan import Image, LaunchPlan, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,12 @@ def _may_start(node: Target, python: str, consents: bool) -> bool:
 
 
 def named_target(
-    host: str | None, container: str | None = None, devices: str | None = None, *, consents: bool = False
+    host: str | None, container: str | Image | None = None, devices: str | None = None, *, consents: bool = False
 ) -> Target:
-    """Read `HOST[,HOST]...`, a container and devices as a person writes them. Nobody is asked. Raises UsageError."""
+    """Read `HOST[,HOST]...`, a container or its image, and devices as a person writes them. Nobody is asked.
+
+    Raises UsageError.
+    """
     from rlx.hosts import known_host, site_of
 
     names = [None] if host is None else [name.strip() for name in host.split(",")]
@@ -72,7 +75,17 @@ def named_target(
     places = [node.site.place.destination or node.site.host for node in (head, *workers)]
     if len(set(places)) < len(places):
         raise UsageError(f"--host {host}: a host is named twice", "each node of a run is a host of its own")
+    for node in (head, *workers):
+        _refuse_beside_jobs(node.site)
     return replace(head, workers=tuple(workers), consents=consents)
+
+
+def _refuse_beside_jobs(site: Site) -> None:
+    """Before docker is asked on a login node, which need not have it."""
+    if site.slurm is not None and site.container is not None:
+        from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+
+        raise UsageError(f"{site.host}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
 
 
 def sweep_targets(

@@ -33,6 +33,7 @@ from rlx.cli.frame.site_options import (
     TrustOption,
     Where,
     chosen_where,
+    container_name,
 )
 from rlx.errors import ExitCode, UsageError
 
@@ -203,7 +204,7 @@ def _dealt(wanted: _Wanted) -> Plans:
             hosts,
             wanted.arms,
             wanted.seeds,
-            container,
+            container_name(container),
             wanted.sets,
             devices=devices,
             trust=wanted.consents,

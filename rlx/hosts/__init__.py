@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rlx.hosts.containers.locate import Container, inspect_container, locate
     from rlx.hosts.containers.make import MadeContainer, make_container
     from rlx.hosts.installations import find_installation
-    from rlx.hosts.inventory.host import Defaults, Device, Host, Image
+    from rlx.hosts.inventory.host import Defaults, Device, Host
     from rlx.hosts.inventory.host_files import project_file, user_file
     from rlx.hosts.inventory.inventory import (
         default_host,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlx.hosts.local import LocalTransport
     from rlx.hosts.transport import Completed, Transport
     from rlx.hosts.transports import connect, open_ahead, transport_for
+    from rlx.plan import Image
 
 _PLACES = {
     "containers.locate": ("Container", "inspect_container", "locate"),

@@ -8,9 +8,10 @@
 #   USER  as `docker run` takes it; empty for the image's own
 #   MAIN  the script of its first process (container_main.sh)
 #
-# ask_docker.sh goes before it. Prints `<key> <value>` lines. `error <kind> <text>` ends them;
+# ask_docker.sh and docker_run.sh go before it. Prints `<key> <value>` lines. `error <kind> <text>` ends them;
 # hosts/containers/container_errors.py has the words for each kind. Nothing is fetched, and no container is touched but
 # the one that is made here.
+# shellcheck disable=SC2153,SC2154 # set by the scripts in front of it
 set -u
 umask 077
 RUN_S=120
@@ -19,19 +20,6 @@ LOOKS=100
 # Whoever made it was cut off before it started, and it may have limits that the host forbids.
 CREATED_LOOKS=50
 FORMAT='{{.Id}} {{.State.Status}} {{.Image}} {{index .Config.Labels "rlx.uid"}} {{index .Config.Labels "rlx.root"}}'
-
-find_image() {
-    command -v docker >/dev/null || error no-docker
-    if image_id=$(ask image inspect -f '{{.Id}}' "$image" 2>&1); then
-        printf 'image_id %s\n' "$image_id"
-        ask image inspect -f '{{range .RepoDigests}}digest {{.}}{{"\n"}}{{end}}' "$image"
-        return
-    fi
-    case $image_id in
-        *[Nn]"o such image"*) error no-image "$(ask images --format '{{.Repository}}:{{.Tag}}' 2>/dev/null | sort -u)" ;;
-        *) refuse "$image_id" ;;
-    esac
-}
 
 # The folder exists and is this user's own from here on; without symbolic links, as docker needs it.
 find_root() {
@@ -82,7 +70,8 @@ keep_awake() {
 make() {
     rm -f "$work/id"
     # shellcheck disable=SC2086 # two options, or none
-    said=$(LC_ALL=C timeout "$RUN_S" docker run --detach --cidfile="$work/id" $limits "$@" </dev/null 2>&1) && {
+    said=$(LC_ALL=C timeout "$RUN_S" docker run --detach --cidfile="$work/id" $limits "$@" \
+        --entrypoint=sh "$image" -c "$main" rlx-container "$keep" "$root" </dev/null 2>&1) && {
         id=$(cat "$work/id") made=yes
         return 0
     }
@@ -99,35 +88,23 @@ make() {
 
 name=$1 image=$2 root=$3 keep=$4 user=$5 main=$6
 shift 6
-find_image
+find_image "$image"
 find_root
-for mount in "$@"; do
-    # Docker would make a missing one, as root.
-    [ -e "${mount%%:*}" ] || error no-mount "${mount%%:*}"
-done
+check_mounts "$@"
 work=$(mktemp -d) || error refused "cannot write to ${TMPDIR:-/tmp}"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' HUP INT PIPE TERM
 
-made=no limits='--ulimit=memlock=-1:-1 --ulimit=nofile=65536:65536'
+made=no limits=$LIMITS
 count=$#
 for mount in "$@"; do set -- "$@" "--volume=$mount"; done
 shift "$count"
 set -- "$@" "--name=$name" "--label=rlx.uid=$(id -u)" "--label=rlx.root=$root" "--volume=$root:$root"
-# Ray and the loaders of data share memory, processes of runs leave orphans, and nodes must reach each other.
-set -- "$@" "--shm-size=$(awk '/^MemTotal:/ { printf "%dk", $2 / 2 }' /proc/meminfo)" --init --network=host
 [ "$keep" = keep ] || set -- "$@" --rm
 [ -z "$user" ] || set -- "$@" "--user=$user"
-# What Ascend's driver needs in a container, as CANN's and vLLM-Ascend's guides give it to docker run.
-for device in /dev/davinci[0-9]* /dev/davinci_manager /dev/devmm_svm /dev/hisi_hdc; do
+for device in /dev/davinci[0-9]*; do
     [ ! -e "$device" ] || set -- "$@" "--device=$device"
 done
-for driver in /usr/local/Ascend/driver /usr/local/dcmi /usr/local/bin/npu-smi /etc/ascend_install.info /etc/hccn.conf; do
-    [ ! -e "$driver" ] || set -- "$@" "--volume=$driver:$driver:ro"
-done
-# Its devices belong to a group, which a user other than root must be in.
-group=$(stat -c %g /dev/davinci_manager 2>/dev/null) || group=0
-[ "$group" = 0 ] || set -- "$@" "--group-add=$group"
 [ ! -e /dev/nvidiactl ] || set -- "$@" --gpus=all
-bring_up "$@" --entrypoint=sh "$image" -c "$main" rlx-container "$keep" "$root"
+with_host bring_up "$@"
 printf 'id %s\nroot %s\nmade %s\n' "$id" "$root" "$made"

@@ -4,6 +4,7 @@ from rlx.plan.adaptive_sigma import AdaptiveSigma
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
+from rlx.plan.image import Image
 from rlx.plan.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.plan.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.plan.launch_plan import (
@@ -40,6 +41,7 @@ __all__ = [
     "Correction",
     "Expectations",
     "Finding",
+    "Image",
     "Installation",
     "InstallationQuestion",
     "LaunchPlan",

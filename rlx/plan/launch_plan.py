@@ -8,6 +8,7 @@ from typing import Any
 
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
+from rlx.plan.image import Image
 from rlx.plan.noise_promise import NoisePromise
 from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
@@ -52,7 +53,8 @@ class Site:
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
     folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
-    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts.
+    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts; with a `job_image`, each
+    job makes a container of it there, and what is in that is seen on a node only.
     """
 
     place: Place = LOCAL
@@ -68,6 +70,7 @@ class Site:
     path_prefix: tuple[str, ...] = ()
     address: str | None = None
     slurm: Slurm | None = None
+    job_image: Image | None = None
 
     @property
     def host(self) -> str:

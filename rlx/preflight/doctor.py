@@ -45,6 +45,7 @@ _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
 _CHECKS_OF_A_LOGIN_NODE: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     slurm_checks.slurm,
     slurm_checks.shared_root,
+    slurm_checks.own_container,
     machine_checks.tools,
     machine_checks.disk,
     machine_checks.clock,
@@ -106,7 +107,12 @@ def _container_questions(site: Site) -> list[Question]:
 
 
 def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
-    """Write the questions for where the run would train; in a container, those to the host come again."""
+    """Write the questions for where the run would train; in a container, those to the host come again.
+
+    None where a job makes the container: the login node has neither its packages nor its files.
+    """
+    if site.job_image is not None:
+        return []
     files = [text for file in wanted.files for text in (file.role, file.path)]
     # To load torch_npu takes seconds, and no other device cares.
     on_npus = wanted.device in (None, "npu") and site.slurm is None

@@ -11,6 +11,8 @@ from rlx.plan import Place
 from rlx.plan.run_dir import SUPERVISE_FILE
 from rlx.resources import payload_folder
 
+_SHARED = ("ask_docker.sh", "docker_run.sh")
+
 
 def layout() -> str:
     """The part that names the files of a run, for other scripts to stand in front of them."""
@@ -19,8 +21,9 @@ def layout() -> str:
 
 @cache
 def script() -> str:
-    """The parts in the order of their names, as one file: that is how it travels."""
-    parts = sorted((payload_folder() / "supervise").glob("*.sh"))
+    """The parts in the order of their names, with what asks docker, as one file: that is how it travels."""
+    names, *parts = sorted((payload_folder() / "supervise").glob("*.sh"))
+    parts = [names, *(payload_folder() / name for name in _SHARED), *parts]
     return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
 
 

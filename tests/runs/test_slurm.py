@@ -176,7 +176,10 @@ def on_one_node(laptop: Laptop, plan: LaunchPlan) -> LaunchPlan:
 
 def test_a_preempted_run_goes_on_from_its_checkpoint_in_another_job(slurm: Cluster, laptop: Laptop) -> None:
     asked = {"name": "toy", "retry": {"times": 1, "on": ["RLX591"], "from_checkpoint": True}}
-    (ref,) = laptop.launch(on_one_node(laptop, training(recipe=asked)))
+    # Its last words may come before those of its supervisor, and name another cause.
+    last_words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    dies = f"trap 'echo \"{last_words}\"; exit 5' TERM; while :; do sleep 0.1; done"
+    (ref,) = laptop.launch(on_one_node(laptop, training(how=dies, recipe=asked)))
     patiently(lambda: "pid " in log(slurm.login, ref), "it is in the middle of a checkpoint")
     urgent = ("hosts", "add", "high", "h1", "--slurm", "urgent", *HOST[6:], "--sbatch", "nodelist=h4")
     assert laptop.rlx(*urgent).code == 0
@@ -184,6 +187,7 @@ def test_a_preempted_run_goes_on_from_its_checkpoint_in_another_job(slurm: Clust
     patiently(lambda: is_up(slurm.login, above), "it has the devices of the other")
     ended = laptop.ended(ref)
     assert (ended.state, ended.detail[:6]) == (RunState.FAILED, "RLX591")
+    assert last_words in log(slurm.login, ref)
     assert "RLX591 preempted by Slurm" in laptop.rlx("diagnose", ref.run_id).out
     go(slurm.login, above)
     waited = laptop.rlx("wait", ref.run_id)

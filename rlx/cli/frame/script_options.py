@@ -12,6 +12,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.planning import Plans
+    from rlx.cli.frame.site_options import Where
 
 ScriptOption = Annotated[
     str | None, typer.Option("--script", metavar="FILE", help="Your own bash script in place of a recipe, unchanged.")
@@ -70,12 +71,7 @@ class Asked:
             )
         read_script(self.script, self.name, next(iter(arms), None), self.aqn)
 
-    def plan(
-        self,
-        arms: Sequence[str],
-        seeds: Sequence[int],
-        where: tuple[str | None, str | None, str | None],
-    ) -> Plans:
+    def plan(self, arms: Sequence[str], seeds: Sequence[int], where: Where) -> Plans:
         """Plan the script, which `check` has found good."""
         from rlx.api.scripts import plan_script
         from rlx.cli.frame.output import patience

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rlx.api.target import Target
     from rlx.hosts import MadeContainer
-    from rlx.plan import Site
+    from rlx.plan import Image, Site
 
 HostOption = Annotated[
     str | None,
@@ -51,8 +51,8 @@ SendOption = Annotated[
 ]
 
 
-Where = tuple[str | None, str | None, str | None]
-"""--host, --container, --devices"""
+Where = tuple["str | None", "str | Image | None", "str | None"]
+"""--host, --container or --image, --devices"""
 
 
 def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
@@ -89,8 +89,8 @@ def chosen_where(
 
 def _container_for(
     host: str | None, container: str | None, image: str | None, before: Callable[[], None] | None, all_must: bool
-) -> str | None:
-    from rlx.api.containers import image_container, start_containers
+) -> str | Image | None:
+    from rlx.api.containers import image_of, start_containers
     from rlx.cli.frame.output import patience
 
     if before or (container is not None and image is not None):
@@ -98,7 +98,15 @@ def _container_for(
             names = [name.strip() for name in host.split(",")] if host else [None]
             for made in start_containers(names, container, image, before, all_must=all_must):
                 narrate_made(made)
-    return container if image is None else image_container(image)
+    return container if image is None else image_of(image)
+
+
+def container_name(container: str | Image | None) -> str | None:
+    """Name the container, also one that is made of an image; no host of several makes it in a job."""
+    from rlx.hosts import made_name
+    from rlx.plan import Image
+
+    return made_name(container) if isinstance(container, Image) else container
 
 
 def narrate_made(made: MadeContainer) -> None:

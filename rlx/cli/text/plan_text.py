@@ -86,7 +86,9 @@ def _title(plan: LaunchPlan) -> str:
 
 
 def _where(site: Site) -> str:
-    """The folder of the runs, the host and the container, and how the container calls the folder."""
+    """The folder of the runs, the host and the container or its image, and how the container calls the folder."""
+    if site.job_image is not None:
+        return f"{site.root} on {site.host}, each job in a container of its own of {site.job_image.name}"
     if site.container is None:
         return f"{site.root} on {site.host}"
     if site.container_root is None:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from rlx.hosts.containers.container_errors import not_made
 from rlx.hosts.containers.docker_script import docker_script
 from rlx.hosts.host_errors import HostError, reading_answer
-from rlx.hosts.inventory.host import Image
 from rlx.hosts.inventory.inventory import made_name
 from rlx.hosts.script_parts import slim
 from rlx.hosts.transports import transport_for
-from rlx.plan import Cmd, Site
+from rlx.plan import Cmd, Image, Site
 from rlx.resources import payload_folder
 
 # Docker may unpack nothing, but a slow disk and the devices of a big host take their time.
@@ -57,7 +56,7 @@ def _making(site: Site, image: Image) -> Cmd:
     main = slim((payload_folder() / "container_main.sh").read_text(encoding="utf-8")).decode()
     keep = "keep" if image.keep else "remove"
     words = (made_name(image), image.name, site.root, keep, image.user or "", main, *image.mounts)
-    return Cmd("sh", "-c", docker_script("container.sh"), "container.sh", *words)
+    return Cmd("sh", "-c", docker_script("docker_run.sh", "container.sh"), "container.sh", *words)
 
 
 def _parse(site: Site, image: Image, answer: str) -> MadeContainer:

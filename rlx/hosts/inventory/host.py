@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlx.plan import DEFAULT_LEASES, LOCAL, Slurm
+from rlx.plan import DEFAULT_LEASES, LOCAL, Image, Slurm
 
 TRANSPORTS = ("openssh", "paramiko")
 DEVICE_KINDS = ("npu", "cuda", "cpu")
@@ -20,25 +20,11 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """An image of which rlx makes a container. `mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
-
-    Without `keep` the container ends some minutes after its last run, and is removed. `user` is as `docker run` takes
-    it; None is the image's own.
-    """
-
-    name: str
-    keep: bool = True
-    mounts: tuple[str, ...] = ()
-    user: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Host:
     """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says.
 
     `address` is what the other nodes of a run reach the host by, `python` an interpreter that may be started to look.
-    `slurm`: it is a login node, and runs are jobs. At most one of `container`, `image` and `slurm` is given.
+    `slurm`: it is a login node, and runs are jobs. A `container` comes without `image` and `slurm`.
     """
 
     name: str

@@ -21,6 +21,8 @@ from rlx.hosts.inventory.slurm_entry import read_slurm
 from rlx.plan import LOCAL, Slurm
 
 _COUNT_LIMIT = 1024
+NOT_OF_A_JOB = "what runs in this container is no part of a job of Slurm, which could neither end nor limit it"
+OWN_CONTAINER = "name an image, of which each job makes a container of its own"
 
 
 def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
@@ -46,11 +48,20 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
 
 
 def _check_alone(reader: Reader, values: Mapping[str, Any], key: str) -> None:
-    for part in ("container", "image"):
-        if part in values and "slurm" in values:
-            reader.complain(values[part], f"{key}.{part}", "a run that is a job of Slurm goes into no container")
+    if "container" in values and "slurm" in values:
+        reader.complain(values["container"], f"{key}.container", f"{NOT_OF_A_JOB}; {OWN_CONTAINER}")
+    if "image" in values and "slurm" in values:
+        _check_not_kept(reader, values["image"], f"{key}.image")
     if "container" in values and "image" in values:
         reader.complain(values["image"], f"{key}.image", "rlx makes a container of an image; keep this or container")
+
+
+def _check_not_kept(reader: Reader, image: Any, key: str) -> None:
+    if image.id != "mapping":
+        return
+    for name, value in image.value:
+        if name.value == "keep" and value.value == "true":
+            reader.complain(value, f"{key}.keep", "the container of a job of Slurm ends with it; remove this")
 
 
 def _checked(problem_of: Callable[[str], str]) -> Callable[[Reader, Any, str], Any]:

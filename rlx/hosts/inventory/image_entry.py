@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlx.hosts.inventory.host import Image
 from rlx.hosts.inventory.host_yaml import Reader
+from rlx.plan import Image
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}")
 # No option of docker's own beside `ro`: rlx chooses what may be written.
@@ -20,6 +20,14 @@ _MEANT = {"image": "name", "remove": "keep", "rm": "keep", "tag": "name", "volum
 
 def image_problem(text: str) -> str:
     return "" if _IMAGE.fullmatch(text) else f"{text!r} is no name of an image, such as trainer:latest"
+
+
+def request_problem(image: Image) -> str:
+    """Say what is wrong with one that may come from a file, as a plan does."""
+    if problem := image_problem(image.name):
+        return problem
+    problems = [*map(_mount_problem, image.mounts), *([_user_problem(image.user)] if image.user is not None else [])]
+    return next(filter(None, problems), "")
 
 
 def read_image(reader: Reader, node: Any, key: str) -> Image | None:
@@ -62,9 +70,11 @@ def _mount_problem(text: str) -> str:
 
 
 def _user(reader: Reader, node: Any, key: str) -> str | None:
-    return _checked(
-        reader, node, key, lambda text: "" if _USER.fullmatch(text) else f"{text!r} is no user; write NAME or UID:GID"
-    )
+    return _checked(reader, node, key, _user_problem)
+
+
+def _user_problem(text: str) -> str:
+    return "" if _USER.fullmatch(text) else f"{text!r} is no user; write NAME or UID:GID"
 
 
 _READERS: Mapping[str, Callable[[Reader, Any, str], Any]] = {

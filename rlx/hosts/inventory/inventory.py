@@ -13,23 +13,27 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from rlx.errors import UsageError
-from rlx.hosts.inventory.host import Defaults, Host, HostFile, Image
+from rlx.hosts.inventory.host import Defaults, Host, HostFile
 from rlx.hosts.inventory.host_files import user_file
-from rlx.plan import LOCAL, Place, Site
+from rlx.plan import LOCAL, Image, Place, Site
 
 MADE = "rlx-made-"
 """How the names of containers begin that rlx makes."""
 _BARE_DESTINATION = frozenset("@.:/")
 
 
-def site_of(name: str | None = None, container: str | None = None) -> Site:
+def site_of(name: str | None = None, container: str | Image | None = None) -> Site:
     """Find where runs go on a host: a known name, `local`, or an ssh destination. Asks no host.
 
-    None is the default host of the project or the user, else this machine. `container` replaces that of the entry; an
-    empty one means the host itself. The container of an entry's `image` may not have been made yet. Raises UsageError
-    for a host that rlx does not know.
+    None is the default host of the project or the user, else this machine. `container` replaces that of the entry, and
+    an image is the one to make it of; an empty one means the host itself. The container of an image may not have been
+    made yet; with Slurm each job makes its own. Raises UsageError for a host that rlx does not know.
     """
     host = known_host(name)
+    if host.slurm is not None and (container is None or isinstance(container, Image)):
+        return replace(_site(host, None), job_image=container or host.image)
+    if isinstance(container, Image):
+        container = made_name(container)
     if container is None:
         default = default_host()
         container = (default.container if host.name == default.host else None) or host.container

@@ -22,6 +22,7 @@
 #   withdraw ROOT BLOCK RUN-ID…          never start these runs here, if none of their block has begun to
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
 #   jobs PARTITION                       who has the nodes of a partition of Slurm, and who waits for them
+#   inside guard RUN DEVICES             the first process of a container that a job made: ends with its stdin
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
 #
 # WANTED is a number of devices, or a list of certain ones: `=0,2,3`. RUN is a run directory.

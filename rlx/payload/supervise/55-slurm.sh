@@ -106,6 +106,7 @@ job() {
     sees_run
     find_attempt "$run"
     find_granted
+    prepare_container
     put "$STATE/$CLAIMED_FILE" "job $SLURM_JOB_ID"
     find_cluster
     [ "$nodes" -eq 1 ] || [ "$node" -gt 0 ] || { find_address && of_nodes tell_address; }
@@ -196,16 +197,16 @@ forget_secrets() { rm -f "$1/$ENV_FILE"; }
 # ---- its devices
 
 # find_granted: in GRANTED, the devices of this job on this node, as the run must call them; empty where they are the
-# ones that it sees anyway. In PROBLEM, what is wrong with them.
+# ones that it sees anyway. In PROBLEM, what is wrong with them, or with the container that CAUSE names.
 find_granted() {
-    GRANTED='' PROBLEM=''
+    GRANTED='' PROBLEM='' CAUSE=devices
     case $kind in
         cpu) GRANTED=0 && return ;;
         npu) own=${ASCEND_RT_VISIBLE_DEVICES-} ;;
         *) own=${CUDA_VISIBLE_DEVICES-} ;;
     esac
-    # What a plugin of the site has set is right here, whatever it means, and stays as it is.
-    if [ -n "$own" ]; then
+    # What a plugin of the site has set is right here, whatever it means, and stays as it is. It is not about a container.
+    if [ -n "$own" ] && ! makes_container "$run"; then
         check_granted "$own" "the site's variable"
         return
     fi
@@ -216,7 +217,7 @@ find_granted() {
     fi
     check_granted "$INDICES" scontrol
     GRANTED=$INDICES
-    ! confined || GRANTED=$(seq -s, 0 $((wanted - 1)))
+    ! { makes_container "$run" || confined; } || GRANTED=$(seq -s, 0 $((wanted - 1)))
 }
 
 # check_granted LIST SOURCE
@@ -225,9 +226,10 @@ check_granted() {
     [ "$count" -eq "$wanted" ] || PROBLEM="the run needs $wanted $kind device(s), and $2 names $count of job $SLURM_JOB_ID on $NODE: $1"
 }
 
-refuse_granted() {
-    put "$STATE/$CUT_FILE" "devices $SLURM_JOB_ID"
-    give_up 78 "RLX593 $PROBLEM"
+refuse_job() {
+    put "$STATE/$CUT_FILE" "$CAUSE $SLURM_JOB_ID"
+    case $CAUSE in devices) cause=RLX593 ;; *) cause=RLX589 ;; esac
+    give_up 78 "$cause $PROBLEM"
 }
 
 # find_indices: in INDICES, those of this node, from `Nodes=n[1-2] … GRES=npu:910B3:2(IDX:0,4-5)`; a node is asked for

@@ -8,7 +8,7 @@ run() {
     open_block "$run" || fail "it was withdrawn from this host, with all of its block"
     mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
     { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
-    [ -z "${PROBLEM-}" ] || refuse_granted
+    [ -z "${PROBLEM-}" ] || refuse_job
     within "$CLAIM_S" may_lead_or_never_will
     may_lead || give_up 75 \
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
@@ -16,8 +16,12 @@ run() {
     heart=$!
     start_sampler "${3-}" "${4-}"
     start_nodes
-    start_leader "$2"
-    await_leader
+    if makes_container "$run"; then
+        contain_leader "$2"
+    else
+        start_leader "$2"
+        await_leader
+    fi
     end_usage
     record supervisor "$code"
     kill "$heart" 2>/dev/null
@@ -105,7 +109,7 @@ await_leader() {
 # end_leader WHY: why comes first, so that the log has the cause before what follows from it.
 end_leader() {
     note_cut "$1"
-    kill -s TERM -- "-$leader" 2>/dev/null
+    if [ -n "$BOX" ]; then echo TERM >&4; else kill -s TERM -- "-$leader"; fi 2>/dev/null
 }
 
 lead() {

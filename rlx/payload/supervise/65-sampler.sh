@@ -114,6 +114,8 @@ find_memory() {
 # find_group: in FOLDER, where the kernel shows the memory of the cgroup of this process, and in EVENTS the file that
 # counts whom it ended for want of memory: there (SCOPE=cgroup), or on the whole host where no cgroup tells.
 find_group() {
+    # What a job's container is in is another group than that of the supervisor, who could not compare their counts.
+    [ ! -f "$run/$DOCKER_FILE" ] || { FOLDER='' EVENTS=/proc/vmstat SCOPE=host && return; }
     memory='' unified=''
     while IFS=: read -r _ controllers path; do
         case ,$controllers, in ,,) unified=$path ;; *,memory,*) memory=$path ;; esac

@@ -1,6 +1,6 @@
 # ---- main ----------------------------------------------------------------------------------------------------------
 
-ENDED='' LEFT='' GROUP='' ZOMBIES='' WITHIN=''
+ENDED='' LEFT='' GROUP='' ZOMBIES='' WITHIN='' BOX=''
 if [ "${1:-}" = inside ]; then
     # The host's user is to read what the container's user writes; 0700 on the run directory keeps others out.
     WITHIN=1
@@ -12,5 +12,7 @@ case ${1:-} in
     accept | retry | checkpoints | hold | held | job | node | run | sample | lead | stop | await | look | report | manifests | withdraw | leases | jobs)
         "$@" </dev/null
         ;;
+    # Its stdin is the node's hold on it.
+    guard) "$@" ;;
     *) fail "usage: supervise.sh accept|hold|run|stop|report …" ;;
 esac

@@ -84,6 +84,16 @@ def _count(node: Facts, name: str) -> int:
     return sum(count for kind, count in kinds if kind == name or kind.partition(":")[0] == name)
 
 
+def own_container(examined: Examined) -> Iterator[Finding]:
+    """Say that nobody has seen what is in the image, since no node is asked."""
+    image, host = examined.site.job_image, examined.site.host
+    if image is None:
+        return
+    message = f"each job makes a container of {image.name} on its node: what is in it was not looked at from here"
+    fix = f"docker image inspect {image.name}, on a node; docker pull it on each, since rlx fetches none"
+    yield Finding("RLX589", Severity.NOTE, message, fix, host)
+
+
 def shared_root(examined: Examined) -> Iterator[Finding]:
     """Tell whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
     site = examined.site

@@ -40,7 +40,9 @@ class Examined:
 
     @property
     def environment(self) -> Side | None:
-        """The side on which the run would train; None if nobody could look."""
+        """The side on which the run would train; None if nobody could look, as into the image of a job."""
+        if self.site.job_image is not None:
+            return None
         return self.host if self.site.container is None else self.inside
 
     @property

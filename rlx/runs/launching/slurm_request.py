@@ -1,24 +1,36 @@
-"""Ask Slurm for what a run needs: the options of its job, as supervise.sh hands them to sbatch."""
+"""Ask Slurm for what a run needs: the options of its job, as supervise.sh hands them to sbatch, and its container."""
 
 from __future__ import annotations
 
 from rlx.errors import UsageError
+from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+from rlx.hosts.inventory.image_entry import request_problem
 from rlx.hosts.inventory.slurm_entry import sbatch_options, slurm_problem
-from rlx.plan import LaunchPlan, PlannedFile, Slurm
-from rlx.plan.run_dir import SLURM_FILE
+from rlx.plan import Image, LaunchPlan, PlannedFile, Slurm
+from rlx.plan.run_dir import DOCKER_FILE, SLURM_FILE
 
 _NUMBERS = (
     "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "
     "needs in layout.devices_per_node all that a node has (gres in the host's entry)"
 )
+_PLAN_AGAIN = "write the plan again"
 # Slurm reads both in the name of the file that a job prints to.
 _NOT_IN_A_PATH = "%\\"
 
 
 def request(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
-    """The file with one option a line; none for a run that is no job."""
+    """The file with one option a line, and the one that says of what its container is made; none for what is no job."""
     slurm = plan.site.slurm
-    return (PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm))),) if slurm else ()
+    if slurm is None:
+        return ()
+    job = PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm)))
+    image = plan.site.job_image
+    return (job, PlannedFile(DOCKER_FILE, _container(image))) if image else (job,)
+
+
+def _container(image: Image) -> str:
+    lines = [f"image {image.name}", *([f"user {image.user}"] if image.user else [])]
+    return "\n".join([*lines, *(f"mount {mount}" for mount in image.mounts), ""])
 
 
 def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
@@ -38,15 +50,17 @@ def check_request(plan: LaunchPlan) -> None:
     """Raises UsageError for a run that cannot be a job; a plan may come from a file."""
     site = plan.site
     if site.slurm is None:
+        if site.job_image is not None:
+            raise UsageError(f"{plan.run_name}: its image is for a job, and {site.host} has no Slurm", _PLAN_AGAIN)
         return
-    if problem := slurm_problem(site.slurm):
+    if problem := slurm_problem(site.slurm) or (site.job_image and request_problem(site.job_image)):
         raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
     if site.container is not None:
-        raise UsageError(f"{plan.run_name}: a job of Slurm goes into no container", "leave out --container")
+        raise UsageError(f"{plan.run_name}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
     if plan.device_list and not _is_whole_node(plan, site.slurm):
         raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
     if any(worker.site != site for worker in plan.workers):
-        raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", "write the plan again")
+        raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", _PLAN_AGAIN)
     if plan.device_kind != "cpu" and site.slurm.gres is None:
         entry = f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}}"
         raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", entry)

@@ -13,7 +13,7 @@ HEARTBEAT_GRACE_S = 60.0
 """A supervisor writes every 5 s; a file server may tell others of it as late as this."""
 
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
-DEVICES_ID, CANCELLED_ID = "RLX593", "RLX594"
+DEVICES_ID, CANCELLED_ID, CONTAINER_ID = "RLX593", "RLX594", "RLX589"
 _COMMENT = "rlx:"
 # What accounting calls a job of which it has heard no more than that it began.
 _UNNAMED = "allocation"
@@ -203,6 +203,7 @@ CUTS: Mapping[str, str] = {
     "preempted": f"{PREEMPTED_ID} preempted by Slurm",
     "cancelled": f"{CANCELLED_ID} its Slurm job was cancelled, not by rlx stop",
     "devices": f"{DEVICES_ID} its Slurm job has not the devices that it needs; its log says more",
+    "container": f"{CONTAINER_ID} its Slurm job could make no container; its log says more",
     "signal": "its Slurm job got SIGTERM",
     "down": f"{NODE_ID} Slurm gave up a node of its job",
     "node": "another node of its Slurm job ended; its log says which, and how",

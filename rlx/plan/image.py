@@ -1,0 +1,20 @@
+"""An image of which rlx makes a container."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
+
+    Without `keep` the container ends some minutes after its last run, and is removed; one that a job of Slurm makes
+    ends with it, whatever `keep` says. `user` is as `docker run` takes it; None is the image's own, of a job's
+    container the user of the job.
+    """
+
+    name: str
+    keep: bool = True
+    mounts: tuple[str, ...] = ()
+    user: str | None = None
