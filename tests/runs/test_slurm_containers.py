@@ -149,8 +149,8 @@ def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
             laptop.launch(npu_toy(replace(site, job_image=image), GO))
     with pytest.raises(RlxError, match="its image is for a job"):
         laptop.launch(npu_toy(replace(site, slurm=None), GO))
-    script = str(CASES / "printed-config/run.sh")
-    refused = laptop.rlx("launch", "--script", script, "--name", "mine", "--host", "hpc", "--container", "rl")
+    (script := laptop.home / "own.sh").write_text("true\n")
+    refused = laptop.rlx("launch", "--script", str(script), "--name", "mine", "--host", "hpc", "--container", "rl")
     assert (refused.code, "is no part of a job of Slurm" in refused.err) == (2, True), refused.err
     assert laptop.runs() == ()
 
