@@ -59,7 +59,11 @@ class Far:
 
     def settle(self) -> None:
         """Wait until a launch that lost its sender has come to its end."""
-        until(lambda: not self._launches(), "the launch has come to its end", 60)
+        until(lambda: not self._launches() and not self._shipments(), "the launch has come to its end", 60)
+
+    def _shipments(self) -> list[Path]:
+        """What has arrived in part: whose process one look at /proc missed, since it had only just begun."""
+        return list(self.runs.glob(".incoming-*"))
 
     def _launches(self) -> list[str]:
         """Their processes, also those that have only just begun."""

@@ -69,11 +69,11 @@ def see(ref: RunRef) -> Observation:
 
 
 def ended(ref: RunRef) -> Observation:
-    """The run once it has ended and nothing of it is left."""
+    """The run once it has ended and nothing of it is left; its holder, too, is the last to tidy up its files."""
 
     def end() -> Observation | None:
         seen = see(ref)
-        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live
+        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live and not seen.holder_live
         return seen if over else None
 
     return until(end, f"{ref.run_id} ends")
