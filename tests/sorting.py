@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_TRAININGS = Path(__file__).with_name("training")
+_TESTS = Path(__file__).parent
+_TRAININGS = _TESTS / "training"
 _FIXTURES = {
     "demo": {"demo"},
     "ray": {"real_ray"},
@@ -29,6 +30,19 @@ _LOADS_ENGINES = ("tests.wheels", "import torch", "import transformers", "from t
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 # A file with one of these starts a Ray, which gives up where several others start at the same time.
 _STARTS_RAY = {"start: Start": "ray", "cluster: Cluster": "ray", "rays(": "ray on hosts"}
+# Files with a test that takes over 40 s of `make test`: begun at the end, it keeps one worker busy and the others idle.
+LONG = (
+    "preflight/test_one_preflight.py",
+    "test_fuzz.py",
+    "runs/test_fault_follow.py",
+    "runs/test_fault_long_log.py",
+    "backends/test_shipped_contract.py",
+    "test_packaging.py",
+    "runs/test_sweeps.py",
+    "runs/test_sweep_shows.py",
+    "runs/test_fault_hanging.py",
+    "payload/test_tiny_addition.py",
+)
 COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
 
@@ -61,12 +75,14 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Lowest first: several trainings in a row, one training or many Rays, what waits or is set up once, all others."""
+    """Lowest first: several trainings in a row, one training or many Rays, long tests, what waits or is set up once."""
     if item.get_closest_marker("training"):
         return 0 if _shared(item.path) else 1
     if _shared(item.path).startswith("ray"):
         return 1
-    return 2 if item.get_closest_marker("hosts") or _shared(item.path) else 3
+    if item.path.is_relative_to(_TESTS) and str(item.path.relative_to(_TESTS)) in LONG:
+        return 2
+    return 3 if item.get_closest_marker("hosts") or _shared(item.path) else 4
 
 
 @functools.cache
