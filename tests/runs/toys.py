@@ -56,12 +56,19 @@ def start_one(script: str) -> RunRef:
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
-    """The first true value of the condition; fails the test if there is none in time."""
+    """The first true value of the condition; fails the test if there is none in time.
+
+    What is costly to look at is looked at less often: tests that wait beside each other would take the processor from
+    what they wait for.
+    """
     deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain: {what}"
-        time.sleep(0.02)
-    return value
+    while True:
+        began = time.monotonic()
+        if value := condition():
+            return value
+        ended = time.monotonic()
+        assert ended < deadline, f"waited {seconds:g} s in vain: {what}"
+        time.sleep(min(0.5, max(0.02, 2 * (ended - began))))
 
 
 def see(ref: RunRef) -> Observation:
