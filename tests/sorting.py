@@ -7,12 +7,14 @@ takes longest starts first, because a worker that begins it last keeps all other
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+T = TypeVar("T")
 
 _TESTS = Path(__file__).parent
 _TRAININGS = _TESTS / "training"
@@ -43,6 +45,8 @@ LONG = (
     "runs/test_fault_hanging.py",
     "payload/test_tiny_addition.py",
 )
+_WAITS, _COMPUTES = 3, 4
+_UNTIL_THE_END = 0.9
 COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
 
@@ -59,6 +63,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in _marks(item):
             item.add_marker(mark)
     items.sort(key=_rank)
+    # Only for xdist, which hands out what shares a set-up as a whole: one process that goes from file to file would set
+    # it up again and again.
+    if hasattr(config, "workerinput"):
+        first, waits, computes = (list(group) for group in _by_kind(items))
+        items[:] = [*first, *mixed(waits, computes)]
+
+
+def _by_kind(items: list[pytest.Item]) -> Iterator[Iterator[pytest.Item]]:
+    yield (item for item in items if _rank(item) < _WAITS)
+    yield (item for item in items if _rank(item) == _WAITS)
+    yield (item for item in items if _rank(item) == _COMPUTES)
+
+
+def mixed(waits: Sequence[T], computes: Sequence[T]) -> list[T]:
+    """What computes between what waits, in the same shares throughout, and alone at the end, where nothing is to wait.
+
+    What waits leaves a third of the processors idle, however many workers do it.
+    """
+    placed = [(_UNTIL_THE_END * number / len(waits), one) for number, one in enumerate(waits)]
+    placed += [(number / len(computes), one) for number, one in enumerate(computes)]
+    return [one for _, one in sorted(placed, key=lambda each: each[0])]
 
 
 def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
@@ -82,7 +107,7 @@ def _rank(item: pytest.Item) -> int:
         return 1
     if item.path.is_relative_to(_TESTS) and str(item.path.relative_to(_TESTS)) in LONG:
         return 2
-    return 3 if item.get_closest_marker("hosts") or _shared(item.path) else 4
+    return _WAITS if item.get_closest_marker("hosts") or _shared(item.path) else _COMPUTES
 
 
 @functools.cache
