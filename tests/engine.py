@@ -77,7 +77,7 @@ class Engine:
         for container in self.docker("ps", "-aq").split():
             self.docker("rm", "-f", container)
         self.daemon.terminate()
-        self.daemon.wait(timeout=30)
+        self.daemon.wait(timeout=120)
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in sorted((m for m in mounts if m.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)

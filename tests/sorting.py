@@ -7,14 +7,17 @@ takes longest starts first, because a worker that begins it last keeps all other
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_TRAININGS = Path(__file__).with_name("training")
+T = TypeVar("T")
+
+_TESTS = Path(__file__).parent
+_TRAININGS = _TESTS / "training"
 _FIXTURES = {
     "demo": {"demo"},
     "ray": {"real_ray"},
@@ -29,6 +32,21 @@ _LOADS_ENGINES = ("tests.wheels", "import torch", "import transformers", "from t
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 # A file with one of these starts a Ray, which gives up where several others start at the same time.
 _STARTS_RAY = {"start: Start": "ray", "cluster: Cluster": "ray", "rays(": "ray on hosts"}
+# Files with a test that takes over 40 s of `make test`: begun at the end, it keeps one worker busy and the others idle.
+LONG = (
+    "preflight/test_one_preflight.py",
+    "test_fuzz.py",
+    "runs/test_fault_follow.py",
+    "runs/test_fault_long_log.py",
+    "backends/test_shipped_contract.py",
+    "test_packaging.py",
+    "runs/test_sweeps.py",
+    "runs/test_sweep_shows.py",
+    "runs/test_fault_hanging.py",
+    "payload/test_tiny_addition.py",
+)
+_WAITS, _COMPUTES = 3, 4
+_UNTIL_THE_END = 0.9
 COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
 
@@ -45,6 +63,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in _marks(item):
             item.add_marker(mark)
     items.sort(key=_rank)
+    # Only for xdist, which hands out what shares a set-up as a whole: one process that goes from file to file would set
+    # it up again and again.
+    if hasattr(config, "workerinput"):
+        first, waits, computes = (list(group) for group in _by_kind(items))
+        items[:] = [*first, *mixed(waits, computes)]
+
+
+def _by_kind(items: list[pytest.Item]) -> Iterator[Iterator[pytest.Item]]:
+    yield (item for item in items if _rank(item) < _WAITS)
+    yield (item for item in items if _rank(item) == _WAITS)
+    yield (item for item in items if _rank(item) == _COMPUTES)
+
+
+def mixed(waits: Sequence[T], computes: Sequence[T]) -> list[T]:
+    """What computes between what waits, in the same shares throughout, and alone at the end, where nothing is to wait.
+
+    What waits leaves a third of the processors idle, however many workers do it.
+    """
+    placed = [(_UNTIL_THE_END * number / len(waits), one) for number, one in enumerate(waits)]
+    placed += [(number / len(computes), one) for number, one in enumerate(computes)]
+    return [one for _, one in sorted(placed, key=lambda each: each[0])]
 
 
 def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
@@ -61,12 +100,14 @@ def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Lowest first: several trainings in a row, one training or many Rays, what waits or is set up once, all others."""
+    """Lowest first: several trainings in a row, one training or many Rays, long tests, what waits or is set up once."""
     if item.get_closest_marker("training"):
         return 0 if _shared(item.path) else 1
     if _shared(item.path).startswith("ray"):
         return 1
-    return 2 if item.get_closest_marker("hosts") or _shared(item.path) else 3
+    if item.path.is_relative_to(_TESTS) and str(item.path.relative_to(_TESTS)) in LONG:
+        return 2
+    return _WAITS if item.get_closest_marker("hosts") or _shared(item.path) else _COMPUTES
 
 
 @functools.cache

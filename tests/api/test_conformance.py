@@ -12,7 +12,6 @@ from rlx.backends.shared.hydra_words import read_word
 from rlx.plan import Severity
 
 LAUNCHES = tuple(launches())
-IMPORTED = tuple(launch for launch in LAUNCHES if launch.imported)
 # One of each engine and version for NPUs, composed by the real Hydra.
 COMPOSED = (
     "tests/special_npu/run_qwen2_5_05b_grpo_mindspeed.sh",
@@ -20,31 +19,37 @@ COMPOSED = (
 )
 
 
+@pytest.fixture(scope="module")
+def imported() -> tuple[Launch, ...]:
+    """Takes seconds, so it is for the worker that runs these tests, and not for each that collects them."""
+    return tuple(launch for launch in LAUNCHES if launch.imported)
+
+
 def named(script: str) -> Launch:
-    return next(launch for launch in IMPORTED if launch.script == script)
+    return next(launch for launch in LAUNCHES if launch.script == script)
 
 
 def test_every_word_of_a_launch_is_read() -> None:
     assert [word for launch in LAUNCHES for word in launch.facts.get("words", ()) if read_word(word) is None] == []
 
 
-def test_no_key_is_lost_and_what_differs_is_explained() -> None:
-    assert len(IMPORTED) >= 410
-    assert sum(len(launch.fates) for launch in IMPORTED) >= 24_000
-    assert [launch.script for launch in IMPORTED if not launch.is_within_bounds] == []
+def test_no_key_is_lost_and_what_differs_is_explained(imported: tuple[Launch, ...]) -> None:
+    assert len(imported) >= 410
+    assert sum(len(launch.fates) for launch in imported) >= 24_000
+    assert [launch.script for launch in imported if not launch.is_within_bounds] == []
 
 
-def test_what_is_not_taken_is_refused_by_the_name_of_its_engine() -> None:
+def test_what_is_not_taken_is_refused_by_the_name_of_its_engine(imported: tuple[Launch, ...]) -> None:
     refused = [launch.refusal.partition(":")[0] for launch in LAUNCHES if launch.imported is None]
     assert set(refused) == {"model_engine veomni", "model_engine mindspeed", "model_engine torchtitan"}
-    assert len(refused) == len(LAUNCHES) - len(IMPORTED) == 18
+    assert len(refused) == len(LAUNCHES) - len(imported) == 18
 
 
-def test_variables_stay_and_secrets_keep_their_names_alone() -> None:
-    for launch in IMPORTED:
+def test_variables_stay_and_secrets_keep_their_names_alone(imported: tuple[Launch, ...]) -> None:
+    for launch in imported:
         assert launch.imported is not None
         assert [fate.key for fate in launch.imported.environment] == [*launch.facts.get("environment", {})]
-    keys = [fate for launch in IMPORTED if launch.imported for fate in launch.imported.environment if "KEY" in fate.key]
+    keys = [fate for launch in imported if launch.imported for fate in launch.imported.environment if "KEY" in fate.key]
     assert keys and all(fate.written is None for fate in keys)
 
 
@@ -59,8 +64,8 @@ def test_a_lost_or_unexplained_key_breaks_the_bounds() -> None:
     assert broken.lost == [lost] and not broken.explained and not broken.is_within_bounds
 
 
-def test_what_differs_is_a_note_unless_a_path_must_be_filled_in() -> None:
-    for launch in IMPORTED:
+def test_what_differs_is_a_note_unless_a_path_must_be_filled_in(imported: tuple[Launch, ...]) -> None:
+    for launch in imported:
         assert launch.imported is not None
         for finding in launch.imported.findings:
             if finding.id == "RLX003":

@@ -26,11 +26,15 @@ def main() -> None:
 
 def read_each_file_once() -> None:
     """Keep what OmegaConf read: the same thirty files make up every configuration, and their YAML is half the time."""
-    from hydra._internal.core_plugins.file_config_source import FileConfigSource
+    from hydra._internal.sources_registry import SourcesRegistry
+    from hydra.core.plugins import Plugins
 
-    read = cache(FileConfigSource.load_config)
-    sources: dict[str, FileConfigSource] = {}
-    FileConfigSource.load_config = lambda source, path: deepcopy(read(sources.setdefault(source.path, source), path))  # type: ignore[method-assign]
+    # Hydra executes the files of its plugins itself: a module that was imported before it has another class.
+    Plugins.instance()
+    files: Any = SourcesRegistry.instance().resolve("file")
+    read = cache(files.load_config)
+    sources: dict[str, Any] = {}
+    files.load_config = lambda source, config_path: deepcopy(read(sources.setdefault(source.path, source), config_path))
 
 
 def complaint(configuration: str, overrides: list[str]) -> str:

@@ -9,6 +9,8 @@ import struct
 import subprocess
 import sys
 import termios
+import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from tests.cli.support import plain
@@ -49,6 +51,23 @@ def on_terminal(*arguments: str, columns: int = 80, timeout_s: float = 60, **var
         written += part
     os.close(ours)
     return Seen(written.decode().replace("\r\n", "\n"), command.wait(timeout_s))
+
+
+def detached(terminal: int, client: int) -> int:
+    """Type tmux's keys to detach until the client goes; its exit code.
+
+    Keys that come together count as pasted, and on a busy machine they do although time has passed between them.
+    """
+    for pause in (0.2, 1.0, 5.0, 20.0):
+        for key in (b"\x02", b"d"):
+            with suppress(OSError):  # it has gone by the keys before
+                os.write(terminal, key)
+            time.sleep(pause)
+        ended, status = os.waitpid(client, os.WNOHANG)
+        if ended:
+            os.close(terminal)
+            return os.waitstatus_to_exitcode(status)
+    raise AssertionError("the client does not detach")
 
 
 def _read(terminal: int) -> bytes:

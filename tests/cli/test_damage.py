@@ -12,7 +12,19 @@ import pytest
 
 from rlx.plan import RunState
 from tests.cli.support import rlx
-from tests.runs.toys import FOREVER, command_lines, ended, home, reaches, start, start_one, state_file, toy_plan, until
+from tests.runs.toys import (
+    FOREVER,
+    command_lines,
+    ended,
+    home,
+    log_of,
+    reaches,
+    start,
+    start_one,
+    state_file,
+    toy_plan,
+    until,
+)
 
 NAN_STEP = """
 line='{"step": 1, "data": {"timing_s/step": 0.5, "val-core/toy/acc/mean@1": NaN}}'
@@ -69,7 +81,7 @@ def test_values_that_are_no_numbers_are_null_in_json() -> None:
 def test_a_follow_into_a_closed_pipe_ends_without_a_word() -> None:
     start_one("while :; do echo line; sleep 0.1; done")
     line = f"{sys.executable} -m rlx logs -f | head -n 1"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("up\n", "")
 
 
@@ -77,12 +89,13 @@ def test_a_follow_of_a_lost_run_ends() -> None:
     ref = start_one("echo half; kill -9 $PPID; sleep 600")
     for name in ("supervisor", "leader"):
         until(state_file(ref, name).exists, f"the {name} reports")
+    until(lambda: "half" in log_of(ref), "it has printed all")
     state_file(ref, "exit").unlink(missing_ok=True)
     rlx("stop", "--grace", "0", ref.run_id)
     state_file(ref, "exit").unlink(missing_ok=True)
     (ref.run_dir / "stop").unlink(missing_ok=True)
     reaches(ref, RunState.LOST)
-    assert rlx("logs", "-f", timeout_s=20).stdout == "up\nhalf\n"
+    assert rlx("logs", "-f", timeout_s=60).stdout == "up\nhalf\n"
 
 
 def test_a_follow_that_is_killed_leaves_no_reader_on_the_host() -> None:

@@ -8,8 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ import pytest
 from rlx.plan import RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
+from tests.cli.terminal import detached
 from tests.runs.toys import FOREVER, ended, log_of, reaches, start, start_one, state_file, toy_plan, until
 
 STEPS = r"""
@@ -192,15 +191,7 @@ def test_attach_shows_the_session_and_leaves_the_run_alone() -> None:
     shown = b""
     while b"up" not in shown:
         shown += os.read(terminal, 4096)
-    for key in (b"\x02", b"d"):
-        os.write(terminal, key)
-        time.sleep(0.2)  # keys that come together count as pasted
-    with suppress(OSError):  # the terminal is gone once the client is
-        while os.read(terminal, 4096):
-            pass
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert detached(terminal, pid) == 0
     reaches(ref, RunState.STARTING)
 
 

@@ -119,14 +119,16 @@ def test_a_run_that_had_ended_before_is_no_news(chat: Chat) -> None:
 
 
 def test_a_dead_listener_and_a_slow_one_cost_nothing_and_are_named(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as unused:
-        monkeypatch.setenv("DEAD", f"http://127.0.0.1:{unused.getsockname()[1]}/very-secret")
     chat.answers.clear()
     listeners(
         "- {webhook: {secret: DEAD}}\n- {webhook: {secret: CHAT}}\n- command: [/nowhere/at-all]\n- command: ['false']\n"
     )
     start(*(toy_plan(f"{UNTIL_GO}; exit 3", arm=f"arm{number}") for number in range(3)))
-    done = waited()
+    # A port that is taken and on which nobody listens: one that was given back would soon be another test's.
+    with closing(socket.socket()) as silent:
+        silent.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("DEAD", f"http://127.0.0.1:{silent.getsockname()[1]}/very-secret")
+        done = waited()
     assert (done.code, done.out.count("  failed  ")) == (10, 3)
     for line in (1, 2, 3, 4):
         assert done.err.count(f"notify.yaml:{line}:") == 1, done.err

@@ -9,7 +9,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from rlx.plan import RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
+from tests.cli.terminal import detached
 from tests.loopback import Loopback, loopback
 from tests.runs.far import Far, far
 from tests.runs.toys import FOREVER, ended, reaches, see, start, start_one, until
@@ -216,13 +216,5 @@ def test_attach_shows_the_session_of_another_machine(far: Far) -> None:
     shown = b""
     while b"up" not in shown:
         shown += os.read(terminal, 4096)
-    for key in (b"\x02", b"d"):
-        os.write(terminal, key)
-        time.sleep(0.5)  # keys that come together count as pasted
-    with suppress(OSError):  # the terminal is gone once the client is
-        while os.read(terminal, 4096):
-            pass
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert detached(terminal, pid) == 0
     assert see(ref).leader_live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
@@ -55,10 +56,12 @@ class Terminal:
         )
         os.close(stdin)
         self.shown = ""
+        # What is read may end within a letter.
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
 
     def read_until(self, text: str) -> None:
         while text not in self.shown:
-            self.shown += os.read(self._screen, 4096).decode()
+            self.shown += self._decode(os.read(self._screen, 4096))
 
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
@@ -72,7 +75,7 @@ class Terminal:
             while insist and not select.select([self._screen], [], [], 5.0)[0]:
                 self.type(insist)
             while more := os.read(self._screen, 4096):
-                self.shown += more.decode()
+                self.shown += self._decode(more)
         except OSError:  # how Linux says that nobody has the terminal open any more
             pass
         os.close(self._screen)

@@ -67,7 +67,7 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) ->
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    completed = MACHINE.run(Cmd("no-such-program"), timeout_s=1)
+    completed = MACHINE.run(Cmd("no-such-program"), timeout_s=10)
     assert completed.code == 127
     assert b"no-such-program" in completed.err
 

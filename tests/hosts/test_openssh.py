@@ -237,6 +237,8 @@ def test_a_shared_connection_that_was_killed_is_replaced(loopback: Loopback) -> 
         assert transport.run(Cmd("true"), timeout_s=30).code == 0
         for pid in masters(loopback):
             os.kill(pid, how)
+        # One that is about to end would still take a command, and lose it: that is another case.
+        wait_until(lambda: not masters(loopback))
         assert transport.run(Cmd("echo", "again"), timeout_s=30).out == b"again\n"
 
 

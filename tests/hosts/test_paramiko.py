@@ -202,7 +202,8 @@ def strange_server(host: Loopback, way: str) -> Iterator[None]:
     server, transports = Strange(way), []
 
     def serve() -> None:
-        with suppress(OSError):
+        # The end of the listener, or a client that has gone before it was greeted.
+        with suppress(OSError, EOFError, paramiko.SSHException):
             while True:
                 transports.append(paramiko.Transport(listener.accept()[0]))
                 transports[-1].add_server_key(key)

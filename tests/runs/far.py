@@ -47,19 +47,30 @@ class Far:
         self.loopback.cut()
 
     def kill_clients(self) -> None:
-        """Ends every ssh of this machine that talks to the host, as a laptop's memory or its user may."""
+        """Ends every ssh of this machine that talks to the host, as a laptop's memory or its user may.
+
+        None that is started in the place of one that it has ended: that is an outage more.
+        """
+        for pid in [*self._clients(), *masters(self.loopback)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _clients(self) -> list[int]:
+        found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
                 if words[0].endswith(b"ssh") and str(self.loopback.config).encode() in words:
-                    os.kill(int(folder.name), signal.SIGKILL)
-        for pid in masters(self.loopback):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                    found.append(int(folder.name))
+        return found
 
     def settle(self) -> None:
         """Wait until a launch that lost its sender has come to its end."""
-        until(lambda: not self._launches(), "the launch has come to its end", 60)
+        until(lambda: not self._launches() and not self._shipments(), "the launch has come to its end", 60)
+
+    def _shipments(self) -> list[Path]:
+        """What has arrived in part: whose process one look at /proc missed, since it had only just begun."""
+        return list(self.runs.glob(".incoming-*"))
 
     def _launches(self) -> list[str]:
         """Their processes, also those that have only just begun."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -128,15 +129,21 @@ def test_a_supervisor_that_is_asked_to_end_passes_it_on() -> None:
 def test_an_end_that_nobody_recorded_is_lost_and_only_once_nothing_is_alive() -> None:
     ref = start_one(FOREVER)
     until(state_file(ref, "leader").exists, "the leader reports")
-    members = marked_processes(ref.run_id)
     for pid in (holder_pid(ref), pid_in(ref, "supervisor"), pid_in(ref, "leader")):
         os.kill(pid, signal.SIGKILL)
     seen = until(lambda: seen if not (seen := see(ref)).leader_live else None, "the leader is dead")
     assert seen.state is RunState.STARTING and seen.members > 0
-    for pid in members:
-        if is_running(pid):
-            os.kill(pid, signal.SIGKILL)
+    until(lambda: not killed(ref), "nothing of it is left")
     reaches(ref, RunState.LOST)
+
+
+def killed(ref: RunRef) -> list[int]:
+    """Whom of the run it has killed: who bears its mark now, since a pid that was seen before may be another's."""
+    found = marked_processes(ref.run_id)
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found
 
 
 def test_the_same_run_starts_once_however_many_try() -> None:

@@ -90,6 +90,7 @@ def test_a_launch_that_is_killed_is_completed_by_the_same_launch(host: Host, lap
     process.kill()
     process.wait()
     patiently(lambda: not readers(host), "nothing is left of the command")
+    patiently(lambda: not list(runs.glob(".incoming-*")), "what arrived in part is removed")
     there = {path.name for path in runs.glob("*")}
     assert len(there) in (0, 2)
     assert {ref.run_id for ref in laptop.runs()} == there

@@ -55,6 +55,9 @@ def kill_a_launch_after(seconds: float, go: Path) -> None:
     # since a process may pass its work on to one whose place in /proc was looked at before.
     for words in ((str(go),), ("rlx-launch", os.environ["RLX_ROOT"])) * 2:
         until(lambda words=words: not command_lines(*words), "the launch has come to its end", 60)  # type: ignore[misc]
+    # What one look at /proc may miss shows in the folder: a shell that is at work has its shipment there.
+    runs = Path(os.environ["RLX_ROOT"], "runs")
+    until(lambda: not list(runs.glob(".incoming-*")), "an unfinished shipment is removed")
 
 
 def is_resolved() -> bool:

@@ -431,8 +431,9 @@ def test_a_launch_whose_answer_was_lost_appears_when_its_host_is_back(far: Far) 
     assert sorted(ref.run_id for ref in refs) == sorted(path.name for path in far.runs.iterdir())
     again = launch(plans, {}, home())
     assert (again.completed, again.runs) == (True, refs)
-    until(lambda: see(refs[0]).leader_live, "the first one runs")
-    assert (far.folder(refs[0]) / "count").read_text() == "once\n"
+    count = far.folder(refs[0]) / "count"
+    until(lambda: see(refs[0]).leader_live and count.exists() and count.read_text(), "the first one runs")
+    assert count.read_text() == "once\n"
 
 
 def test_two_laptops_launch_the_same_at_once_and_both_runs_queue(far: Far, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_nothing_of_a_sampler_outlives_its_run_whatever_it_waits_for(watched: Wa
         until((watched.folder / "bin/npu-smi.pids").exists, "npu-smi hangs")
         assert len(session_of(sampler.pid)) > 2
         watched.cleans_up()
-        sampler.wait(10)
+        sampler.wait(60)
         until(lambda: not session_of(sampler.pid), "all of it has ended")
         assert twin.poll() is None and watched.supervisor.poll() is None
     finally:
@@ -187,7 +187,7 @@ def test_a_sampler_whose_supervisor_was_killed_goes_by_itself(watched: Watched) 
     watched.samples(1)
     watched.supervisor.kill()
     watched.supervisor.wait()
-    assert sampler.wait(20) is not None
+    assert sampler.wait(60) is not None
 
 
 def test_a_costly_program_is_asked_as_seldom_as_its_cost_demands(watched: Watched) -> None:

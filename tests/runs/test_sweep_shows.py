@@ -29,6 +29,7 @@ def test_every_run_of_a_sweep_is_accounted_for(sweep_of: Callable[[int], Sweep])
     words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread", *map(str, SEEDS), "-y")
     with client.popen(sys.executable, "-c", RLX, *words, env=dict(client.environment())) as rlx:
         until(lambda: began(rebooted) and began(cut) and began(full), "three hosts have begun")
+        until(lambda: "tar" in last.processes().values(), "the share of the last one has arrived")
         rlx.send_signal(signal.SIGKILL)
     last.kill("tar")
     last.path("/srv/unpack").touch()

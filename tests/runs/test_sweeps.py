@@ -6,8 +6,8 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Timer
 
 from rlx.api.dealing import Room, deal
 from rlx.runs import Index
@@ -120,6 +120,7 @@ def test_a_launch_that_was_killed_between_two_hosts_is_completed(sweep_of: Calla
     words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread")
     with sweep.rig.client.popen(sys.executable, "-c", RLX, *words, env=dict(sweep.rig.client.environment())) as rlx:
         until(lambda: began(near), "the first run of h1 begins")
+        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived")
         rlx.send_signal(signal.SIGKILL)
     far.kill("tar")
     far.path("/srv/unpack").touch()
@@ -159,8 +160,17 @@ def test_who_follows_the_logs_moves_blocks_and_sees_their_lines(sweep_of: Callab
     sweep.launch("--seed", 1, 2, "--seed", 3)
     let_go(far)
     until(lambda: len(began(far)) == 2, "h2 works off its share")
-    Timer(12, let_go, (near,)).start()
-    lines = sweep.rlx("logs", "-f").splitlines()
+
+    def let_go_once_moved() -> None:
+        try:
+            until(lambda: len(began(far)) == 4, "what has moved to h2 begins there", 120)
+        finally:
+            let_go(near)
+
+    with ThreadPoolExecutor(1) as beside:
+        moved = beside.submit(let_go_once_moved)
+        lines = sweep.rlx("logs", "-f").splitlines()
+        moved.result()
     assert sweep.heard("moved seed 3 (slow, fast) from h1 to h2")
     assert len([line for line in lines if "toy step 3" in line]) == 6
     assert len(began(near)) == 2 and len(began(far)) == 4

@@ -56,12 +56,19 @@ def start_one(script: str) -> RunRef:
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
-    """The first true value of the condition; fails the test if there is none in time."""
+    """The first true value of the condition; fails the test if there is none in time.
+
+    What is costly to look at is looked at less often: tests that wait beside each other would take the processor from
+    what they wait for.
+    """
     deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain: {what}"
-        time.sleep(0.02)
-    return value
+    while True:
+        began = time.monotonic()
+        if value := condition():
+            return value
+        ended = time.monotonic()
+        assert ended < deadline, f"waited {seconds:g} s in vain: {what}"
+        time.sleep(min(0.5, max(0.02, 2 * (ended - began))))
 
 
 def see(ref: RunRef) -> Observation:
@@ -69,11 +76,11 @@ def see(ref: RunRef) -> Observation:
 
 
 def ended(ref: RunRef) -> Observation:
-    """The run once it has ended and nothing of it is left."""
+    """The run once it has ended and nothing of it is left; its holder, too, is the last to tidy up its files."""
 
     def end() -> Observation | None:
         seen = see(ref)
-        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live
+        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live and not seen.holder_live
         return seen if over else None
 
     return until(end, f"{ref.run_id} ends")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,30 @@ HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
 
 def read_key_file(path: Path) -> dict[str, Any]:
     """Key → default of one YAML file, flat or nested."""
-    return flat(read_yaml(path), path)
+    return dict(_keys_in(_text_of(path), path))
+
+
+@lru_cache(maxsize=16)
+def _keys_in(text: str, path: Path) -> Mapping[str, Any]:
+    """What a text says stays: one plan asks for the keys of its file several times, and reading them is slow."""
+    return flat(_mapping_in(text, path), path)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
+    return _mapping_in(_text_of(path), path)
+
+
+def _text_of(path: Path) -> str:
     try:
-        document = read_hydra(read_text(path, MOST_BYTES))
+        return read_text(path, MOST_BYTES)
     except OSError as problem:
         raise UsageError(f"{path}: {problem.strerror}", HINT) from None
+
+
+def _mapping_in(text: str, path: Path) -> dict[str, Any]:
+    try:
+        document = read_hydra(text)
     except YamlError as error:
         raise UsageError(f"{path}:{error.problems[0]}", HINT) from None
     if not isinstance(document, dict):
