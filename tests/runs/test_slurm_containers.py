@@ -284,6 +284,7 @@ def test_what_it_writes_belongs_to_who_submitted_it(slurm: Cluster, laptop: Lapt
     assert "bob may not use docker on h" in log(slurm.login, denied)
 
 
+FAILS = '[ "$RLX_NODE" = 0 ] || { echo boom; exit 3; }\n'
 FOLLOWS = """
 head=$RLX_RUN_DIR/../${RLX_RUN%-node*}/attempts/1/state/exit
 echo "node $RLX_NODE of $RLX_NODES at $RLX_HEAD"
@@ -299,6 +300,15 @@ def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> Non
     assert [len(containers(host)) for host in slurm.nodes] == [1, 1]
     go(slurm.login, ref)
     assert {laptop.ended(node).state for node in nodes} == {RunState.FINISHED}
+    # A node that fails ends the head, also one that does not listen.
+    failing = launched(laptop, as_nodes([npu_toy(laptop.site("hpc"), FAILS + DEAF, arm="failing")], 2))
+    end = laptop.ended(failing)
+    assert (end.state, end.exit_code, end.detail) == (
+        RunState.FAILED,
+        137,
+        "another node of its Slurm job ended; its log says which, and how; ended by SIGKILL",
+    )
+    assert re.search(r"rlx: node 1 \(h3\) ended with 3: boom", log(slurm.login, failing))
     # Somebody has built the image anew on one node.
     second = slurm.nodes[1]
     own = second.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
