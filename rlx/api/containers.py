@@ -31,7 +31,7 @@ def _refuse_ahead_of_jobs(host: str | None) -> None:
 
     known = known_host(host)
     if known.slurm is not None:
-        fix = "write image: in its entry, or name one with rlx launch --image"
+        fix = f"nothing is to be started: rlx launch RECIPE --host {known.name}, with --image where its entry has none"
         raise UsageError(f"{known.name}: each job of Slurm makes a container of its own, which ends with it", fix)
 
 

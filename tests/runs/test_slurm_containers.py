@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -160,11 +161,15 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
     neighbour = node.docker.container("neighbour")
     before = node.run("docker", "inspect", neighbour.id).stdout
     write_entry(options={"nodelist": node.name, "mem": "700M"})
+    # As where Slurm binds jobs to CPUs.
+    (slurmd,) = (pid for pid, name in node.processes().items() if name == "slurmd")
+    node.run("taskset", "--all-tasks", "--cpu-list", "--pid", "0", str(slurmd))
     first, second = job_of(laptop, INSIDE + GO, "first", 2), job_of(laptop, INSIDE + GO, "second", 2)
     patiently(lambda: is_up(slurm.login, first) and is_up(slurm.login, second), "both run")
     assert containers(node) == ["neighbour", *sorted(f"rlx-job-{ref.run_id}" for ref in (first, second))]
     seen = json.loads(node.run("docker", "inspect", f"rlx-job-{first.run_id}").stdout)[0]
     assert seen["HostConfig"]["Memory"] == 700 << 20 and seen["HostConfig"]["AutoRemove"] is True
+    assert seen["HostConfig"]["CpusetCpus"] == ("0" if (os.cpu_count() or 1) > 1 else "")
     assert seen["HostConfig"]["NetworkMode"] == "host" and seen["HostConfig"]["Init"] is True
     rows = laptop.rows()
     assert {arm: row["state"] for arm, row in rows.items()} == {"first": "starting", "second": "starting"}
@@ -182,6 +187,7 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
     patiently(lambda: containers(node) == ["neighbour"], "both are gone")
     assert node.run("docker", "inspect", neighbour.id).stdout == before
     neighbour.remove()
+    node.run("taskset", "--all-tasks", "--cpu-list", "--pid", f"0-{(os.cpu_count() or 1) - 1}", str(slurmd))
 
 
 def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -> None:
@@ -278,6 +284,7 @@ def test_what_it_writes_belongs_to_who_submitted_it(slurm: Cluster, laptop: Lapt
     assert "bob may not use docker on h" in log(slurm.login, denied)
 
 
+FAILS = '[ "$RLX_NODE" = 0 ] || { echo boom; exit 3; }\n'
 FOLLOWS = """
 head=$RLX_RUN_DIR/../${RLX_RUN%-node*}/attempts/1/state/exit
 echo "node $RLX_NODE of $RLX_NODES at $RLX_HEAD"
@@ -293,6 +300,15 @@ def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> Non
     assert [len(containers(host)) for host in slurm.nodes] == [1, 1]
     go(slurm.login, ref)
     assert {laptop.ended(node).state for node in nodes} == {RunState.FINISHED}
+    # A node that fails ends the head, also one that does not listen.
+    failing = launched(laptop, as_nodes([npu_toy(laptop.site("hpc"), FAILS + DEAF, arm="failing")], 2))
+    end = laptop.ended(failing)
+    assert (end.state, end.exit_code, end.detail) == (
+        RunState.FAILED,
+        137,
+        "another node of its Slurm job ended; its log says which, and how; ended by SIGKILL",
+    )
+    assert re.search(r"rlx: node 1 \(h3\) ended with 3: boom", log(slurm.login, failing))
     # Somebody has built the image anew on one node.
     second = slurm.nodes[1]
     own = second.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rlx.hosts.inventory.host import DEVICE_KINDS, TRANSPORTS, Device, Host
@@ -43,6 +44,8 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
     _check_alone(reader, values, key)
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
         reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
+    if settings.get("slurm") and (image := settings.get("image")):
+        settings["image"] = replace(image, keep=False)
     settings.setdefault("device", _device_of_jobs(settings.get("slurm")))
     return Host(name, **settings, written=reader.place(name_node))
 

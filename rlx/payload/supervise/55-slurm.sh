@@ -166,7 +166,7 @@ attend_nodes() {
     put "$STATE/$CUT_FILE" "$why $SLURM_JOB_ID"
     printf 'rlx: a node of Slurm job %s has ended, and so the run is told to end\n%s\n' "$SLURM_JOB_ID" \
         "$(printf '%s\n' "$said" | grep -v 'lacks support for cpu binding')" >>"$ATTEMPT/$LOG_FILE"
-    end_processes "$run" "$SWEEP_GRACE_S"
+    if makes_container "$run"; then end_container; else end_processes "$run" "$SWEEP_GRACE_S"; fi
 }
 
 is_explained() { [ -e "$STATE/$EXIT_FILE" ] || [ -e "$STATE/$CUT_FILE" ] || [ -e "$run/$STOP_FILE" ]; }

@@ -134,6 +134,12 @@ docker_run() {
     leader=$!
 }
 
+# end_container: from beside the supervisor, who tells the run. What is in it may be another user's.
+end_container() {
+    kill -s TERM $$
+    within "$SWEEP_GRACE_S" test -e "$STATE/$EXIT_FILE" || ask kill "rlx-job-${run##*/}" >/dev/null 2>&1
+}
+
 # Docker removes it once it is over, unless it could only create it, or its client was killed.
 remove_container() {
     [ -s "$BOX/id" ] || return 0
