@@ -204,7 +204,9 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     (ref,) = laptop.launch(on_one_node(laptop, training(how="exit 3")))
     folder = run_folder(slurm.login, ref)
     assert laptop.ended(ref).exit_code == 3
-    first = (folder / "job").read_text()
+    first, asked = (folder / "job").read_text(), (folder / "slurm").read_text()
+    # The run could write there. What is asked of Slurm is what was launched.
+    (folder / "slurm").write_text("--partition=main\n--array=1-9\n")
     slurm.control("update", "partitionname=main", "state=drain")
     try:
         refused = laptop.rlx("retry", ref.run_id, "--from-checkpoint")
@@ -217,6 +219,7 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     try:
         assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
         number = (folder / "job").read_text().split()[0]
+        assert (folder / "slurm").read_text() == asked
         # It had come as far as this a while ago: the job is there, and nobody noted its number.
         (folder / "job").unlink()
         os.utime(folder / "attempts/2/lineage.json", (0, 0))

@@ -292,10 +292,15 @@ def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
 
 
 def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
-    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names."""
+    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names.
+
+    What is asked of Slurm comes anew: the run may have changed its files. Raises UsageError for what may not be asked.
+    """
+    check_request(plan)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700))
+        for file in (PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700), *request(plan)):
+            _add(archive, file)
         _add_attempt(archive, "attempt")
         if variables := _secret_variables(plan, secrets):
             _add(archive, PlannedFile(ENV_FILE, env_file(variables)))
