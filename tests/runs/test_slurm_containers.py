@@ -318,3 +318,15 @@ def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> Non
     assert f"{IMAGE} is another one on h3" in log(slurm.login, other)
     second.run("docker", "tag", own, IMAGE)
     patiently(lambda: [containers(host) for host in slurm.nodes] == [[], []], "all are gone")
+
+
+def test_another_attempt_has_a_container_of_its_own(slurm: Cluster, laptop: Laptop) -> None:
+    ref = job_of(laptop, '[ "${RLX_ATTEMPT_DIR##*/}" = 2 ] || exit 3\n' + INSIDE)
+    assert laptop.ended(ref).exit_code == 3
+    assert laptop.rlx("retry", ref.run_id).code == 0
+    seen = laptop.ended(ref)
+    assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
+    said = log(slurm.login, ref)
+    assert f"in a container of {IMAGE}" in said and "leased 0." in said and "slurm none" in said
+    slurm.until_idle()
+    assert not [name for node in slurm.nodes for name in containers(node) if ref.run_id in name]
