@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from tests.rig.capabilities import RigUnavailable, require_rig
 from tests.rig.docker import Container
 from tests.rig.rig import Rig
+from tests.rig.slurm import Cluster, cluster
 from tests.rig.switch import compile_switch
 
 
@@ -37,6 +38,20 @@ def new_rig(
         def start(count: int) -> Rig:
             try:
                 return rigs.enter_context(Rig(count, rig_switch, [tmp_path_factory.getbasetemp()]))
+            except RigUnavailable as reason:
+                leave_out(reason)
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def new_cluster(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cluster]]:
+    """Starts a Slurm with so many nodes, and the options of `cluster`; it is for all tests of a module."""
+    with ExitStack() as clusters:
+
+        def start(count: int, **options: Any) -> Cluster:
+            try:
+                return clusters.enter_context(cluster(count, rig_switch, [tmp_path_factory.getbasetemp()], **options))
             except RigUnavailable as reason:
                 leave_out(reason)
 

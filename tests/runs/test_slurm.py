@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from rlx.plan import LaunchPlan, RunState, Slurm
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
 from tests.conftest import CASES
-from tests.rig.capabilities import RigUnavailable
-from tests.rig.fixtures import leave_out
-from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
+from tests.rig.slurm import NPUS, ROOT, Cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
 from tests.runs.test_retry import training
 from tests.runs.toys import FOREVER
@@ -36,12 +34,8 @@ SHOWN = 'echo "seen $ASCEND_RT_VISIBLE_DEVICES leased $RLX_DEVICES."\n'
 
 
 @pytest.fixture(scope="module")
-def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    try:
-        with cluster(3, rig_switch, [tmp_path_factory.getbasetemp()]) as started:
-            yield started
-    except RigUnavailable as reason:
-        leave_out(reason)
+def slurm(new_cluster: Callable[..., Cluster]) -> Cluster:
+    return new_cluster(3)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,10 +13,8 @@ import pytest
 
 from rlx.plan import LaunchPlan
 from rlx.runs import RunRef
-from tests.rig.capabilities import RigUnavailable
-from tests.rig.fixtures import leave_out
 from tests.rig.host import Host
-from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
+from tests.rig.slurm import NPUS, ROOT, Cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, npu_toy, patiently, run_folder
 from tests.runs.toys import FOREVER, until
 
@@ -29,12 +27,8 @@ SLURM_S = 240
 
 
 @pytest.fixture(scope="module")
-def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    try:
-        with cluster(3, rig_switch, [tmp_path_factory.getbasetemp()], accounting=True) as started:
-            yield started
-    except RigUnavailable as reason:
-        leave_out(reason)
+def slurm(new_cluster: Callable[..., Cluster]) -> Cluster:
+    return new_cluster(3, accounting=True)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from tests.rig.capabilities import RigUnavailable
 from tests.rig.docker import IMAGE
 from tests.rig.fixtures import leave_out
 from tests.rig.machine import python_folders
-from tests.rig.slurm import NPUS, ROOT, Cluster, cluster
+from tests.rig.slurm import NPUS, ROOT, Cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
 
 # A second SIGTERM would be told, too.
@@ -33,17 +33,16 @@ DEAF = "trap '' TERM; while :; do sleep 0.1; done\n"
 
 
 @pytest.fixture(scope="module")
-def slurm(rig_switch: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def slurm(new_cluster: Callable[..., Cluster]) -> Cluster:
+    started = new_cluster(2)
     try:
-        with cluster(2, rig_switch, [tmp_path_factory.getbasetemp()]) as started:
-            engines = [node.docker for node in started.nodes]
-            assert len(engines) == 2
-            # As from a registry: one and the same on all nodes.
-            first, second = started.nodes
-            second.run("docker", "load", stdin=first.run("docker", "save", IMAGE).stdout)
-            yield started
+        assert all(node.docker for node in started.nodes)
     except RigUnavailable as reason:
         leave_out(reason)
+    # As from a registry: one and the same on all nodes.
+    first, second = started.nodes
+    second.run("docker", "load", stdin=first.run("docker", "save", IMAGE).stdout)
+    return started
 
 
 @pytest.fixture
