@@ -144,3 +144,14 @@ GO = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
 
 def is_up(host: Host, ref: RunRef) -> bool:
     return "up" in log(host, ref)
+
+
+def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
+    """Started by the command line, as a person does."""
+    said = laptop.rlx("launch", "--plan", laptop.write_plans(checked(plan)))
+    assert said.code == 0, said.err
+    return next(ref for ref in laptop.runs() if ref.run_id == said.out.strip())
+
+
+def job_of(laptop: Laptop, script: str, arm: str = "main", count: int = 1, host: str = "hpc") -> RunRef:
+    return launched(laptop, npu_toy(laptop.site(host), script, count=count, arm=arm))

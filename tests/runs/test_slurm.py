@@ -19,7 +19,7 @@ from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
 from tests.conftest import CASES
 from tests.rig.slurm import NPUS, ROOT, Cluster
-from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
+from tests.runs.laptop import GO, Laptop, go, is_up, job_of, launched, log, npu_toy, patiently, run_folder
 from tests.runs.test_retry import training
 from tests.runs.toys import FOREVER
 
@@ -46,17 +46,6 @@ def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     yield found
     slurm.login.run("scancel", "--user=root")
     slurm.until_idle()
-
-
-def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
-    """Started by the command line, as a person does."""
-    said = laptop.rlx("launch", "--plan", laptop.write_plans(checked(plan)))
-    assert said.code == 0, said.err
-    return next(ref for ref in laptop.runs() if ref.run_id == said.out.strip())
-
-
-def job_of(laptop: Laptop, script: str, arm: str = "main", count: int = 1, host: str = "hpc") -> RunRef:
-    return launched(laptop, npu_toy(laptop.site(host), script, count=count, arm=arm))
 
 
 def test_a_script_becomes_a_job_and_gets_its_verdict(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import pytest
 from rlx.errors import RlxError
 from rlx.hosts import user_file
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import Image, LaunchPlan, RunState
-from rlx.preflight.preflight import checked
+from rlx.plan import Image, RunState
 from rlx.runs import RunRef
 from tests.conftest import CASES
 from tests.rig import Host
@@ -25,7 +24,7 @@ from tests.rig.docker import IMAGE
 from tests.rig.fixtures import leave_out
 from tests.rig.machine import python_folders
 from tests.rig.slurm import NPUS, ROOT, Cluster
-from tests.runs.laptop import GO, Laptop, go, is_up, log, npu_toy, patiently, run_folder
+from tests.runs.laptop import GO, Laptop, go, is_up, job_of, launched, log, npu_toy, patiently, run_folder
 
 # A second SIGTERM would be told, too.
 TRAPS = "trap 'echo told; n=1' TERM; while [ ! \"$n\" ]; do sleep 0.1; done; sleep 1; exit 5\n"
@@ -66,17 +65,6 @@ def write_entry(
     known[host] = {"ssh": ssh, "root": root, "slurm": slurm, "image": entry}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"hosts": known}))
-
-
-def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
-    """Started by the command line, as a person does."""
-    said = laptop.rlx("launch", "--plan", laptop.write_plans(checked(plan)))
-    assert said.code == 0, said.err
-    return next(ref for ref in laptop.runs() if ref.run_id == said.out.strip())
-
-
-def job_of(laptop: Laptop, script: str, arm: str = "main", count: int = 1, host: str = "hpc") -> RunRef:
-    return launched(laptop, npu_toy(laptop.site(host), script, count=count, arm=arm))
 
 
 def containers(host: Host) -> list[str]:
