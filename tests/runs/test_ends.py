@@ -65,13 +65,13 @@ def test_a_run_counts_as_running_once_it_reports_metrics() -> None:
 
 
 def test_what_outlives_the_command_is_ended_but_not_what_looks_alike() -> None:
-    script = "setsid bash -c 'echo stray $$; while :; do sleep 0.2; done' &\nwait_for() { :; }; sleep 0.3; echo up\n"
-    ref = start_one(script)
-    stray = logged_pid(ref, "stray")
+    stray = "setsid bash -c 'echo stray $$; touch strays; while :; do sleep 0.2; done' &\n"
+    ref = start_one(f"{stray}until [ -e strays ]; do sleep 0.05; done\n")
+    pid = logged_pid(ref, "stray")
     twin = subprocess.Popen(["sleep", "60"], env={"RLX_RUN": ref.run_id + "0", "PATH": os.environ["PATH"]})
     try:
         assert ended(ref).state is RunState.FINISHED
-        until(lambda: not is_running(stray), "the stray child ends")
+        until(lambda: not is_running(pid), "the stray child ends")
         assert twin.poll() is None
     finally:
         twin.kill()

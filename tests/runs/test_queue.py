@@ -50,7 +50,8 @@ def test_what_waits_says_behind_how_many() -> None:
 
 def test_the_next_run_starts_after_the_children_of_the_last_are_gone(tmp_path: Path) -> None:
     slow = tmp_path / "slow-child-ended"
-    script = f"setsid bash -c 'trap \"sleep 1; touch {slow}; exit\" TERM; while :; do sleep 0.1; done' & sleep 0.3"
+    child = f"setsid bash -c 'trap \"sleep 1; touch {slow}; exit\" TERM; touch listens; while :; do sleep 0.1; done'"
+    script = f"{child} & until [ -e listens ]; do sleep 0.05; done"
     first, second = start(toy_plan(script, arm="a"), toy_plan(f"ls {slow}", arm="b"))
     assert ended(first).state is RunState.FINISHED
     assert ended(second).state is RunState.FINISHED, "it started while a child of the first was still ending"
