@@ -71,7 +71,9 @@ find_resume() {
 
 beat() {
     trap 'kill "${!-}" 2>/dev/null; exit' TERM
-    while kill -0 $$ 2>/dev/null; do
+    # A pid may be given again.
+    start_tick $$ && begun=$TICK
+    while start_tick $$ && [ "$TICK" = "$begun" ]; do
         now=$(date +%s)
         put "$STATE/$HEARTBEAT_FILE" "$now $(cut -d' ' -f1 /proc/uptime)"
         # Dates the lines of a log that carry no time themselves.
