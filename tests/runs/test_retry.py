@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rlx.runs import RunPaths, RunRef
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback
 from tests.runs.far import Far, far
-from tests.runs.toys import FOREVER, ended, home, log_of, logged_pid, reaches, start, toy_plan
+from tests.runs.toys import FOREVER, ended, home, log_of, logged_pid, reaches, start, toy_plan, until
 
 __all__ = ["Loopback", "far", "loopback"]
 
@@ -54,10 +55,10 @@ def training(dies_at: int = 4, how: str = FOREVER.strip(), **changed: Any) -> La
 
 def lost(ref: RunRef) -> RunRef:
     """The run after everything of it was killed at once, as by a machine that restarts."""
-    pid = logged_pid(ref, "pid")
-    for name in ("supervisor", "leader"):
-        os.kill(int((RunPaths(ref.run_dir).latest / "state" / name).read_text().split()[0]), 9)
-    os.kill(int((ref.run_dir / "holder").read_text().split()[0]), 9)
+    pid, state = logged_pid(ref, "pid"), RunPaths(ref.run_dir).latest / "state"
+    # Each before those whose end it would record, or whose processes it would end.
+    for file in (ref.run_dir / "holder", state / "supervisor", state / "leader"):
+        os.kill(int(file.read_text().split()[0]), 9)
     os.kill(pid, 9)
     reaches(ref, RunState.LOST)
     return ref
@@ -84,6 +85,26 @@ def test_a_lost_run_goes_on_from_its_last_whole_checkpoint() -> None:
     assert series(evidence, "actor/loss") == {1: 1.0, 2: 2.0, 3: 3.2, 4: 4.2, 5: 5.2, 6: 6.2}
     told = lineage(ref)
     assert (told["after"], told["step"], told["checkpoint"]) == ("lost", 2, "global_step_2")
+
+
+def test_what_a_holder_waits_with_would_not_keep_its_lock() -> None:
+    """Its supervisor was killed, so that it looks again and again whether anything of the run is left."""
+    (ref,) = start(training())
+    logged_pid(ref, "pid")
+    holder, supervisor = (ref.run_dir / "holder", RunPaths(ref.run_dir).latest / "state/supervisor")
+    os.kill(int(supervisor.read_text().split()[0]), 9)
+    opened = until(lambda: opened_by_sleep(int(holder.read_text().split()[0])), "it waits for the leader")
+    assert opened and str(ref.run_dir) not in opened
+    rlx("stop", ref.run_id, "--grace", "0")
+
+
+def opened_by_sleep(parent: int) -> list[str]:
+    """What a sleep has open that this process waits for; nothing if there is none now."""
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with suppress(OSError):
+            if Path(f"/proc/{child}/comm").read_text() == "sleep\n":
+                return [str(file.readlink()) for file in Path(f"/proc/{child}/fd").iterdir()]
+    return []
 
 
 def test_anew_nothing_of_the_attempt_before_counts_and_a_second_retry_begins_no_third() -> None:

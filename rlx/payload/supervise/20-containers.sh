@@ -116,7 +116,8 @@ await() {
     find_attempt "$run"
     # Whoever made that folder signs a moment later. Until then its run looks dead, and must not be cleaned away.
     [ ! -e "$STATE/$STARTED_DIR" ] || within "$SIGN_S" signed
-    while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1; done
+    # A sleep outlives a holder that is killed, and must not keep its lock.
+    while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1 7<&- 8<&-; done
     [ ! -e "$STATE/$STARTED_DIR" ] || clean_up "$run" "$SWEEP_GRACE_S"
 }
 
