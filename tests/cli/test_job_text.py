@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console, Group
 
 from rlx.cli.text.job_text import job_parts
-from rlx.runs.looking.slurm_queue import QueuedJob, parse_job
+from rlx.runs.looking.slurm_queue import QueuedJob, parse_job, parse_jobs
 
 NOW = 1_795_000_000.0
 RUN = "toy-aqn-s1-20261124-170230-9f51"
@@ -61,6 +61,12 @@ def test_times_are_those_of_what_the_job_does() -> None:
 def test_whatever_somebody_calls_a_job_is_a_line(free: str) -> None:
     job = parse_job(line(free))
     assert job.number == "7" and "7" in drawn([job])
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\x0cb|c", "\n7|RUNNING"])
+def test_a_name_with_an_end_of_line_costs_nobody_the_queue(name: str) -> None:
+    text = f"{line(f'(null)|{name}', '70')}\n{line('(null)|x', '71')}\n"
+    assert [job.number for job in parse_jobs(text)] == ["70", "71"]
 
 
 def test_runs_are_shown_and_of_other_jobs_the_first() -> None:

@@ -69,11 +69,11 @@ def parse_line(text: str, *, of_sacct: bool) -> Line:
     """
     number, state, reason, start, nodes, submitted, comment = text.split("|", 6)
     words = state.split()
-    job = Job(number, words[0] if words else "", reason, _epoch(start), nodes)
+    job = Job(number, words[0] if words else "", reason, epoch(start), nodes)
     if of_sacct:
         comment = "" if comment == _UNNAMED else f"{_COMMENT}{comment}"
         job = _accounted(job)
-    return Line(job, _epoch(submitted), comment)
+    return Line(job, epoch(submitted), comment)
 
 
 def _accounted(job: Job) -> Job:
@@ -88,7 +88,8 @@ def _accounted(job: Job) -> Job:
     return Job(job.number, silence=said)
 
 
-def _epoch(text: str) -> float | None:
+def epoch(text: str) -> float | None:
+    """A time as Slurm's programs write it; None for `N/A`, and for the end of a job without a limit."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 

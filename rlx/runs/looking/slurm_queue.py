@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
-from rlx.hosts.host_errors import reading_answer
 from rlx.plan import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S
+from rlx.runs.looking.slurm_job import epoch
 
 _RUN = re.compile(r"rlx:([A-Za-z0-9][A-Za-z0-9._-]*)(?:@\d+)?")
 _GRES = re.compile(r"(?<![A-Za-z0-9_])gres[:/]")
@@ -44,16 +45,23 @@ def look_at_jobs(place: Place, partition: str) -> tuple[QueuedJob, ...]:
 
     One round trip; a site may show nobody the jobs of others. Raises RlxError where Slurm does not answer.
     """
-    text = supervisor.call(place, "jobs", partition, timeout_s=DEADLINE_S)
-    with reading_answer(place.host, "what Slurm says of its queue"):
-        return tuple(parse_job(line) for line in text.splitlines())
+    return parse_jobs(supervisor.call(place, "jobs", partition, timeout_s=DEADLINE_S))
+
+
+def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
+    """Parse a line a job. Anybody may give a job a name with a line end in it: what is no line of a job is left out."""
+    jobs = []
+    for line in text.split("\n"):
+        with suppress(ValueError):
+            jobs.append(parse_job(line))
+    return tuple(jobs)
 
 
 def parse_job(line: str) -> QueuedJob:
     """Parse `number|state|user|nodes|devices|submitted|start|end|where|reason|comment|name`. Raises ValueError."""
     number, state, user, nodes, devices, submitted, start, end, where, reason, free = line.split("|", _FIELDS - 1)
     comment, _, name = free.partition("|")
-    waits, begins, run = state == "PENDING", _epoch(start), _RUN.fullmatch(comment)
+    waits, begins, run = state == "PENDING", epoch(start), _RUN.fullmatch(comment)
     began = None if waits else begins
     return QueuedJob(
         number=number,
@@ -65,12 +73,7 @@ def parse_job(line: str) -> QueuedJob:
         where=where,
         waits=waits,
         reason=reason,
-        since=began or _epoch(submitted) or 0.0,
+        since=began or epoch(submitted) or 0.0,
         start=begins if waits else None,
-        end=_epoch(end),
+        end=epoch(end),
     )
-
-
-def _epoch(text: str) -> float | None:
-    """None for `N/A`, and a job without a limit."""
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
