@@ -71,6 +71,11 @@ def containers(host: Host) -> list[str]:
     return sorted(host.run("docker", "ps", "-a", "--format", "{{.Names}}").stdout.decode().split())
 
 
+def name_of(slurm: Cluster, ref: RunRef) -> str:
+    """Of the container of its job."""
+    return f"rlx-job-{ref.run_id}-{slurm.job(ref.run_id, '%i')}"
+
+
 def node_of(slurm: Cluster, ref: RunRef) -> Host:
     return slurm.rig.host(slurm.job(ref.run_id, "%N"))
 
@@ -153,8 +158,8 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
     node.run("taskset", "--all-tasks", "--cpu-list", "--pid", "0", str(slurmd))
     first, second = job_of(laptop, INSIDE + GO, "first", 2), job_of(laptop, INSIDE + GO, "second", 2)
     patiently(lambda: is_up(slurm.login, first) and is_up(slurm.login, second), "both run")
-    assert containers(node) == ["neighbour", *sorted(f"rlx-job-{ref.run_id}" for ref in (first, second))]
-    seen = json.loads(node.run("docker", "inspect", f"rlx-job-{first.run_id}").stdout)[0]
+    assert containers(node) == ["neighbour", *sorted(name_of(slurm, ref) for ref in (first, second))]
+    seen = json.loads(node.run("docker", "inspect", name_of(slurm, first)).stdout)[0]
     assert seen["HostConfig"]["Memory"] == 700 << 20 and seen["HostConfig"]["AutoRemove"] is True
     assert seen["HostConfig"]["CpusetCpus"] == ("0" if (os.cpu_count() or 1) > 1 else "")
     assert seen["HostConfig"]["NetworkMode"] == "host" and seen["HostConfig"]["Init"] is True
@@ -196,7 +201,7 @@ def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -
     ends = {arm: laptop.ended(ref) for arm, ref in runs.items() if arm not in ("killed", "script")}
     for arm, ref in runs.items():
         patiently(lambda arm=arm, ref=ref: not left_on(where[arm], ref), f"no process of {arm} is left")
-        patiently(lambda arm=arm, ref=ref: f"rlx-job-{ref.run_id}" not in containers(where[arm]), f"{arm} is gone")
+        patiently(lambda arm=arm, ref=ref: name_of(slurm, ref) not in containers(where[arm]), f"{arm} is gone")
     assert {arm: (end.state, end.exit_code, end.detail[:6]) for arm, end in ends.items()} == {
         "stopped": (RunState.STOPPED, 5, ""),
         "cancelled": (RunState.FAILED, 5, "RLX594"),

@@ -129,15 +129,18 @@ docker_run() {
     devices=$1
     shift
     # shellcheck disable=SC2086 # two options, or none
-    LC_ALL=C setsid docker run --rm --interactive "--cidfile=$BOX/id" "--name=rlx-job-${run##*/}" $limits "$@" --entrypoint=sh \
+    LC_ALL=C setsid docker run --rm --interactive "--cidfile=$BOX/id" "--name=$(container_name)" $limits "$@" --entrypoint=sh \
         "$image_id" "$run/$SUPERVISE_FILE" inside guard "$run" "$devices" <"$BOX/orders" >"$BOX/said" 2>&1 4>&- &
     leader=$!
 }
 
+# Each job has its own: what another attempt may have left keeps no name from it.
+container_name() { printf 'rlx-job-%s-%s' "${run##*/}" "$SLURM_JOB_ID"; }
+
 # end_container: from beside the supervisor, who tells the run. What is in it may be another user's.
 end_container() {
     kill -s TERM $$
-    within "$SWEEP_GRACE_S" test -e "$STATE/$EXIT_FILE" || ask kill "rlx-job-${run##*/}" >/dev/null 2>&1
+    within "$SWEEP_GRACE_S" test -e "$STATE/$EXIT_FILE" || ask kill "$(container_name)" >/dev/null 2>&1
 }
 
 # Docker removes it once it is over, unless it could only create it, or its client was killed.
