@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import pytest
 from tests.conftest import REPOSITORY
 
 RECIPE = REPOSITORY / "recipes/tiny-cpu.yaml"
+_LAPTOPS: list[Laptop] = []
+_LINES, _WIDTH = 40, 240
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,30 @@ class Laptop:
         return row
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failed test how the newest log ends: a training that fails now and then tells why only once."""
+    report = yield
+    logs = [log for laptop in _LAPTOPS for log in laptop.folder.glob("root/runs/*/latest/log")]
+    if report.failed and logs:
+        newest = max(logs, key=lambda log: log.stat().st_mtime)
+        report.sections.append((f"end of {newest}", end_of(newest)))
+    return report
+
+
+def end_of(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-_LINES:]
+    return "\n".join(line[:_WIDTH] for line in lines)
+
+
 @pytest.fixture(scope="session")
 def new_laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Laptop]]:
-    made: list[Laptop] = []
-
     def make() -> Laptop:
-        made.append(Laptop(tmp_path_factory.mktemp("laptop")))
-        return made[-1]
+        _LAPTOPS.append(Laptop(tmp_path_factory.mktemp("laptop")))
+        return _LAPTOPS[-1]
 
     yield make
-    for laptop in made:
+    for laptop in _LAPTOPS:
         laptop.rlx("stop", "--all", "--yes", "--grace", "2", code=None)
         subprocess.run(["tmux", "-L", laptop.socket, "kill-server"], capture_output=True, check=False)
 
