@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Evidence, NoiseEvent, Totals, judge, judge_unplanned, read_evidence, read_log, with_settings_of
+from rlx.evidence import (
+    Evidence,
+    NoiseEvent,
+    Totals,
+    Verdict,
+    judge,
+    judge_unplanned,
+    read_evidence,
+    read_log,
+    with_settings_of,
+)
 from rlx.evidence.reading.noise_records import read_records
 from rlx.evidence.run_evidence import NoiseSettings
 from rlx.plan import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedule, RunState, sigmas_by_step
@@ -174,9 +184,21 @@ def lines_of_a_fork(*links: Link, gap: bool) -> tuple[Evidence, Expectations]:
 def test_links_that_were_never_promised_are_named() -> None:
     evidence, expected = lines_of_a_fork(Link.DRAWN, gap=False)
     verdict = judge(evidence, expected, RunState.FINISHED, arm="aqn")
-    shown = "shown as far as: drawn; asked, reached, felt, lifted and trained on cannot be shown by this fork"
-    assert verdict.status == "valid" and verdict.sentence.endswith(shown)
-    assert shown in [each.message for each in verdict.findings if each.id == "RLX679"]
+    shown = "drawn; asked, reached, felt, lifted and trained on cannot be shown by this fork"
+    assert verdict.status == "valid" and verdict.sentence.endswith(f"shown as far as: {shown}")
+    assert remarks_on_links(verdict) == [f"at most this can be shown of the noise: {shown}"]
+
+
+def test_of_a_run_that_failed_before_its_first_step_no_link_is_said_to_be_shown() -> None:
+    _, expected = lines_of_a_fork(Link.DRAWN, gap=False)
+    verdict = judge(Evidence({}, (), Totals(20, 400, 100)), expected, RunState.FAILED, arm="aqn")
+    assert verdict.status == "incomplete"
+    assert all(said.startswith("at most this can be shown") for said in remarks_on_links(verdict))
+    assert "shown as far as" not in verdict.sentence
+
+
+def remarks_on_links(verdict: Verdict) -> list[str]:
+    return [each.message for each in verdict.findings if each.id == "RLX679"]
 
 
 def test_a_promised_link_that_is_silent_leaves_the_run_unverified() -> None:

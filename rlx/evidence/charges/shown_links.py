@@ -10,18 +10,27 @@ from rlx.plan import Link, NoiseSchedule, Severity
 
 
 def charges(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[Charge]:
-    """Remark on links that were never promised, so that every output names them."""
-    for words in sentence(noise, has_recipe=has_recipe):
-        yield remark("RLX679", Severity.NOTE, words, "aqn.provider: payload, with a rollout that rlx can probe")
+    """Remark on links that were never promised, so that every output names them; of what was shown it says nothing."""
+    for words in _links(noise, has_recipe=has_recipe):
+        what = f"at most this can be shown of the noise: {words}"
+        yield remark("RLX679", Severity.NOTE, what, "aqn.provider: payload, with a rollout that rlx can probe")
 
 
-def sentence(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[str]:
-    """`shown as far as: drawn; felt and lifted cannot be shown by this fork`; nothing where all links are promised."""
+def sentence(noise: NoiseSchedule) -> Iterator[str]:
+    """`shown as far as: drawn; felt and lifted cannot be shown by this fork`; nothing where all links are promised.
+
+    Only for a run whose promised links are all shown.
+    """
+    for words in _links(noise):
+        yield f"shown as far as: {words}"
+
+
+def _links(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[str]:
     promised = promise_of(noise).links
     lacking = [link for link in Link if link not in promised]
     if promised and lacking:
         what = "by this fork" if noise.provider == BUILTIN else "by this back-end" if has_recipe else "without a recipe"
-        yield f"shown as far as: {', '.join(promised)}; {_listed(lacking)} cannot be shown {what}"
+        yield f"{', '.join(promised)}; {_listed(lacking)} cannot be shown {what}"
 
 
 def _listed(links: Sequence[Link]) -> str:
