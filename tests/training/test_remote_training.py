@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.rig import Client, Container, Host, Rig
+from tests.training.conftest import ITS_ID, NOT_UP_IN_TIME
 
 pytestmark = pytest.mark.training
 
 # Enough steps with and without noise for the second witness: 6 and 4.
 SHORT = ("train.steps=10", "eval.every=5", "arms.aqn.aqn.stages=3")
+AGAIN_AFTER_A_LATE_RAY = f"retry={{times: 1, on: [{ITS_ID}]}}"
 # Two trainings and all the rest share the processors of one small machine.
 PATIENCE_S = 900
 
@@ -31,7 +33,7 @@ def rooms(docker_rig: Rig) -> list[Container]:
 
 
 def launch(client: Client, host: str, arm: str) -> str:
-    sets = [word for setting in SHORT for word in ("--set", setting)]
+    sets = [word for setting in (*SHORT, AGAIN_AFTER_A_LATE_RAY) for word in ("--set", setting)]
     return client.rlx("launch", "tiny-cpu", "--host", host, "--arm", arm, *sets).stdout.decode().strip()
 
 
@@ -44,10 +46,10 @@ def rows(client: Client, *words: str, home: Path | None = None) -> dict[str, dic
 def until(client: Client, run: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     deadline = time.monotonic() + PATIENCE_S
     while not reached(row := rows(client, run)[run]):
-        log = (
-            "" if row["state"] in ("starting", "running", "unreachable") else client.rlx("logs", run, "-n", "40").stdout
-        )
-        assert not log, f"{row['state']}: {log!r}"
+        if row["state"] not in ("starting", "running", "unreachable"):
+            log = client.rlx("logs", run, "-n", "40").stdout.decode()
+            assert NOT_UP_IN_TIME in log, f"{row['state']}: {log!r}"
+            client.rlx("retry", run)
         assert time.monotonic() < deadline, row
         time.sleep(1)
     return row
