@@ -22,6 +22,7 @@ python3 -u -m verl.trainer.main_ppo \
     data.max_prompt_length=32 \
     data.max_response_length=8 \
     data.filter_overlong_prompts=True \
+    data.filter_overlong_prompts_workers=null \
     data.seed=1 \
     data.dataloader_num_workers=0 \
     actor_rollout_ref.model.path="$ASSETS/model" \

@@ -24,6 +24,8 @@ _SETTINGS = {
     "reward.num_workers": 1,
     "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
     "data.dataloader_num_workers": 0,
+    # In the task runner itself: what is forked beside Ray's threads dies now and then (RLX969).
+    "data.filter_overlong_prompts_workers": None,
     "trainer.v1.sampler.custom_sampler.name": "FastReplayBuffer",
 }
 _VLLM = "actor_rollout_ref.rollout.engine_kwargs.vllm"

@@ -135,6 +135,7 @@ exec python3 -u -m verl.trainer.main_ppo \
   reward.num_workers=1 \
   transfer_queue.backend.SimpleStorage.num_data_storage_units=1 \
   data.dataloader_num_workers=0 \
+  data.filter_overlong_prompts_workers=null \
   trainer.v1.sampler.custom_sampler.name=FastReplayBuffer \
   reward.reward_model.rollout.name=cpu \
   'trainer.v1.sampler.custom_sampler.path="${oc.env:RLX_RUN_DIR}/payload/rlx_verl_cpu_trainer.py"' \
