@@ -24,7 +24,7 @@ _SETTINGS = {
     "reward.num_workers": 1,
     "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
     "data.dataloader_num_workers": 0,
-    # In the task runner itself: what is forked beside Ray's threads dies now and then (RLX969).
+    # In the task runner itself: a fork beside Ray's threads may crash (RLX969).
     "data.filter_overlong_prompts_workers": None,
     "trainer.v1.sampler.custom_sampler.name": "FastReplayBuffer",
 }
