@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from rlx.plan.machine_causes import MACHINE_CAUSES
+from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import REPOSITORY
 
 RECIPE = REPOSITORY / "recipes/tiny-cpu.yaml"
 _LAPTOPS: list[Laptop] = []
 _LINES, _WIDTH = 40, 240
-# Two trainings at once are much for two cores, and Ray gives its agents 15 s, whatever is set.
-NOT_UP_IN_TIME, ITS_ID = "The current node timed out during startup", "RLX968"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Laptop:
     def rlx(self, *arguments: str, code: int | None = 0, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         done = self._run(*arguments, timeout_s=timeout_s)
         if code is not None and done.returncode != code:
-            done = self._after_a_late_ray(done, *arguments, timeout_s=timeout_s)
+            done = self._after_its_machine_ended_it(done, *arguments, timeout_s=timeout_s)
         assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
@@ -47,23 +47,25 @@ class Laptop:
             cwd=self.folder,
         )
 
-    def _after_a_late_ray(
+    def _after_its_machine_ended_it(
         self, done: subprocess.CompletedProcess[str], *arguments: str, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Do once what RLX968 says: the run, or the rehearsal, again. All else stays as it is."""
-        if arguments[0] == "rehearse" and ITS_ID in done.stdout:
+        """Do once what a recipe's `retry` may do: two trainings at once are much for two cores (RLX968)."""
+        if arguments[0] == "rehearse" and any(cause in done.stdout for cause in MACHINE_CAUSES):
             return self._run(*arguments, timeout_s=timeout_s)
-        if late := self.begin_again():
-            done.returncode = self._run("wait", *late, timeout_s=timeout_s).returncode
+        if begun := self.begin_again():
+            done.returncode = self._run("wait", *begun, timeout_s=timeout_s).returncode
         return done
 
     def begin_again(self) -> list[str]:
-        """Retry the runs whose Ray was not up in time; their ids."""
-        logs = self.folder.glob("root/runs/*/latest/log")
-        late = [log.parents[1].name for log in logs if NOT_UP_IN_TIME in log.read_text(errors="replace")]
-        if late:
-            self._run("retry", *late, timeout_s=120)
-        return late
+        """Retry the runs whose first log names a cause of the machine; their ids. All other failures stay failures."""
+        logs = [log for log in self.folder.glob("root/runs/*/latest/log") if log.resolve().parent.name == "1"]
+        ended = [log for log in logs if (log.parent / "state/exit").exists()]
+        causes = {log.parents[1].name: diagnose_log(log).diagnosis.cause for log in ended}
+        begun = [run for run, cause in causes.items() if cause and cause.id in MACHINE_CAUSES]
+        if begun:
+            self._run("retry", *begun, timeout_s=120)
+        return begun
 
     def environment(self) -> dict[str, str]:
         places = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}

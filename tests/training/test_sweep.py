@@ -16,13 +16,13 @@ from rlx.hosts import user_file
 from tests.rig import Host, Rig
 from tests.rig.machine import python_folders
 from tests.runs.toys import until
-from tests.training.test_remote_training import AGAIN_AFTER_A_LATE_RAY, SHORT
+from tests.training.test_remote_training import IF_ITS_MACHINE_ENDS_IT, SHORT
 
 # Six trainings, two at once: beside another one they take longer than the time of one test.
 pytestmark = [pytest.mark.training, pytest.mark.timeout(1800)]
 
 PATIENCE_S = 1700
-SETS = [word for setting in (*SHORT, AGAIN_AFTER_A_LATE_RAY) for word in ("--set", setting)]
+SETS = [word for setting in (*SHORT, IF_ITS_MACHINE_ENDS_IT) for word in ("--set", setting)]
 
 
 def test_a_sweep_is_trained_by_those_of_four_hosts_that_can(new_rig: Callable[[int], Rig]) -> None:
