@@ -285,6 +285,14 @@ def strange(programs: Path) -> Path:
     return folder
 
 
+def test_a_folder_whose_maker_is_about_to_set_its_mode_is_waited_for(strange: Path, programs: Path) -> None:
+    """mkdir(1) makes it and then sets the mode: another user's launch may come in between."""
+    folder = strange / "devices/npu.0"
+    folder.chmod(0o777)
+    put_program(programs, "sleep", f'chmod 1777 {folder}\nexec {shutil.which("sleep")} "$@"')
+    assert devices_of(begin(npu_plan(_SHOW))) == "0"
+
+
 def test_a_link_in_the_folder_of_leases_overwrites_nothing(strange: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("precious")

@@ -95,6 +95,11 @@ prepare_leases() {
 open_folder() {
     # shellcheck disable=SC2174 # the folders above it exist, or belong to this user alone
     [ -d "$1" ] || mkdir -p -m 1777 "$1" || [ -d "$1" ] || fail "cannot create the lease folder $1"
+    # mkdir sets the mode after it has made the folder: another user may be in between.
+    for _ in 1 2 3; do
+        [ ! -w "$1" ] || ! is_sticky "$1" || break
+        sleep 1
+    done
     [ -w "$1" ] || fail "the lease folder $1 is not writable"
     # Whose link it is could lead everybody else elsewhere.
     [ "$1" = "$leases" ] || [ ! -L "$1" ] || fail "$1 in the lease folder is a link, made by $(stat -c %U "$1"): remove it"

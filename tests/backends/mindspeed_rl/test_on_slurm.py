@@ -41,14 +41,14 @@ def test_the_nodes_of_a_job_have_one_ray_and_one_that_dies_ends_it(slurm: Cluste
     client = slurm.rig.client
     run = launch(client, tmp_path, 4, hosts="hpc", nodes=2)
     seen = until(client, run, lambda one: one["state"] in ("finished", "failed", "stopped", "lost"))
-    log = client.rlx("logs", run, "-n", "80").stdout.decode()
+    log = client.rlx("logs", run, "-n", "400").stdout.decode()
     assert (seen["state"], seen["verdict"]["status"]) == ("finished", "unverified"), log
     assert "all 2 nodes are there" in client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
     until(client, run, lambda one: one["detail"] == "")
-    assert "and with it this node" in client.rlx("logs", f"{run}-node1", "-n", "80").stdout.decode()
+    assert "and with it this node" in client.rlx("logs", f"{run}-node1", "-n", "400").stdout.decode()
     lost = launch(client, tmp_path, 100_000, hosts="hpc", nodes=2)
     until(client, lost, lambda one: one["steps_done"] >= 1)
     slurm.nodes[1].kill("raylet")
     assert until(client, lost, lambda one: one["state"] != "running")["state"] == "failed"
-    assert "this run's Ray lost node 1 (h3" in client.rlx("logs", lost, "-n", "80").stdout.decode()
+    assert "this run's Ray lost node 1 (h3" in client.rlx("logs", lost, "-n", "400").stdout.decode()
     assert_nothing_is_left(slurm)

@@ -28,7 +28,7 @@ def rig(new_rig: Callable[[int], Rig]) -> Rig:
 
 
 def log(rig: Rig, run: str) -> str:
-    return rig.client.rlx("logs", run, "-n", "80").stdout.decode()
+    return rig.client.rlx("logs", run, "-n", "400").stdout.decode()
 
 
 def ended(rig: Rig, run: str) -> dict[str, Any]:
