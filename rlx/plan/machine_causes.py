@@ -8,5 +8,5 @@ from __future__ import annotations
 
 LOST = "lost"
 MACHINE_CAUSES = frozenset(
-    f"RLX{number}" for number in (590, 591, 592, 805, 806, 809, 813, 877, 880, 956, 960, 961, 967, 968, 969)
+    f"RLX{number}" for number in (590, 591, 592, 805, 806, 809, 813, 877, 880, 956, 960, 961, 967, 968)
 )

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
+from rlx.plan.machine_causes import MACHINE_CAUSES
 from tests.rig import Client, Container, Host, Rig
 
 pytestmark = pytest.mark.training
 
 # Enough steps with and without noise for the second witness: 6 and 4.
 SHORT = ("train.steps=10", "eval.every=5", "arms.aqn.aqn.stages=3")
-# Ray has 15 s for its agents, whatever is set, and these share the processors of one small machine.
-NOT_UP_IN_TIME = "The current node timed out during startup"
-IF_ITS_MACHINE_ENDS_IT = "retry={times: 1, on: [RLX880, RLX956, RLX968, RLX969]}"
+IF_ITS_MACHINE_ENDS_IT = f"retry={{times: 1, on: [{', '.join(sorted(MACHINE_CAUSES))}]}}"
 # Two trainings and all the rest share the processors of one small machine.
 PATIENCE_S = 900
 
@@ -48,8 +47,8 @@ def until(client: Client, run: str, reached: Callable[[dict[str, Any]], bool]) -
     deadline = time.monotonic() + PATIENCE_S
     while not reached(row := rows(client, run)[run]):
         if row["state"] not in ("starting", "running", "unreachable"):
-            log = client.rlx("logs", run, "-n", "40").stdout.decode()
-            assert NOT_UP_IN_TIME in log, f"{row['state']}: {log!r}"
+            (found,) = json.loads(client.rlx("diagnose", run, "--json", check=False).stdout)["runs"]
+            assert found["cause"] and found["cause"]["id"] in MACHINE_CAUSES, f"{row['state']}: {found}"
             client.rlx("retry", run)
         assert time.monotonic() < deadline, row
         time.sleep(1)

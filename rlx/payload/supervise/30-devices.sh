@@ -96,8 +96,8 @@ open_folder() {
     # shellcheck disable=SC2174 # the folders above it exist, or belong to this user alone
     [ -d "$1" ] || mkdir -p -m 1777 "$1" || [ -d "$1" ] || fail "cannot create the lease folder $1"
     # mkdir sets the mode after it has made the folder: another user may be in between.
-    for _ in 1 2 3; do
-        [ ! -w "$1" ] || ! is_sticky "$1" || break
+    for _ in 1 2; do
+        if [ -w "$1" ] && is_sticky "$1"; then break; fi
         sleep 1
     done
     [ -w "$1" ] || fail "the lease folder $1 is not writable"
