@@ -53,13 +53,12 @@ def status(
     from rlx.cli.text.status_watch import painter, watch_runs
     from rlx.runs.looking.sweep import sweeps
 
-    chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
+    with patience("waiting for the hosts …"):
+        chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
+        rows, leases = ([], None) if watch else (chosen.look(), chosen.leases())
     if watch:
         watch_runs(chosen.look, painter(verbose, grid))
         return
-    with patience("waiting for the hosts …"):
-        rows = chosen.look()
-    leases = chosen.leases()
     if as_json:
         document = {"runs": [row_document(row) for row in rows], "launches": sweeps(rows)}
         print_json({**document, **({"devices": leases} if leases else {})})
