@@ -13,13 +13,20 @@ import pytest
 
 
 @pytest.fixture
-def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A class of its own, hooked; verl's stays as it is."""
-    from rlx_verl_track import hook_tracking
+def hook(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The payload's module. Imported where verl is loaded, it would hook the verl of all later tests here."""
+    monkeypatch.delitem(sys.modules, "verl", raising=False)
+    import rlx_verl_track
 
+    return rlx_verl_track
+
+
+@pytest.fixture
+def tracking(hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A class of its own, hooked; verl's stays as it is."""
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(tmp_path / "metrics.jsonl"))
     hooked = type("Hooked", (_tracking_of_verl(),), {})
-    hook_tracking(hooked)
+    hook.hook_tracking(hooked)
     return hooked
 
 
@@ -90,8 +97,6 @@ def test_mlflow_gets_its_tags(tracking: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert tags == {"arm": "aqn"}
 
 
-def test_another_verl_is_told_and_not_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import rlx_verl_track
-
-    rlx_verl_track.install(tmp_path)
+def test_another_verl_is_told_and_not_ended(hook: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hook.install(tmp_path)
     assert "a tracker that fails would end this run" in capsys.readouterr().out

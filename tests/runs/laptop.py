@@ -16,7 +16,7 @@ from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
 from rlx.runs.stop import Stopped
 from tests.rig import Client, Host
-from tests.runs.toys import toy_plan, until
+from tests.runs.toys import says_up, toy_plan, until
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Laptop:
     def start(self, host: Host, plan: LaunchPlan) -> RunRef:
         """Launch one run and wait until it says `up`."""
         (ref,) = self.launch(plan)
-        patiently(lambda: "up" in log(host, ref), "the script runs")
+        patiently(lambda: is_up(host, ref), "the script runs")
         return ref
 
     def runs(self) -> tuple[RunRef, ...]:
@@ -115,7 +115,7 @@ def patiently(condition: Callable[[], T], what: str) -> T:
 
 
 def toy(site: Site, script: str, *, arm: str = "main", **options: Any) -> LaunchPlan:
-    return replace(toy_plan(f"echo up\n{script}", arm=arm), site=site, **options)
+    return replace(toy_plan(says_up(script), arm=arm), site=site, **options)
 
 
 def npu_toy(site: Site, script: str, *listed: int, count: int = 1, arm: str = "main") -> LaunchPlan:
@@ -143,7 +143,7 @@ GO = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
 
 
 def is_up(host: Host, ref: RunRef) -> bool:
-    return "up" in log(host, ref)
+    return "up\n" in log(host, ref)
 
 
 def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:

@@ -118,7 +118,7 @@ def test_the_holder_survives_tmux_and_goes_on_holding() -> None:
 
 
 def test_a_supervisor_that_is_asked_to_end_passes_it_on() -> None:
-    ref = start_one("trap 'echo asked; exit 5' TERM\n" + FOREVER)
+    ref = start_one("trap 'echo asked; exit 5' TERM; echo up\n" + FOREVER)
     until(state_file(ref, "leader").exists, "the leader reports")
     os.kill(pid_in(ref, "supervisor"), signal.SIGTERM)
     seen = ended(ref)

@@ -62,7 +62,7 @@ def test_commands_that_watch_are_killed(host: Host, laptop: Laptop) -> None:
 
 
 def test_a_stop_that_is_killed_half_way_is_completed_by_the_next(host: Host, laptop: Laptop) -> None:
-    deaf = "trap '' TERM; echo deaf\nwhile :; do sleep 0.2; done\n"
+    deaf = "trap '' TERM; echo up\nwhile :; do sleep 0.2; done\n"
     site = laptop.site("h1", "rl")
     ref = laptop.start(host, toy(site, deaf))
     (waiting,) = laptop.launch(toy(site, "exit 3\n", arm="waiting"))

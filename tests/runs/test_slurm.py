@@ -27,7 +27,8 @@ HOST = ("hosts", "add", "hpc", "h1", "--slurm", "main", "--gres", f"npu:{NPUS}",
 TRAINING = f"cat {CASES / 'printed-config/log'} {CASES / 'logs/tiny-baseline/log'}"
 # The smallest limit of Slurm is a minute; the run is told five seconds after its start.
 SHORT = ("--sbatch", "time=1", "--sbatch", "warn=55")
-TRAPS = "trap 'echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
+TRAP = "trap 'echo told; exit 5' TERM\n"
+TRAPS = f"{TRAP}echo up; while :; do sleep 0.1; done\n"
 
 
 SHOWN = 'echo "seen $ASCEND_RT_VISIBLE_DEVICES leased $RLX_DEVICES."\n'
@@ -262,7 +263,7 @@ HEAD_ENDS = '[ "$RLX_NODE" != 0 ] || exit 4\n'
 
 def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Laptop) -> None:
     """Also where no Ray notices it, and where one node alone has not the devices that it needs."""
-    failing = launched(laptop, several(laptop, FAILS + TRAPS, "failing"))
+    failing = launched(laptop, several(laptop, TRAP + FAILS + TRAPS, "failing"))
     few = launched(laptop, several(laptop, TRAPS, "few", count=2))
     head_ends = launched(laptop, several(laptop, HEAD_ENDS + TRAPS, "ends"))
     batch = launched(laptop, several(laptop, SHOWN, "batch", count=2))
@@ -292,7 +293,7 @@ def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Lapto
 
 
 def test_all_nodes_of_a_job_are_told_of_its_end(slurm: Cluster, laptop: Laptop) -> None:
-    slow = "trap 'sleep 2; echo told; exit 5' TERM; while :; do sleep 0.1; done\n"
+    slow = "trap 'sleep 2; echo told; exit 5' TERM; echo up; while :; do sleep 0.1; done\n"
     runs = {arm: launched(laptop, several(laptop, slow, arm)) for arm in ("cancelled", "stopped", "by-node")}
     given_up = launched(laptop, several(laptop, slow, "given-up", nodes=3))
     both = {arm: nodes_of(laptop, ref) for arm, ref in {**runs, "given-up": given_up}.items()}

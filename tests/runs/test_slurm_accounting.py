@@ -19,7 +19,7 @@ from tests.runs.laptop import GO, Laptop, go, is_up, npu_toy, patiently, run_fol
 from tests.runs.toys import FOREVER, until
 
 # It hears of its end, and leaves Slurm no way but to kill it: nobody can record that.
-DEAF = f"trap '' TERM; {FOREVER}"
+DEAF = f"trap '' TERM; echo up; {FOREVER}"
 SECOND = f"[[ $RLX_ATTEMPT_DIR != */1 ]] || exit 3\n{FOREVER}"
 HOURS_S = 7200
 # Slurm looks for jobs over their time, silent nodes and forgotten jobs twice a minute each, one after the other.
@@ -95,7 +95,7 @@ def test_accounting_tells_how_a_forgotten_job_ended(slurm: Cluster, laptop: Lapt
         laptop,
         on(laptop, h2, "late", DEAF),
         on(laptop, h2, "cancelled", DEAF),
-        on(laptop, h2, "told", "trap 'exit 5' TERM\n" + FOREVER),
+        on(laptop, h2, "told", "trap 'exit 5' TERM; echo up\n" + FOREVER),
         on(laptop, h3, "cut", GO),
         on(laptop, h4, "dead", FOREVER),
     )

@@ -27,8 +27,9 @@ from tests.rig.slurm import NPUS, ROOT, Cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, job_of, launched, log, npu_toy, patiently, run_folder
 
 # A second SIGTERM would be told, too.
-TRAPS = "trap 'echo told; n=1' TERM; while [ ! \"$n\" ]; do sleep 0.1; done; sleep 1; exit 5\n"
-DEAF = "trap '' TERM; while :; do sleep 0.1; done\n"
+TRAPS = "trap 'echo told; n=1' TERM; echo up; while [ ! \"$n\" ]; do sleep 0.1; done; sleep 1; exit 5\n"
+IGNORES = "trap '' TERM\n"
+DEAF = f"{IGNORES}echo up; while :; do sleep 0.1; done\n"
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +294,7 @@ def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> Non
     go(slurm.login, ref)
     assert {laptop.ended(node).state for node in nodes} == {RunState.FINISHED}
     # A node that fails ends the head, also one that does not listen.
-    failing = launched(laptop, as_nodes([npu_toy(laptop.site("hpc"), FAILS + DEAF, arm="failing")], 2))
+    failing = launched(laptop, as_nodes([npu_toy(laptop.site("hpc"), IGNORES + FAILS + DEAF, arm="failing")], 2))
     end = laptop.ended(failing)
     assert (end.state, end.exit_code, end.detail) == (
         RunState.FAILED,

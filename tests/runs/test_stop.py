@@ -32,7 +32,7 @@ from tests.runs.toys import (
     until,
 )
 
-IGNORES_TERM = "trap '' TERM\n" + FOREVER
+IGNORES_TERM = "trap '' TERM; echo up\n" + FOREVER
 ESCAPES = """
 setsid bash -c 'trap "" TERM; echo escaped $$; while :; do sleep 0.2; done' &
 ( ( env --unset=RLX_RUN_DIR bash -c 'echo orphan $$; while :; do sleep 0.2; done' & ) & )
@@ -42,7 +42,7 @@ while :; do sleep 0.2; done
 
 
 def test_a_cooperative_run_ends_its_own_way() -> None:
-    ref = start_one("trap 'echo farewell; exit 0' TERM\n" + FOREVER)
+    ref = start_one("trap 'echo farewell; exit 0' TERM; echo up\n" + FOREVER)
     result = stop(ref, grace_s=10)
     assert result.ended and not result.left
     seen = see(ref)
