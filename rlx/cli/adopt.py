@@ -34,10 +34,11 @@ def adopt(
     its verdict is unverified at best.
     """
     from rlx.api.taking_in import adopt_at, plan_of
-    from rlx.cli.frame.output import narrate, print_json
+    from rlx.cli.frame.output import narrate, patience, print_json
 
     place, path = parse_log(log)
-    ref = adopt_at(place, path, plan_of(name, arm, recipe, seed))
+    with patience():
+        ref = adopt_at(place, path, plan_of(name, arm, recipe, seed))
     if as_json:
         print_json({"run_id": ref.run_id, "arm": ref.arm, "seed": ref.seed, "run_dir": str(ref.run_dir)})
     else:

@@ -25,10 +25,12 @@ def attach(
     closing it ends nothing.
     """
     from rlx.api.attaching import attachable
+    from rlx.cli.frame.output import patience
     from rlx.hosts.ssh.openssh import ssh_environment
     from rlx.runs.session import attach_command
 
-    run = attachable(name)
+    with patience():
+        run = attachable(name)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RlxError("attach needs a terminal", f"follow the log instead: rlx logs -f {run.run_id}")
     command = attach_command(run, read_only=not write)

@@ -53,7 +53,7 @@ def compare(
     """
     from rlx.api.comparing import compare_named, outcome
     from rlx.api.selection import open_index
-    from rlx.cli.frame.output import narrate
+    from rlx.cli.frame.output import narrate, patience
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -61,7 +61,8 @@ def compare(
     check_files(plot, html)
     metric, curves = split_metrics(metrics)
     index = open_index()
-    compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
+    with patience("reading the runs …"):
+        compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
     _print(compared, as_markdown, as_csv, as_json)
     _draw(index, compared, plot, html, curves)
     raise typer.Exit(outcome(compared.comparison, strict))

@@ -29,13 +29,14 @@ def diagnose(
     on another host only lines that may say why travel. Exit code: 0 · 14 the verdict of a run is invalid.
     """
     from rlx.api.diagnosing import diagnose_named, joined, outcome
-    from rlx.cli.frame.output import print_json, print_text
+    from rlx.cli.frame.output import patience, print_json, print_text
     from rlx.cli.text.diagnose_markdown import markdown_text
     from rlx.cli.text.diagnose_text import as_answer, text_lines
 
     if as_markdown and as_json:
         raise UsageError("--md and --json exclude each other", "name one of them")
-    found = diagnose_named(names or [])
+    with patience("reading the runs …"):
+        found = diagnose_named(names or [])
     if as_json:
         print_json({"runs": [as_answer(one) for one in found]})
     elif as_markdown:

@@ -30,7 +30,7 @@ def experiments(
     from rlx.cli.frame.output import console, narrate, patience, print_json
     from rlx.cli.text.experiments_text import experiment_document, experiment_parts
 
-    with patience("waiting for the hosts …"):
+    with patience():
         found = find(name)
     if as_json:
         print_json({"experiments": [experiment_document(one) for one in found]})

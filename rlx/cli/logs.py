@@ -36,8 +36,9 @@ def logs(
     shows the values of the metrics so called, by step and arm. Exit code 1 where --grep finds nothing.
     Control sequences of a log never reach the terminal, and a follow goes on through lost connections.
     """
+    from rlx.api.run_logs import Logs
     from rlx.api.run_logs import logs as read_logs
-    from rlx.cli.frame.output import narrate
+    from rlx.cli.frame.output import narrate, patiently
 
     if as_json and follow:
         raise UsageError("--json is one object, and --follow has no end", "leave one of them out")
@@ -46,6 +47,7 @@ def logs(
         came = read_logs(
             names or None, follow=follow, lines=lines, grep=grep, fixed=fixed, since_s=since_s, tell=narrate
         )
+        came = Logs(came.runs, patiently(iter(came)))
         found = _print(came, grep, fixed, follow, as_json, raw)
     except KeyboardInterrupt:
         if follow:

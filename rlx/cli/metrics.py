@@ -42,7 +42,7 @@ def metrics(
     run whose own evidence speaks against it say so.
     """
     from rlx.api.metrics import metrics as read_metrics
-    from rlx.cli.frame.output import narrate, print_json
+    from rlx.cli.frame.output import narrate, patience, print_json
     from rlx.cli.text.metrics_text import csv_text, metrics_answer, print_plots, print_table
 
     if as_json + as_csv + (plot is not None) > 1:
@@ -51,7 +51,8 @@ def metrics(
         raise UsageError(
             f"--plot {plot}: metrics are drawn in the terminal only", "--plot -, or rlx compare --plot FILE"
         )
-    found = read_metrics(run.split(",") if run else None, names or (), tell=narrate)
+    with patience("reading the runs …"):
+        found = read_metrics(run.split(",") if run else None, names or (), tell=narrate)
     if as_json:
         print_json(metrics_answer(found))
     elif as_csv:

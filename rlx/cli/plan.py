@@ -54,19 +54,20 @@ def plan(
     from rlx.api import planning
     from rlx.api.earlier_memory import with_earlier_memory
     from rlx.api.planned_power import with_power
-    from rlx.cli.frame.output import narrate
+    from rlx.cli.frame.output import narrate, patience
     from rlx.cli.text.deal_text import deal_lines
 
     check_hosts(host, spread=spread, nodes=nodes)
     sets, sendable, what = set_ or (), send or (), (arm or (), seed or ())
-    if spread and host is not None:
-        from rlx.api.sweeping import plan_sweep
+    with patience(f"asking {host.replace(',', ', ')} …" if host else "planning …"):
+        if spread and host is not None:
+            from rlx.api.sweeping import plan_sweep
 
-        plans = plan_sweep(
-            recipe, host, *what, container, sets, devices=devices, trust=trust, send=sendable, strict=strict
-        )
-    else:
-        plans = planning.plan(recipe, *what, host, container, sets, devices=devices, trust=trust, send=sendable)
+            plans = plan_sweep(
+                recipe, host, *what, container, sets, devices=devices, trust=trust, send=sendable, strict=strict
+            )
+        else:
+            plans = planning.plan(recipe, *what, host, container, sets, devices=devices, trust=trust, send=sendable)
     plans = with_earlier_memory(with_power(plans))
     narrate_notes(plans)
     for line in deal_lines(plans):

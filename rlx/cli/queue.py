@@ -25,7 +25,7 @@ def queue(
     from rlx.cli.frame.output import console, narrate, patience, print_json
     from rlx.cli.text.queue_text import queue_document, queue_tables
 
-    with patience("waiting for the hosts …"):
+    with patience():
         found = look(hosts or None)
     if as_json:
         print_json({"hosts": [queue_document(host) for host in found]})

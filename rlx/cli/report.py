@@ -48,14 +48,15 @@ def report(
     from rlx.api.bundling import bundle as write_bundle
     from rlx.api.reporting import report as write_report
     from rlx.api.telling import unheard
-    from rlx.cli.frame.output import narrate, print_text
+    from rlx.cli.frame.output import narrate, patience, print_text
 
     metric, curves = split_metrics(metrics)
     arms, chosen, tell = names or (), seeds or (), narrate
-    if output is not None or bundle is None:
-        page = output or Path("report.html")
-        written = write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, reach=reach, tell=tell)
-        print_text(str(written))
-        tell = unheard
-    if bundle is not None:
-        print_text(str(write_bundle(bundle, *arms, metric=metric, seeds=chosen, tell=tell)))
+    with patience("reading the runs …"):
+        if output is not None or bundle is None:
+            page = output or Path("report.html")
+            written = write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, reach=reach, tell=tell)
+            print_text(str(written))
+            tell = unheard
+        if bundle is not None:
+            print_text(str(write_bundle(bundle, *arms, metric=metric, seeds=chosen, tell=tell)))

@@ -26,18 +26,20 @@ def rm(
     experiment say that it was removed, by whom and with which verdict, and `rlx status -a` shows it.
     """
     from rlx.api.removing import remove, restore
-    from rlx.cli.frame.output import print_json, print_text
+    from rlx.cli.frame.output import patience, print_json, print_text
 
     if undo:
         if reason or force:
             raise UsageError("--undo takes no other option", "rlx rm --undo RUN")
-        refs = restore(names)
+        with patience():
+            refs = restore(names)
         if as_json:
             print_json({"restored": [ref.run_id for ref in refs]})
         else:
             print_text("\n".join(f"{ref.run_id} is back" for ref in refs))
         return
-    removed = remove(names, reason=reason, force=force)
+    with patience():
+        removed = remove(names, reason=reason, force=force)
     if as_json:
         print_json({"removed": [{**_document(each), "here_only": each.here_only or None} for each in removed]})
         return

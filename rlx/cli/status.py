@@ -53,7 +53,7 @@ def status(
     from rlx.cli.text.status_watch import painter, watch_runs
     from rlx.runs.looking.sweep import sweeps
 
-    with patience("waiting for the hosts …"):
+    with patience():
         chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
         rows, leases = ([], None) if watch else (chosen.look(), chosen.leases())
     if watch:

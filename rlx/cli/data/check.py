@@ -33,7 +33,7 @@ def check(
     and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
     """
     from rlx.api.data_check import check_data
-    from rlx.cli.frame.output import print_json
+    from rlx.cli.frame.output import patience, print_json
     from rlx.cli.frame.site_options import chosen_target
     from rlx.errors import ExitCode
     from rlx.hosts.sent_python import place_text
@@ -41,7 +41,8 @@ def check(
 
     file = load_recipe(recipe, sets or ())
     site = chosen_target(host, container).site
-    checked = check_data(file, site, arm, trust=trust, send=send or ())
+    with patience():
+        checked = check_data(file, site, arm, trust=trust, send=send or ())
     fits = checked.fits(strict)
     if as_json:
         print_json({"recipe": recipe, "fits": fits, "findings": checked.findings, "files": checked.files})

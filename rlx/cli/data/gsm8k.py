@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 else:
     Framework = Literal[tuple(_forms())]
 
-_DEFAULT = kinds()[0]
-
 
 def gsm8k(
     source: Annotated[
@@ -65,6 +63,7 @@ def gsm8k(
     bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
     """
     from rlx.api.data_place import data_site, refuse_relative
+    from rlx.cli.frame.output import patience
     from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
@@ -74,7 +73,8 @@ def gsm8k(
         refuse_relative(site, option, path)
     order = {"sources": source, "to": to, "style": _forms()[framework].style or form, "force": force}
     order |= {"instruction": instruction, "tokenizer": tokenizer or ""}
-    answer = run_sent(site, MODULES, order, _TIMEOUT_S)
+    with patience(f"making {to} …"):
+        answer = run_sent(site, MODULES, order, _TIMEOUT_S)
     with reading_answer(place_text(site), "rlx data"):
         if "problem" in answer:
             raise _error(answer, place_text(site))

@@ -7,8 +7,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlx.cli.frame.streams import writes_utf8
 from rlx.plan.jsonable import to_jsonable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlx.errors import ExitCode
 
 JSON_SCHEMA_VERSION = 1
+T = TypeVar("T")
 
 
 _PATIENCE_S = 2.0
@@ -46,7 +47,7 @@ def narrate(text: str) -> None:
 
 
 @contextmanager
-def patience(doing: str) -> Iterator[None]:
+def patience(doing: str = "waiting for the hosts …") -> Iterator[None]:
     """Tell a person at a terminal what takes so long, if it takes over two seconds."""
     if not sys.stderr.isatty():
         yield
@@ -60,6 +61,14 @@ def patience(doing: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def patiently(values: Iterator[T]) -> Iterator[T]:
+    """The same, with patience until the first has come."""
+    with patience():
+        first = list(islice(values, 1))
+    yield from first
+    yield from values
 
 
 def print_text(text: str) -> None:
