@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from tests.conftest import stop_runs_below
 from tests.devices import put_program
 from tests.engine import Engine
 from tests.runs.test_containers import plan_in, shared, start_in
-from tests.runs.toys import FOREVER, ended, log_of, reaches, see, start, toy_plan, until
+from tests.runs.toys import FOREVER, ended, holder_pid, log_of, reaches, see, start, toy_plan, until
 
 _GO = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
 
@@ -87,10 +89,21 @@ def test_a_shipment_that_was_changed_on_its_way_starts_nothing(
     assert not list((tmp_path / "root" / "runs").iterdir())
 
 
+@contextmanager
+def halted(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_the_reason_why_it_could_not_be_entered_is_still_told(engine: Engine, site: Site) -> None:
-    start_in(site, FOREVER)
+    first = start_in(site, FOREVER)
     (waiting,) = start(plan_in(site, "exit 0\n"))
     reaches(waiting, RunState.QUEUED)
-    engine.docker("rm", "-f", "trainer")
+    # Docker stops it before it removes it; the devices go to the one that waits only when it is gone.
+    with halted(holder_pid(first)):
+        engine.docker("rm", "-f", "trainer")
     ended(waiting)
     assert "could not be entered" in log_of(waiting) and "o such container" in log_of(waiting)

@@ -26,7 +26,7 @@ from tests.runs.toys import FOREVER, ended, log_of, see, start, toy_plan, until
 
 os.setgroups([]); os.setgid({_UID}); os.setuid({_UID})
 site, warnings = locate(replace(local_site(), root="~/rlx", container="trainer"))
-script = "echo up; umask; id -u; mkdir $RLX_RUN_DIR/made; echo x >$RLX_RUN_DIR/made/file; "
+script = "mkdir $RLX_RUN_DIR/made; echo x >$RLX_RUN_DIR/made/file; echo up; umask; id -u; "
 plan = replace(toy_plan(script + FOREVER), site=site, secrets=("TOKEN",))
 (ref,) = start(plan, secrets={{"TOKEN": "s3cret"}})
 until(lambda: see(ref).leader_live and len(log_of(ref).split()) >= 3, "the script runs")

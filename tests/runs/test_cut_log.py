@@ -9,7 +9,13 @@ from pathlib import Path
 from rlx.runs import RunPaths
 from tests.runs.toys import start_one, until
 
-NUMBERS = "i=0\nwhile [ ! -e $RLX_RUN_DIR/go ]; do i=$((i + 1)); echo line $i; sleep 0.05; done\necho the end\n"
+# Long at once, so that the follow is sure to see the log before it has grown to where it was.
+NUMBERS = """
+seq 100000 | sed 's/^/before /'
+i=0
+while [ ! -e $RLX_RUN_DIR/go ]; do i=$((i + 1)); echo line $i; sleep 0.05; done
+echo the end
+"""
 
 
 def test_a_follow_over_a_cut_log_says_so(tmp_path: Path) -> None:

@@ -150,7 +150,9 @@ def stepping(script: str) -> RunRef:
         toy_plan(STEPS + script), expectations=Expectations(9, (), False, None, 1, "auto", None, False)
     )
     (ref,) = start(plan)
-    until(lambda: "step:4" in log_of(ref), "it has made its steps")
+    # The last that it writes of a step.
+    metrics = ref.run_dir / "attempts/1/metrics.jsonl"
+    until(lambda: metrics.exists() and '{"step": 4' in metrics.read_text(), "it has made its steps")
     return ref
 
 

@@ -85,7 +85,7 @@ def test_a_killed_leader_is_a_failed_run_and_takes_its_children_along() -> None:
     seen = ended(ref)
     assert (seen.state, seen.exit_code) == (RunState.FAILED, 137)
     assert "SIGKILL" in seen.detail
-    assert not is_running(child)
+    assert child not in marked_processes(ref.run_id)
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "holder", "tmux"])
@@ -119,11 +119,20 @@ def test_the_holder_survives_tmux_and_goes_on_holding() -> None:
 
 def test_a_supervisor_that_is_asked_to_end_passes_it_on() -> None:
     ref = start_one("trap 'echo asked; exit 5' TERM; echo up\n" + FOREVER)
-    until(state_file(ref, "leader").exists, "the leader reports")
-    os.kill(pid_in(ref, "supervisor"), signal.SIGTERM)
+    # Its leader runs before it is ready for the signal.
+    supervisor = pid_in(ref, "supervisor")
+    until(lambda: catches(supervisor, signal.SIGTERM), "it has a trap for it")
+    os.kill(supervisor, signal.SIGTERM)
     seen = ended(ref)
     assert (seen.state, seen.exit_code) == (RunState.FAILED, 5)
     assert "asked" in log_of(ref)
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether the process has a handler for the signal, as the kernel tells."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_an_end_that_nobody_recorded_is_lost_and_only_once_nothing_is_alive() -> None:

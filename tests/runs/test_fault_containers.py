@@ -26,6 +26,8 @@ def test_a_container_that_is_stopped_and_started_again(host: Host, laptop: Lapto
     site = laptop.site("h1", "rl")
     ref = laptop.start(host, toy(site, FOREVER))
     container.stop()
+    # Its holder still has to see it.
+    laptop.reaches(ref, RunState.LOST)
     said = laptop.rows()["main"]
     assert (said["state"], said["detail"]) == ("lost", "its container was stopped, which ended it")
     assert "lost" in laptop.rlx("status").out

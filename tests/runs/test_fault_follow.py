@@ -67,7 +67,12 @@ def test_a_follow_through_everything(docker_rig: Rig, container: Container, tmp_
 
 def kill_all_ssh(client: Client) -> None:
     """The master of the shared connection too; none that is started in its place, since that is an outage more."""
+    found = []
     for process in list(Path("/proc").glob("[0-9]*")):
         with suppress(OSError):
             if client.owns(process) and (process / "comm").read_text() == "ssh\n":
-                os.kill(int(process.name), signal.SIGKILL)
+                found.append(int(process.name))
+    # All found first: looking takes its time, in which the follow could come back over a master that is killed later.
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

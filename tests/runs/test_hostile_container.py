@@ -94,7 +94,7 @@ def test_a_claim_in_her_name_holds_a_device_as_long_as_a_process_of_hers_lives(
     """Root can write files as anybody: that cannot be told from her own claim, and docs/hosts.md says so."""
     with host.popen("setpriv", f"--reuid={ADA}", f"--regid={ADA}", "--clear-groups", "sleep", "600") as process:
         (pid,) = patiently(
-            lambda: [pid for pid, name in host.processes().items() if name == "sleep" and _is_hers(host, pid)],
+            lambda: [pid for pid in host.processes() if host.command_line(pid).split() == ["sleep", "600"]],
             "it runs",
         )
         tick = host.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
@@ -108,7 +108,3 @@ def test_a_claim_in_her_name_holds_a_device_as_long_as_a_process_of_hers_lives(
         host.run("kill", str(pid))
         process.wait(timeout=30)
     assert ada.ended(waiting).state is RunState.FINISHED
-
-
-def _is_hers(host: Host, pid: int) -> bool:
-    return host.path(f"/proc/{pid}").stat().st_uid == ADA

@@ -64,10 +64,14 @@ def test_every_posix_shell_will_do(
     assert callable(arrange)
     arrange(folder, shell)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    plans = [toy_plan("sleep 0.3; exit 7", arm="a"), toy_plan("echo up\n" + ESCAPES, arm="b", secrets=("TOKEN",))]
+    plans = [
+        toy_plan("until [ -e go ]; do sleep 0.05; done; exit 7", arm="a"),
+        toy_plan("echo up\n" + ESCAPES, arm="b", secrets=("TOKEN",)),
+    ]
     first, second = launch(plans, {"TOKEN": "it's"}, home()).runs
     supervisor = until(lambda: see(first).supervisor_live and pid_in(first, "supervisor"), "the supervisor reports")
     assert Path(f"/proc/{supervisor}/exe").resolve().name == shell
+    (first.run_dir / "go").touch()
     assert ended(first).exit_code == 7
     until(lambda: "up" in log_of(second), "the second runs")
     escaped = logged_pid(second, "escaped")

@@ -140,7 +140,8 @@ def set_back(ref: RunRef) -> None:
     state = RunPaths(ref.run_dir).latest / "state"
     (state / "started").rmdir()
     for path in state.iterdir():
-        path.unlink()
+        # Of a heartbeat that is just being written: the process that does it is told to end, and not waited for.
+        path.unlink(missing_ok=True)
     for writer in ("leader", "supervisor", "stop"):
         (state / f"reserved.{writer}").write_text(" " * 62 + "\n")
     (ref.run_dir / "manifest.json").touch()

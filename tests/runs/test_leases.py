@@ -336,6 +336,21 @@ def test_a_run_directory_that_another_user_names_is_not_looked_into(strange: Pat
     until(lambda: not [lease for lease in leases().held if lease.run_id == "bait"], "the claim is nobody's")
 
 
+def test_a_run_that_has_its_devices_and_its_ticket_still_is_one_run(programs: Path, tmp_path: Path) -> None:
+    passed_on = tmp_path / "passed-on"
+    keeps = f'case "$*" in *tickets*) until [ -e {passed_on} ]; do sleep 0.1; done ;; esac'
+    put_program(programs, "rm", f'{keeps}; exec {shutil.which("rm")} "$@"')
+    first, second = start(npu_plan(_SHOW + _GO, 0), npu_plan(_SHOW, 0, 1))
+    claim = Path(os.environ["RLX_LEASES"], "devices/npu.0", str(os.getuid()))
+    until(claim.exists, "the first has claimed its device")
+    assert reaches(second, RunState.QUEUED).queued_behind == 1
+    passed_on.touch()
+    assert devices_of(first) == "0"
+    assert reaches(second, RunState.QUEUED).queued_behind == 1
+    go(first)
+    assert devices_of(second) == "0,1"
+
+
 def test_a_claim_that_comes_late_changes_nothing_that_a_run_is_told(programs: Path) -> None:
     """The supervisor looks at the holder while it waits for the claim."""
     put_program(programs, "rm", f'sleep 1; exec {shutil.which("rm")} "$@"')

@@ -179,7 +179,11 @@ count_ahead() {
     could=$COULD
     for other in "${1%/*}/"*".$kind"; do
         [ "$other" != "$1" ] || break
-        if is_ticket && competes "$other" && alive "$other"; then ahead=$((ahead + 1)); fi
+        if is_ticket && competes "$other" && alive "$other"; then
+            ahead=$((ahead + 1))
+            # It claims its devices a moment before its ticket goes, and is still one run.
+            { read -r _ && read -r claimed; } 2>/dev/null <"$other" && claimants="$claimants${claimed##*/} "
+        fi
     done
     for claim in "${1%/tickets/*}/devices/$kind."*/*; do
         [ -f "$claim" ] || continue
