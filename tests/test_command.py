@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import run_rlx
+from tests.compare.run_dirs import TREATMENT, write_run
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,11 @@ def test_what_only_a_new_python_reads_starts_one() -> None:
 
 
 def test_one_that_takes_too_long_is_killed() -> None:
-    run_rlx(["--version"])
-    with pytest.raises(subprocess.TimeoutExpired):
-        run_rlx(["wait", "--help"], timeout_s=0)
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+        write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid)
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                run_rlx(["wait"], timeout_s=0)
+        finally:
+            supervisor.kill()
     assert run_rlx(["--version"]).returncode == 0

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 import zlib
 from pathlib import Path
 
 import pytest
 
 from rlx.errors import RlxError
+from tests.runs.toys import until
 
 MOST_KIB = 200 << 10
 
@@ -124,9 +124,7 @@ def test_an_import_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path
         [sys.executable, "-m", "rlx", "import", str(tmp_path / "log.gz"), "--name", "x"], stderr=subprocess.DEVNULL
     )
     runs = tmp_path / "home/adopted/runs"
-    until = time.monotonic() + 30
-    while not (runs.is_dir() and list(runs.rglob("log"))) and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: list(runs.rglob("log")), "the copy has begun")
     process.send_signal(number)
     assert process.wait(30) != 0
     assert list(runs.iterdir()) == []

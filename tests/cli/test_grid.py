@@ -123,8 +123,9 @@ def test_the_rest_takes_what_others_of_its_arm_take() -> None:
 def test_nothing_is_said_of_an_arm_that_nobody_has_seen() -> None:
     rows = [at_work("baseline", 1, 10), waits("aqn", 1, 1)]
     assert when_all_end(rows) == Estimate(None, HOUR, ("no pace of aqn is known yet",))
-    words = end_words(Estimate(None, HOUR, ("no pace of aqn is known yet",)), time.time())
-    assert words == f"ends not before about {clock_time(time.time() + HOUR)}: no pace of aqn is known yet"
+    now = time.time()
+    words = end_words(Estimate(None, HOUR, ("no pace of aqn is known yet",)), now)
+    assert words == f"ends not before about {clock_time(now + HOUR)}: no pace of aqn is known yet"
 
 
 @pytest.mark.parametrize(

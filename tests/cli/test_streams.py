@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -13,8 +14,10 @@ RLX = f"{sys.executable} -m rlx"
 COMMANDS = ["recipes", "--help", "--version", "schema", "status", "status --json", "logs"]
 
 
-def in_bash(line: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+def in_bash(line: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +29,10 @@ def a_run() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_reader_that_never_reads(command: str) -> None:
-    # It is gone before rlx writes.
-    done = in_bash(f"{{ sleep 0.1; {RLX} {command}; echo $? >&2; }} | exec true")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stdout:
+        done = in_bash(f"{RLX} {command}; echo $? >&2", stdout.fileno())
     assert done.stderr == "141\n"
 
 

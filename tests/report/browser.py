@@ -29,6 +29,7 @@ class Browser:
         self._session = self("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime"):
             self(f"{domain}.enable")
+        self("Page.setLifecycleEventsEnabled", enabled=True)
 
     def __call__(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._ids += 1
@@ -63,9 +64,13 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self("Emulation.setEmulatedMedia", media=media, features=[scheme])
         self.events.clear()
-        self("Page.navigate", url=url)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+        # Named by its loader: the blank page of the start, or one that was left early, may only now say that it loaded.
+        loaded = {"name": "load", "loaderId": self("Page.navigate", url=url)["loaderId"]}
+        while not any(loaded.items() <= each.items() for each in self._lifecycle()):
             self.events.append(self._read())
+
+    def _lifecycle(self) -> list[dict[str, Any]]:
+        return [event["params"] for event in self.events if event.get("method") == "Page.lifecycleEvent"]
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression in the page."""
