@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tests.cli.support import plain
+
+# Said where an answer takes over two seconds, as it may on a busy machine: no part of the answer.
+PATIENCE = re.compile("^(?:waiting for the hosts|reading the runs|planning) …\n", re.MULTILINE)
 
 
 class Seen(NamedTuple):
@@ -33,7 +37,7 @@ class Seen(NamedTuple):
 
 
 def on_terminal(*arguments: str, columns: int = 80, timeout_s: float = 60, **variables: str) -> Seen:
-    """Run rlx with all its streams on a terminal of so many columns, to its end."""
+    """Run rlx with all its streams on a terminal of so many columns, to its end; what says that it waits is left out."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     unset = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -50,7 +54,7 @@ def on_terminal(*arguments: str, columns: int = 80, timeout_s: float = 60, **var
     while part := _read(ours):
         written += part
     os.close(ours)
-    return Seen(written.decode().replace("\r\n", "\n"), command.wait(timeout_s))
+    return Seen(PATIENCE.sub("", written.decode().replace("\r\n", "\n")), command.wait(timeout_s))
 
 
 def detached(terminal: int, client: int) -> int:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable
-
 from tests.rig import Rig
 
 
@@ -21,14 +17,3 @@ def test_a_container_that_no_other_node_can_reach_is_refused(docker_rig: Rig) ->
     assert not list(docker_rig.host("h2").path("/srv").glob("*/runs/*"))
     # One node needs nobody to reach it.
     assert "RLX506" not in client.rlx("launch", "tiny-cpu", "--host", "h1", "--dry-run", check=False).stdout.decode()
-
-
-def test_a_person_at_a_terminal_is_told_what_takes_so_long(new_rig: Callable[[int], Rig]) -> None:
-    rig = new_rig(1)
-    rig.client.rlx("hosts", "add", "h1", "h1")
-    rig.host("h1").cut()
-    words = ("launch", "tiny-cpu", "--host", "h1", "--arm", "baseline")
-    shown = rig.client.run("script", "-qc", shlex.join([sys.executable, "-m", "rlx", *words]), "/dev/null", check=False)
-    assert "asking h1 …" in shown.stdout.decode()
-    # A script reads what it asked for, and no progress.
-    assert "asking" not in rig.client.rlx(*words, check=False).stderr.decode()
