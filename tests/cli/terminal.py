@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 def on_terminal(*arguments: str, columns: int = 80, timeout_s: float = 60, **variables: str) -> Seen:
-    """Run rlx with all its streams on a terminal of so many columns, to its end; what says that it waits is left out."""
+    """Run rlx with all its streams on a terminal of so many columns, to its end. That it waits is left out."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     unset = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
