@@ -119,6 +119,8 @@ def test_the_devices_of_the_run_are_told_and_no_others(watched: Watched) -> None
     assert (first.devices[0].own, first.devices[0].others) == (None, None)
     # Nobody uses device 10.
     assert (first.devices[2].own, first.devices[2].others) == (0, 0)
+    # Two looks see the same only if nothing is written in between.
+    watched.cleans_up()
     assert last_sample(watched.attempt) == watched.usage.samples[-1]
 
 
@@ -158,7 +160,8 @@ def test_a_host_without_the_program_still_tells_its_memory(watched: Watched) -> 
 
 def test_a_program_that_hangs_is_ended_in_time_and_asked_seldom(watched: Watched) -> None:
     watched.plays("trap '' TERM; echo $$ >>$0.pids; sleep 300")
-    watched.sampled("npu", "0", FOREIGN_S="1", WALL="100")
+    # It has as long to say who it is, too.
+    watched.sampled("npu", "0", FOREIGN_S="5", WALL="100")
     (first, *_) = watched.samples(1).samples
     assert first.says == "silent"
     (asked,) = (watched.folder / "bin/npu-smi.pids").read_text().split()
