@@ -44,7 +44,7 @@ while :; do sleep 0.2; done
 
 def test_a_cooperative_run_ends_its_own_way() -> None:
     ref = start_one("trap 'echo farewell; exit 0' TERM; echo up\n" + FOREVER)
-    result = stop(ref, grace_s=10)
+    result = stop(ref, grace_s=60)
     assert result.ended and not result.left
     seen = see(ref)
     assert (seen.state, seen.exit_code) == (RunState.FINISHED, 0)
