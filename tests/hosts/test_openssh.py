@@ -37,6 +37,7 @@ from tests.loopback import Loopback, loopback
 __all__ = ["loopback"]
 
 COMMAND = Cmd("echo", "hello", Secret("hunter2"))
+GO = "until [ -e ~/go ]; do sleep 0.1; done"
 
 
 def refused(host: Loopback, place: Place | None = None) -> HostError:
@@ -244,12 +245,13 @@ def test_a_shared_connection_that_was_killed_is_replaced(loopback: Loopback) -> 
 
 def test_a_shared_connection_is_used_again_and_ends_no_other_command(loopback: Loopback) -> None:
     transport = transport_for(loopback.place)
-    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 1; echo still here")) as first:
+    with transport.stream(Cmd("sh", "-c", f"echo begun; {GO}; echo still here")) as first:
         next(first)
         with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as second:
             next(second)
         with pytest.raises(TimedOut):
             transport.run(Cmd("sleep", "500"), timeout_s=0.2)
+        (loopback.home / "go").touch()
         assert b"".join(first) == b"still here\n"
     assert loopback.log().count("Accepted publickey") == 1
 
@@ -261,9 +263,10 @@ def test_the_one_who_opened_the_connection_may_leave_first(loopback: Loopback) -
     transport = transport_for(loopback.place)
     with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as first:
         next(first)
-        second = transport.stream(Cmd("sh", "-c", "echo begun; sleep 1; echo still here"))
+        second = transport.stream(Cmd("sh", "-c", f"echo begun; {GO}; echo still here"))
         chunks = second.__enter__()
         next(chunks)
+    (loopback.home / "go").touch()
     assert b"".join(chunks) == b"still here\n"
     second.__exit__(None, None, None)
 
@@ -302,8 +305,12 @@ def test_many_lines_of_forwarding_and_commands_in_the_config_do_no_harm(loopback
 
 
 def test_no_ssh_stays_behind_a_command(loopback: Loopback) -> None:
+    transport = transport_for(loopback.place)
+    # By an ssh program, which makes the shared connection: once it has, all of it can be cut.
+    with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as chunks:
+        next(chunks)
     with pytest.raises(TimedOut):
-        transport_for(loopback.place).run(Cmd("sleep", "500"), timeout_s=1)
+        transport.run(Cmd("sleep", "500"), timeout_s=1)
     loopback.cut()
     wait_until(lambda: not masters(loopback))
     listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout

@@ -54,10 +54,11 @@ class Engine:
     def start(self) -> None:
         """Raises RigUnavailable with the end of its log where this kernel does not let it run."""
         # Through a shell that goes away: the engine is a child of the host's first process and outlives this call.
-        self._host.run("sh", "-c", "dockerd >/run/dockerd.log 2>&1 </dev/null &")
+        pid = int(self._host.run("sh", "-c", "dockerd >/run/dockerd.log 2>&1 </dev/null & echo $!").stdout)
         deadline = time.monotonic() + _START_S
         while self._host.run("docker", "version", check=False).returncode:
-            if time.monotonic() > deadline or "dockerd" not in self._host.processes().values():
+            # Not by its name, which it has only once the shell's child has become it.
+            if time.monotonic() > deadline or pid not in self._host.processes():
                 raise RigUnavailable(f"dockerd does not start: {self._log_end()}")
             time.sleep(0.05)
 

@@ -23,7 +23,7 @@ KbdInteractiveAuthentication no
 UsePAM no
 Subsystem sftp internal-sftp
 """
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 class Host(EquippedMachine):
@@ -104,14 +104,14 @@ class Host(EquippedMachine):
 
     def stop_sshd(self) -> None:
         """The port is closed, connections that are there break."""
-        self.kill("sshd")
-        self.kill("sshd-session")
+        # Who is killed has the port until it has ended.
+        _wait_until(lambda: not self.kill("sshd") + self.kill("sshd-session"), "end of sshd")
         self.path("/run/sshd.pid").unlink(missing_ok=True)
 
     def start_sshd(self) -> None:
         # The process of a connection that just came holds the port until it runs for the first time.
         _wait_until(lambda: not self.run("/usr/sbin/sshd", "-E", "/run/sshd.log", check=False).returncode, "free port")
-        _wait_until(self.path("/run/sshd.pid").exists, f"sshd of {self.name}")
+        _wait_until(lambda: bool(_text(self.path("/run/sshd.pid"))), f"sshd of {self.name}")
 
     def restart_sshd(self) -> None:
         """As an administrator does: new connections see the new configuration, those that are there live on."""

@@ -14,7 +14,7 @@ from tests.rig.rig import Rig
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
 _ACCOUNTING_PROGRAMS = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db", "my_print_defaults")
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 NPUS = 4
 ROOT = "/srv/shared/rlx"
 

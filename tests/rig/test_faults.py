@@ -23,6 +23,7 @@ from rlx.hosts.host_errors import (
 )
 from rlx.plan import Cmd, Place
 from tests.rig import Client, Rig
+from tests.runs.toys import is_running, until
 
 HOSTNAME = Cmd("hostname")
 
@@ -161,6 +162,8 @@ def test_a_dead_peer_is_noticed_by_a_quiet_stream_and_by_a_command(rig: Rig, con
 def test_a_killed_shared_connection_is_made_anew(connected: User) -> None:
     killed = connected.master()
     os.kill(killed, signal.SIGKILL)
+    # One that is about to end would still take a command, and lose it: that is the next case.
+    until(lambda: not is_running(killed), "it has ended")
     assert connected.name_of("h1") == "h1"
     assert connected.master() != killed
 

@@ -12,6 +12,7 @@ import yaml
 from tests.backends.conftest import BASE, merge
 from tests.conftest import CASES
 from tests.rig import Client, Container
+from tests.runs.toys import until
 from tests.wheels import INSTALLED
 
 BASELINE = (CASES / "logs/tiny-baseline/log").read_bytes()
@@ -48,6 +49,7 @@ def test_a_run_started_by_hand_in_a_container(client: Client, container: Contain
     assert (seen["state"], seen["steps_done"], seen["container"]) == ("running", 7, "rl")
     assert "h1:rl" in client.rlx("status").stdout.decode()
     container.run("sh", "-c", "cat >/tmp/more", stdin=BASELINE[middle:])
+    until(lambda: container.run("cat", "/tmp/x.log").stdout == BASELINE, "what was sent to the writer is in the log")
     seen = row(client, "mine")
     assert (seen["state"], seen["steps_done"]) == ("running", 20)
     assert b"step:20 " in client.rlx("logs", run, "--grep", "step:20 ").stdout
@@ -111,4 +113,5 @@ def test_looking_leaves_no_zombie(client: Client, container: Container, recipe: 
     container.run("sh", "-c", "echo >/tmp/x.log")
     client.rlx("adopt", "h1:rl:/tmp/x.log", "--name", "mine")
     client.rlx("status", "--host", "h1")
-    assert zombies(container) == 0
+    # What docker itself started there it reaps a moment later.
+    until(lambda: zombies(container) == 0, "no zombie stays")

@@ -17,7 +17,9 @@ from tests.rig.machine import REPOSITORY
 
 def traces(folder: Path) -> list[str]:
     """All that a rig may leave: files, control groups, mounts, and processes that name its folder or see its mounts."""
-    found = [str(path) for path in (folder, *Path("/sys/fs/cgroup").glob(f"**/{folder.name}")) if path.exists()]
+    # Groups of other tests go while one looks: os.walk passes over these, and glob fails.
+    groups = (Path(at) / name for at, names, _ in os.walk("/sys/fs/cgroup") for name in names if name == folder.name)
+    found = [str(path) for path in (folder, *groups) if path.exists()]
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder.name in line]
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -16,7 +16,7 @@ from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
 from rlx.runs.stop import Stopped
 from tests.rig import Client, Host
-from tests.runs.toys import says_up, toy_plan, until
+from tests.runs.toys import is_over, says_up, toy_plan, until
 
 T = TypeVar("T")
 
@@ -71,11 +71,7 @@ class Laptop:
         return patiently(lambda: seen if (seen := self.see(ref)).state is state else None, f"{ref.run_id} is {state}")
 
     def ended(self, ref: RunRef) -> Observation:
-        def look() -> Observation | None:
-            seen = self.see(ref)
-            return seen if seen.state.is_terminal and not seen.members and not seen.supervisor_live else None
-
-        return patiently(look, f"{ref.run_id} ends")
+        return patiently(lambda: seen if is_over(seen := self.see(ref)) else None, f"{ref.run_id} ends")
 
     def stop(self, ref: RunRef, grace_s: int = 1) -> Stopped:
         return self._call(lambda: stop(ref, grace_s))

@@ -66,7 +66,13 @@ class Pair:
         return (self.folder(ref) / "attempts/1/log").read_text()
 
     def ended(self, ref: RunRef) -> Observation:
-        return until(lambda: one if (one := self.see(ref)).state.is_terminal else None, f"{ref.run_id} ends", 60)
+        """The part once it has ended and nobody writes to its files any more."""
+
+        def end() -> Observation | None:
+            seen = self.see(ref)
+            return None if not seen.state.is_terminal or seen.supervisor_live or seen.holder_live else seen
+
+        return until(end, f"{ref.run_id} ends", 60)
 
     def until_both_run(self, head: RunRef) -> None:
         worker = self.worker(head)

@@ -78,7 +78,7 @@ def test_a_run_that_is_over_and_copied_needs_no_host(loopback: Loopback) -> None
 def test_of_a_run_that_was_not_over_a_silent_host_is_asked_in_vain(loopback: Loopback) -> None:  # noqa: F811
     (ref,) = start_far(loopback, f"{STEPS}{FOREVER}", "main")
     index = Index(home())
-    until(lambda: overview(index, [ref])[0].steps_done == 3, "three steps")
+    until(lambda: overview(index, [ref])[0].steps_done == 3 and "step:3" in copied_log(ref).read_text(), "three steps")
     unplug(loopback)
     with pytest.raises(RlxError) as silent:
         judge_runs(index, [ref])

@@ -23,8 +23,8 @@ from tests.runs.toys import FOREVER, ended, is_running, pid_in, start_one, state
 
 TABLES = CASES.parent / "rig/npu_smi"
 QUICK = {"SAMPLE_FIRST_S": "0", "SAMPLE_S": "1", "SAMPLE_NAP_S": "0.1"}
-"""Pauses that a test can wait for, and a share of the CPU at which they decide and not the cost."""
-CHEAP = {"COST_MS": "500"}
+"""Pauses that a test can wait for, and shares of CPU and time at which they decide and not what a sample has cost."""
+CHEAP = {"COST_MS": "500", "WALL": "1"}
 
 
 @dataclass
@@ -119,6 +119,8 @@ def test_the_devices_of_the_run_are_told_and_no_others(watched: Watched) -> None
     assert (first.devices[0].own, first.devices[0].others) == (None, None)
     # Nobody uses device 10.
     assert (first.devices[2].own, first.devices[2].others) == (0, 0)
+    # Two looks see the same only if nothing is written in between.
+    watched.cleans_up()
     assert last_sample(watched.attempt) == watched.usage.samples[-1]
 
 
@@ -158,11 +160,13 @@ def test_a_host_without_the_program_still_tells_its_memory(watched: Watched) -> 
 
 def test_a_program_that_hangs_is_ended_in_time_and_asked_seldom(watched: Watched) -> None:
     watched.plays("trap '' TERM; echo $$ >>$0.pids; sleep 300")
-    watched.sampled("npu", "0", FOREIGN_S="1", WALL="100")
-    (first, *_) = watched.samples(1).samples
-    assert first.says == "silent"
-    (asked,) = (watched.folder / "bin/npu-smi.pids").read_text().split()
-    until(lambda: not is_running(int(asked)), "what hung is ended")
+    watched.sampled("npu", "0", FOREIGN_S="3", WALL="4")
+    first, second = watched.samples(2).samples[:2]
+    assert (first.says, second.says) == ("silent", "silent")
+    # What it took, and four times that; each time is cut to whole seconds.
+    assert second.at - first.at >= 3 + 4 * 3 - 3
+    asked = [int(pid) for pid in (watched.folder / "bin/npu-smi.pids").read_text().split()]
+    until(lambda: not any(map(is_running, asked[:2])), "what hung is ended")
 
 
 def test_nothing_of_a_sampler_outlives_its_run_whatever_it_waits_for(watched: Watched) -> None:

@@ -25,8 +25,9 @@ from tests.runs.toys import FOREVER
 
 HOST = ("hosts", "add", "hpc", "h1", "--slurm", "main", "--gres", f"npu:{NPUS}", "--root", ROOT)
 TRAINING = f"cat {CASES / 'printed-config/log'} {CASES / 'logs/tiny-baseline/log'}"
-# The smallest limit of Slurm is a minute; the run is told five seconds after its start.
-SHORT = ("--sbatch", "time=1", "--sbatch", "warn=55")
+# The smallest limit of Slurm is a minute. It looks twice a minute who has to be told before its next look: this run is
+# told 25 to 55 s after its start, and one with a longer warning perhaps as soon as it starts.
+SHORT = ("--sbatch", "time=1", "--sbatch", "warn=5")
 TRAP = "trap 'echo told; exit 5' TERM\n"
 TRAPS = f"{TRAP}echo up; while :; do sleep 0.1; done\n"
 
@@ -162,9 +163,9 @@ def test_a_preempted_run_goes_on_from_its_checkpoint_in_another_job(slurm: Clust
     asked = {"name": "toy", "retry": {"times": 1, "on": ["RLX591"], "from_checkpoint": True}}
     # Its last words may come before those of its supervisor, and name another cause.
     last_words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    dies = f"trap 'echo \"{last_words}\"; exit 5' TERM; while :; do sleep 0.1; done"
+    dies = f"trap 'echo \"{last_words}\"; exit 5' TERM; echo up; while :; do sleep 0.1; done"
     (ref,) = laptop.launch(on_one_node(laptop, training(how=dies, recipe=asked)))
-    patiently(lambda: "pid " in log(slurm.login, ref), "it is in the middle of a checkpoint")
+    patiently(lambda: is_up(slurm.login, ref), "it is in the middle of a checkpoint")
     urgent = ("hosts", "add", "high", "h1", "--slurm", "urgent", *HOST[6:], "--sbatch", "nodelist=h4")
     assert laptop.rlx(*urgent).code == 0
     above = job_of(laptop, GO, "urgent", NPUS, host="high")

@@ -119,8 +119,8 @@ def test_a_launch_that_was_killed_between_two_hosts_is_completed(sweep_of: Calla
     far.wrap_program("tar", "while [ ! -e /srv/unpack ]; do sleep 0.05; done")
     words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread")
     with sweep.rig.client.popen(sys.executable, "-c", RLX, *words, env=dict(sweep.rig.client.environment())) as rlx:
-        until(lambda: began(near), "the first run of h1 begins")
-        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived")
+        until(lambda: began(near), "the first run of h1 begins", 120)
+        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived", 120)
         rlx.send_signal(signal.SIGKILL)
     far.kill("tar")
     far.path("/srv/unpack").touch()
@@ -142,12 +142,12 @@ def test_what_waits_moves_to_a_host_that_is_free(sweep_of: Callable[[int], Sweep
     # Nobody can say what becomes of a host that does not answer: what it has stays its own.
     near.cut()
     let_go(far)
-    until(lambda: len(began(far)) == 4, "h2 works off its share")
+    until(lambda: len(began(far)) == 4, "h2 works off its share", 120)
     assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
     near.heal()
-    until(lambda: places(sweep)[3] == {"h2"}, "it answers, and what waits there moves")
+    until(lambda: places(sweep)[3] == {"h2"}, "it answers, and what waits there moves", 120)
     assert [row["seed"] for row in sweep.rows() if row["moved_from"] == ["h1"]] == [3, 3]
-    until(lambda: len(began(far)) == 6, "they run there")
+    until(lambda: len(began(far)) == 6, "they run there", 120)
     all_end(sweep)
     assert sorted([*began(near), *began(far)]) == sorted(ids)
     assert {row["verdict"]["status"] for row in sweep.rows()} == {"valid"}
@@ -159,7 +159,7 @@ def test_who_follows_the_logs_moves_blocks_and_sees_their_lines(sweep_of: Callab
     near, far = sweep.hosts
     sweep.launch("--seed", 1, 2, "--seed", 3)
     let_go(far)
-    until(lambda: len(began(far)) == 2, "h2 works off its share")
+    until(lambda: len(began(far)) == 2, "h2 works off its share", 120)
 
     def let_go_once_moved() -> None:
         try:
@@ -183,7 +183,7 @@ def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(sweep_of: Callab
     far.cut()
     ids = sweep.launch("--seed", *range(1, 7), "-y")
     far.heal()
-    until(lambda: began(near), "the first run begins")
+    until(lambda: began(near), "the first run begins", 120)
     index = Index(home())
     runs = {seed: [ref for ref in index.runs() if ref.seed == seed] for seed in range(1, 7)}
     launch_id = runs[1][0].launch_id
@@ -247,8 +247,8 @@ def test_runs_that_went_to_a_silent_host_stay_there(sweep_of: Callable[[int], Sw
     asked = ("--seed", "1", "--seed", "2", "-y")
     words = ("launch", str(sweep.recipe), "--host", sweep.names, "--spread", *asked)
     with sweep.rig.client.popen(sys.executable, "-c", RLX, *words, env=dict(sweep.rig.client.environment())) as rlx:
-        until(lambda: began(near), "the first run of h1 begins")
-        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived")
+        until(lambda: began(near), "the first run of h1 begins", 120)
+        until(lambda: "tar" in far.processes().values(), "the share of h2 has arrived", 120)
         rlx.send_signal(signal.SIGKILL)
     far.cut()
     # Nobody else gets the runs of h2, since they may have started.

@@ -81,14 +81,13 @@ def see(ref: RunRef) -> Observation:
 
 
 def ended(ref: RunRef) -> Observation:
-    """The run once it has ended and nothing of it is left; its holder, too, is the last to tidy up its files."""
+    """The run once it has ended and nothing of it is left."""
+    return until(lambda: seen if is_over(seen := see(ref)) else None, f"{ref.run_id} ends")
 
-    def end() -> Observation | None:
-        seen = see(ref)
-        over = seen.state.is_terminal and not seen.members and not seen.supervisor_live and not seen.holder_live
-        return seen if over else None
 
-    return until(end, f"{ref.run_id} ends")
+def is_over(seen: Observation) -> bool:
+    """Whether nothing of the run is left: its holder, too, is the last to tidy up its files."""
+    return seen.state.is_terminal and not seen.members and not seen.supervisor_live and not seen.holder_live
 
 
 def reaches(ref: RunRef, state: RunState) -> Observation:

@@ -49,14 +49,16 @@ sample() {
     nap "$SAMPLE_FIRST_S"
     while alive "$STATE/$SUPERVISOR_FILE"; do
         clock
+        looked=$NOW
         if [ "$NOW" -ge "$due" ]; then take_sample && choose_due; fi
         nap "$SAMPLE_NAP_S"
     done
 }
 
-# The next one would cost what this one did, and shall leave the share of all of them as it is to be.
+# The next one would cost what this one did, and shall leave the share of all of them as it is to be. It counts from
+# `looked`, since whoever asks for the devices looks at the clock again.
 choose_due() {
-    before=$cost looked=$NOW
+    before=$cost
     find_cost
     clock
     taken=$((taken + 1))
