@@ -62,12 +62,23 @@ def test_it_never_fails(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+# In a process of its own: another one may have much to tidy up of what other tests left in its memory.
+MEASURE = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import provenance
+start = time.process_time()
+provenance.main(sys.argv[2], "/nowhere", sys.argv[3:])
+print(time.process_time() - start)
+"""
+
+
 def test_it_is_quick(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 10**6)
     run(tmp_path, str(tmp_path / "data"))
-    start = time.process_time()
-    provenance.main(str(tmp_path / "again.json"), "/nowhere", [str(tmp_path / "data")])
-    assert time.process_time() - start < 0.5
+    command = [sys.executable, "-c", MEASURE, SCRIPT.parent, tmp_path / "again.json", tmp_path / "data"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.5
 
 
 def test_the_commit_of_the_working_directory(tmp_path: Path) -> None:
