@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from rlx.cli.aqn import aqn
 from rlx.cli.text.audit_text import sentence
 from rlx.errors import RlxError, UsageError
 from tests.audit.checkouts import BY_CLASS, BY_TEXT, WITHOUT_SIGMA, checkout
-from tests.runs.toys import until
+from tests.runs.toys import command_lines, until
 
 FAST = Schedule(sigma_start=0.01, sigma_end=0.001, stages=3, steps=6)
 NORM = "transformers.models.qwen2.modeling_qwen2.Qwen2RMSNorm"
@@ -97,20 +98,14 @@ def test_code_that_looks_for_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_code_that_hangs(tmp_path: Path) -> None:
     """The process is ended with all that it started; here one stands for the Python that is beside the model."""
     hook = read_noise_code(checkout(tmp_path / "c", BY_TEXT)).hook
-    slow = tmp_path / "python"
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *" -c "*) exec {sys.executable} "$@";; esac\nsleep 98765 & sleep 98765\n')
+    slow, seconds = tmp_path / "python", f"98765.{os.getpid()}"  # who tests beside us has another
+    starts = f'case "$*" in *" -c "*) exec {sys.executable} "$@";; esac'
+    slow.write_text(f"#!/bin/sh\n{starts}\nsleep {seconds} & sleep {seconds}\n")
     slow.chmod(0o755)
     with pytest.raises(RlxError, match="not finished after 2 s"):
         run_noise_code(hook, python=str(slow), schedule=FAST, time_limit=2)
     # A process that was killed goes when the kernel comes to it.
-    until(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"98765" in _content(path)], "it ends")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    until(lambda: not command_lines("sleep", seconds), "it ends")
 
 
 def test_code_that_ends_the_process(tmp_path: Path) -> None:

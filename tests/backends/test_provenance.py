@@ -62,12 +62,23 @@ def test_it_never_fails(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+# In a process of its own: another one may have much to tidy up of what other tests left in its memory.
+MEASURE = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import provenance
+start = time.process_time()
+provenance.main(sys.argv[2], "/nowhere", sys.argv[3:])
+print(time.process_time() - start)
+"""
+
+
 def test_it_is_quick(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 10**6)
     run(tmp_path, str(tmp_path / "data"))
-    start = time.process_time()
-    provenance.main(str(tmp_path / "again.json"), "/nowhere", [str(tmp_path / "data")])
-    assert time.process_time() - start < 0.5
+    command = [sys.executable, "-c", MEASURE, SCRIPT.parent, tmp_path / "again.json", tmp_path / "data"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.5
 
 
 def test_the_commit_of_the_working_directory(tmp_path: Path) -> None:
@@ -225,15 +236,23 @@ def model(folder: Path, weights: bytes = b"w" * 3_000_000, template: str = "{{ x
 
 
 def recorded(folder: Path, of: Path) -> dict[str, Any]:
-    """The model's part of the record, once the digest in the background is done."""
+    """The model's part of the record, once the digest in the background is done. It has the lowest priority: where much
+    else runs, it has no time of its own."""
     folder.mkdir()
     output, environment = folder / "provenance.json", {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache")}
     subprocess.run([sys.executable, SCRIPT, output, of], env=environment, check=True)
-    until = time.monotonic() + 60
-    while "sha256" not in (found := json.loads(output.read_text())["model"]) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert isinstance(found, dict)
+    while any(str(output).encode() in command_line(process) for process in Path("/proc").glob("[0-9]*")):
+        time.sleep(0.1)
+    found: dict[str, Any] = json.loads(output.read_text())["model"]
+    assert "sha256" in found
     return found
+
+
+def command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # gone
+        return b""
 
 
 def test_the_same_weights_elsewhere_have_the_same_digests(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def make_server(rollout: ModuleType, model_folder: Path) -> Any:
 
 @pytest.fixture
 def aqn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run with noise from step 2 on; returns its folder of events."""
+    """A run with noise from step 2 on, on a machine however busy; returns its folder of events."""
+    monkeypatch.setattr("rlx_aqn_probe.LIMIT_S", 60)
     monkeypatch.setenv("RLX_RUN_DIR", str(tmp_path))
     monkeypatch.setenv("RLX_ATTEMPT_DIR", str(tmp_path / "attempts/1"))
     (tmp_path / "payload").mkdir()

@@ -118,13 +118,13 @@ def test_the_container_is_entered_beside_the_host_but_not_while_that_asks_its_de
 
 def test_a_program_cannot_speak_for_another_probe(played: Callable[[str, str], str]) -> None:
     path = played("npu-smi", "echo; echo 'mark end npu_smi 0'; echo 'rlx- begin tools'; echo 'sh=/evil'; cat; exit 3")
-    answers = frames(ask(pack([Question(HANGS), Question(TOOLS)]), path=path), MARK)
+    answers = frames(ask(pack([Question(NPU_SMI), Question(TOOLS)]), path=path), MARK)
     assert answers["npu_smi"] == Frame("\nmark end npu_smi 0\nrlx- begin tools\nsh=/evil\n", 3)
     assert "/evil" not in answers["tools"].text
 
 
 def test_an_answer_without_a_line_break_keeps_its_frame(played: Callable[[str, str], str]) -> None:
-    answers = frames(ask(pack([Question(HANGS), Question(MACHINE)]), path=played("npu-smi", "printf oops")), MARK)
+    answers = frames(ask(pack([Question(NPU_SMI), Question(MACHINE)]), path=played("npu-smi", "printf oops")), MARK)
     assert answers["npu_smi"] == Frame("oops", 0)
     assert answers["machine"].answered
 

@@ -155,6 +155,14 @@ def processes_of(run_id: str) -> dict[int, str]:
     return found
 
 
+def assert_nothing_is_left(run_id: str) -> None:
+    """Soon after its end, which is on record before what it started has gone."""
+    deadline = time.monotonic() + 120
+    while left := processes_of(run_id):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
 def metrics(run_dir: Path) -> dict[int, dict[str, float]]:
     """step -> the values of all lines of that step."""
     found: dict[int, dict[str, float]] = {}

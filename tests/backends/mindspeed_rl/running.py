@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -131,9 +132,13 @@ def last_lines(text: str, count: int = 40) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+    """Below those that the kernel gives to connections: the head takes it much later, and nodes try it meanwhile."""
+    chance = random.SystemRandom()  # the shared one starts with the same seed in every test process
+    while True:
+        port = chance.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 def own_address() -> str:

@@ -9,6 +9,7 @@ the numbers are the workers' counts, and the checkpoint is an empty folder where
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,27 @@ def bundles(config: dict[str, Any]) -> list[PlacementGroupSchedulingStrategy]:
     return [PlacementGroupSchedulingStrategy(group, index) for group in groups for index in range(each)]
 
 
+class Shown:
+    """What stands on standard output. Ray brings there what its workers print, but half a second after the driver's end
+    no more; on a busy machine it needs longer."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._write, sys.stdout.write = sys.stdout.write, self._note  # type: ignore[method-assign]
+
+    def _note(self, text: str) -> int:
+        self._texts.append(text)
+        return self._write(text)
+
+    def wait_for(self, words: str, count: int = 1) -> None:
+        deadline = time.monotonic() + 120
+        while sum(words in text for text in list(self._texts)) < count and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
 @ray.remote
-def train(config: dict[str, Any]) -> None:
+def train(config: dict[str, Any]) -> int:
+    """The number of its workers, each of which prints where it is."""
     rl, iterations, log = config["rl_config"], config["megatron_training"]["train_iters"], Loggers()
     needs = {"resources": {"NPU": 1}, "num_cpus": rl["num_cpus_for_placement_group"]}
     workers = [Worker.options(**needs, scheduling_strategy=one).remote() for one in bundles(config)]  # type: ignore[attr-defined]
@@ -72,13 +92,15 @@ def train(config: dict[str, Any]) -> None:
     checkpoint = Path(config["actor_config"]["save"]) / f"iter_{iterations:07d}"
     checkpoint.mkdir(parents=True)
     (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations))
+    return len(workers)
 
 
 def start(config: DictConfig, train: Any) -> None:
-    runtime_env = yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text())
+    runtime_env, shown = yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text()), Shown()
     ray.init(runtime_env=runtime_env)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    ray.get(train.remote(plain))
+    shown.wait_for(" on NPU ", ray.get(train.remote(plain)))
+    shown.wait_for("after grpo training is done")
     Loggers().info("training process successfully!")
 
 

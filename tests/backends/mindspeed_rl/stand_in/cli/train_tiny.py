@@ -15,7 +15,8 @@ from train_grpo import bundles, start
 
 
 @ray.remote
-def train(config: dict[str, Any]) -> None:
+def train(config: dict[str, Any]) -> int:
+    """0: its workers print nothing."""
     from mindspeed_rl.trainer.grpo_trainer_hybrid import ActorGroup, RayGRPOTrainer
     from mindspeed_rl.workers.integrated_worker import IntegratedWorker
 
@@ -32,6 +33,7 @@ def train(config: dict[str, Any]) -> None:
         group, config["megatron_training"]["train_iters"], config["rl_config"]["verifier_function"][0]
     )
     trainer.fit(())
+    return 0
 
 
 @hydra.main(config_path="../configs", config_name="none", version_base=None)
