@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.toys import until
+
 IMAGE = "rlx-test"
 _FILES = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
 _LINKS = ("bin", "lib", "lib64")
@@ -110,6 +112,13 @@ class Engine:
         assert completed.returncode == 0, f"docker {' '.join(arguments)}: {completed.stderr.decode()}"
         return completed.stdout
 
+    def is_emptied(self) -> bool:
+        """Remove its containers, also one that docker is about to remove, and refuses to."""
+        left = self.docker("ps", "-aq").split()
+        if left:
+            self._call("rm", "-f", *left)
+        return not left
+
     def _call(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         environment = {**os.environ, **self.environment}
         return subprocess.run(["docker", *arguments], input=stdin, env=environment, capture_output=True, check=False)
@@ -157,5 +166,4 @@ def engine(running_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     for name, value in running_engine.environment.items():
         monkeypatch.setenv(name, value)
     yield running_engine
-    for container in running_engine.docker("ps", "-aq").split():
-        running_engine.docker("rm", "-f", container)
+    until(running_engine.is_emptied, "no container is left")

@@ -54,7 +54,7 @@ class Loopback:
         self.identity = folder / "identity"
         self.config = folder / "ssh_config"
         self.known_hosts = folder / "known_hosts"
-        self.port = _free_port()
+        self.port = free_port()
         self.home.mkdir(parents=True)
         _make_key(self.identity)
         self.change_host_key()
@@ -242,13 +242,17 @@ def _make_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(path)], check=True)
 
 
-def _free_port() -> int:
-    """Below those that the kernel gives to outgoing connections: it must still be free when sshd starts again."""
+def free_port(address: str = "127.0.0.1") -> int:
+    """Below those that the kernel gives to outgoing connections: it must still be free when it is taken, and once more.
+
+    Each worker of the tests has a share of its own, since nobody else may draw the same one meanwhile.
+    """
     chance = random.SystemRandom()  # the shared one starts with the same seed in every test process
+    first = 20_000 + 1_000 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 12)
     while True:
-        port = chance.randrange(20_000, 32_000)
+        port = chance.randrange(first, first + 1_000)
         with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
             return port
 
 

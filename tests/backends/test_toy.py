@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from rlx.backends import registry
 from rlx.cli.frame.app import command_line
+from tests.runs.toys import until
 
 RECIPE = """
 version: 1
@@ -51,12 +51,11 @@ def rlx(*arguments: str, code: int = 0) -> str:
 
 
 def ended(name: str) -> dict[str, object]:
-    for _ in range(300):
-        row = json.loads(rlx("status", name, "--json"))["runs"][0]
-        if row["state"] not in ("queued", "starting", "running"):
-            return row
-        time.sleep(0.2)
-    raise AssertionError(f"{name} does not end")
+    def end() -> dict[str, object] | None:
+        row: dict[str, object] = json.loads(rlx("status", name, "--json"))["runs"][0]
+        return row if row["state"] not in ("queued", "starting", "running") else None
+
+    return until(end, f"{name} ends", 180)
 
 
 def test_a_rule_of_its_own_is_told_with_the_plan(recipe: str) -> None:

@@ -55,7 +55,7 @@ def test_an_engine_that_is_down_says_nothing_about_a_run(host: Host, laptop: Lap
     assert stop.code != 0 and "docker cannot be asked" in stop.err
     # It runs on meanwhile, and its end is recorded by itself.
     go(host, ref)
-    assert laptop.ended(ref).exit_code == 5
+    assert laptop.reaches(ref, RunState.FAILED).exit_code == 5
     assert laptop.rows("main")["main"]["state"] == "failed", "the stop was refused, so it is no reason for this end"
     host.docker.start()
     # A new engine stops the containers of one that crashed; what waits is told so.

@@ -274,7 +274,7 @@ def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Lapto
     pid, *_, name = (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text().split()
     slurm.rig.host(name).run("kill", "-9", pid)
     ends = {ref.arm: laptop.ended(ref) for ref in (failing, few, head_ends, killed)}
-    assert f"rlx: node 1 ({name}) recorded no end: devices" in log(slurm.login, killed)
+    assert f"rlx: node 1 ({name}) recorded no end: up" in log(slurm.login, killed)
     assert {arm: (end.state, end.exit_code) for arm, end in ends.items()} == {
         "killed": (RunState.FAILED, 5),
         "failing": (RunState.FAILED, 5),

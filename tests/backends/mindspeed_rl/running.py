@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.plan import LaunchPlan
+from tests.loopback import free_port
 
 # Ray takes its time to start where many tests run at once; nothing here waits for as long as that on a healthy machine.
 PATIENCE_S = 300
@@ -131,16 +131,6 @@ def last_lines(text: str, count: int = 40) -> str:
     return "\n".join(text.splitlines()[-count:])
 
 
-def free_port() -> int:
-    """Below those that the kernel gives to connections: the head takes it much later, and nodes try it meanwhile."""
-    chance = random.SystemRandom()  # the shared one starts with the same seed in every test process
-    while True:
-        port = chance.randrange(20_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("", port))
-            return port
-
-
 def own_address() -> str:
     """As other machines know this one; Ray puts nodes of 127.0.0.1 there as well."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -158,7 +148,7 @@ class Nodes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.head_at = f"{own_address()}:{free_port()}"
+        self.head_at = f"{own_address()}:{free_port('')}"
         self._runs: list[Run] = []
 
     def begin(self, plan: LaunchPlan, number: int, count: int = 2, **variables: str) -> Run:
