@@ -47,7 +47,8 @@ def logs(
         came = read_logs(
             names or None, follow=follow, lines=lines, grep=grep, fixed=fixed, since_s=since_s, tell=narrate
         )
-        came = Logs(came.runs, patiently(iter(came)))
+        # Its host may well have answered: a run that waits for its devices has no line yet.
+        came = Logs(came.runs, patiently(iter(came), "waiting for the log …"))
         found = _print(came, grep, fixed, follow, as_json, raw)
     except KeyboardInterrupt:
         if follow:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests.cli.support import plain
 
 # Said where an answer takes over two seconds, as it may on a busy machine: no part of the answer.
-PATIENCE = re.compile("^(?:waiting for the hosts|reading the runs|planning) …\n", re.MULTILINE)
+PATIENCE = re.compile("^(?:waiting for the (?:hosts|log)|reading the runs|planning) …\n", re.MULTILINE)
 
 
 class Seen(NamedTuple):

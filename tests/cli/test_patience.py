@@ -11,13 +11,14 @@ from tests.rig import Client, Rig
 from tests.runs.toys import until
 
 READING, WAITING, ASKING = "reading the runs …", "waiting for the hosts …", "asking h1 …"
+LOG = "waiting for the log …"
 ANSWERS = {
     "status": WAITING,
     "status --host h1": WAITING,
     "queue h1": WAITING,
-    "logs a": WAITING,
-    "logs -f a": WAITING,
-    "logs a --grep x": WAITING,
+    "logs a": LOG,
+    "logs -f a": LOG,
+    "logs a --grep x": LOG,
     "diagnose a": READING,
     "compare b c": READING,
     "report b": READING,

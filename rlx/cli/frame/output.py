@@ -63,9 +63,9 @@ def patience(doing: str = "waiting for the hosts …") -> Iterator[None]:
         timer.cancel()
 
 
-def patiently(values: Iterator[T]) -> Iterator[T]:
-    """The same, with patience until the first has come."""
-    with patience():
+def patiently(values: Iterator[T], doing: str) -> Iterator[T]:
+    """Pass the values on, with patience until the first has come."""
+    with patience(doing):
         first = list(islice(values, 1))
     yield from first
     yield from values
