@@ -46,7 +46,7 @@ def rows(client: Client, *words: str, home: Path | None = None) -> dict[str, dic
 def until(client: Client, run: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     deadline = time.monotonic() + PATIENCE_S
     while not reached(row := rows(client, run)[run]):
-        if row["state"] not in ("starting", "running", "unreachable"):
+        if row["state"] not in ("queued", "starting", "running", "unreachable"):
             (found,) = json.loads(client.rlx("diagnose", run, "--json", check=False).stdout)["runs"]
             assert found["cause"] and found["cause"]["id"] in MACHINE_CAUSES, f"{row['state']}: {found}"
             client.rlx("retry", run)

@@ -59,7 +59,7 @@ def row_of(client: Client, run: str) -> dict[str, Any]:
 def until(client: Client, run: str, reached: Callable[[dict[str, Any]], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not reached(row := row_of(client, run)):
-        if row["state"] not in ("starting", "running", "unreachable"):
+        if row["state"] not in ("queued", "starting", "running", "unreachable"):
             logs = [client.rlx("logs", name, "-n", "60").stdout.decode() for name in (run, f"{run}-node1")]
             pytest.fail("\n====\n".join([str(row), *logs]))
         assert time.monotonic() < deadline, row
