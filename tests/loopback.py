@@ -34,6 +34,7 @@ from pathlib import Path
 import pytest
 
 from rlx.plan import Place
+from tests.runs.toys import command_line
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -208,14 +209,7 @@ class Loopback:
 
 
 def _alive(pids: list[int]) -> list[int]:
-    return [pid for pid in pids if b"sshd" in _command_line(pid)]
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return [pid for pid in pids if "sshd" in command_line(pid)]
 
 
 def _sshds_of(parent: int) -> list[int]:

@@ -18,6 +18,7 @@ import pytest
 from rlx.compare.run_differences import differences
 from rlx.resources import payload_folder
 from tests.compare.builders import RunBuilder
+from tests.runs.toys import command_lines
 
 sys.path.insert(0, str(payload_folder()))
 import provenance
@@ -241,18 +242,11 @@ def recorded(folder: Path, of: Path) -> dict[str, Any]:
     folder.mkdir()
     output, environment = folder / "provenance.json", {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache")}
     subprocess.run([sys.executable, SCRIPT, output, of], env=environment, check=True)
-    while any(str(output).encode() in command_line(process) for process in Path("/proc").glob("[0-9]*")):
+    while command_lines(str(output)):
         time.sleep(0.1)
     found: dict[str, Any] = json.loads(output.read_text())["model"]
     assert "sha256" in found
     return found
-
-
-def command_line(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:  # gone
-        return b""
 
 
 def test_the_same_weights_elsewhere_have_the_same_digests(tmp_path: Path) -> None:

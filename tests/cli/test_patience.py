@@ -47,7 +47,8 @@ def test_each_command_says_what_it_waits_for(new_rig: Callable[[int], Rig]) -> N
         shown = dict(zip(ANSWERS, pool.map(lambda words: on_a_terminal(client, words), ANSWERS), strict=True))
     assert {words: said for words, said in shown.items() if ANSWERS[words] not in said} == {}
     # A script reads what it asked for, and no progress.
-    assert WAITING not in client.rlx("queue", "h1", check=False).stderr.decode()
+    for words in ("queue h1", "launch tiny-cpu --host h1"):
+        assert ANSWERS[words] not in client.rlx(*words.split(), check=False).stderr.decode()
 
 
 def on_a_terminal(client: Client, words: str) -> str:

@@ -24,6 +24,7 @@ from tests.loopback import Loopback
 from tests.runs.test_hosts_of_all_kinds import TOOLS
 from tests.runs.toys import (
     FOREVER,
+    command_line,
     command_lines,
     ended,
     holder_pid,
@@ -122,15 +123,8 @@ def test_stop_reaches_what_left_its_group_and_no_neighbour(site: Site) -> None:
 
 def test_stop_names_the_zombies_that_only_a_restart_clears(site: Site) -> None:
     ref = start_in(site, f"(setsid sleep 1000 &)\n{FOREVER}")
-    until(lambda: b"sleep\x001000\0" in [command_line(pid) for pid in marked_processes(ref.run_id)], "the orphan runs")
+    until(lambda: "sleep 1000 " in map(command_line, marked_processes(ref.run_id)), "the orphan runs")
     assert stop(ref, 1).zombies
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # gone
-        return b""
 
 
 def test_the_run_survives_its_holder_and_the_docker_command(site: Site) -> None:

@@ -26,7 +26,7 @@ from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview
 from tests.cli.support import trust_project
 from tests.rig import Host, Rig
-from tests.runs.toys import FOREVER, ended, home, log_of, start, toy_plan, until
+from tests.runs.toys import FOREVER, ended, home, is_over, log_of, start, toy_plan, until
 
 T = TypeVar("T")
 
@@ -66,13 +66,7 @@ class Pair:
         return (self.folder(ref) / "attempts/1/log").read_text()
 
     def ended(self, ref: RunRef) -> Observation:
-        """The part once it has ended and nobody writes to its files any more."""
-
-        def end() -> Observation | None:
-            seen = self.see(ref)
-            return None if not seen.state.is_terminal or seen.supervisor_live or seen.holder_live else seen
-
-        return until(end, f"{ref.run_id} ends", 60)
+        return until(lambda: seen if is_over(seen := self.see(ref)) else None, f"{ref.run_id} ends")
 
     def until_both_run(self, head: RunRef) -> None:
         worker = self.worker(head)

@@ -143,11 +143,13 @@ def marked_processes(run_id: str) -> list[int]:
 
 def command_lines(*words: str) -> list[str]:
     """The command lines of live processes that contain all of these words."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        found += [line] if all(word in line for word in words) else []
-    return found
+    lines = map(command_line, (int(folder.name) for folder in Path("/proc").glob("[0-9]*")))
+    return [line for line in lines if all(word in line for word in words)]
+
+
+def command_line(pid: int) -> str:
+    """Its words, each with a space behind it; empty for one that has gone, as for a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
