@@ -130,7 +130,7 @@ async def silent(_: Sequence[int]) -> Any:
 )  # fmt: skip
 def test_what_fails_is_missing(engine: Engine, fault: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # An engine that does answer is given its time: a busy machine takes longer than that for any answer.
-    monkeypatch.setattr(rlx_aqn_probe, "LIMIT_S", 0.05 if fault is silent else 60)
+    monkeypatch.setattr(rlx_aqn_probe, "FIRST_LIMIT_S", 0.05 if fault is silent else 60)
     engine.fault = fault
     first, second = probed(engine, -1.0, ("rollout", 1, -1.0), ("rollout", 1, -1.0))
     assert words in first["missing"] and "\n" not in first["missing"]
@@ -158,6 +158,30 @@ def test_a_late_look_costs_one_pair(engine: Engine) -> None:
 
     asyncio.run(live())
     assert [line["delta"] for line in lines] == [None, 0.0]
+
+
+def test_the_first_look_may_take_longer_than_later_ones(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine loads and compiles for its first scores; a look that is missing there costs all pairs of the sync."""
+    monkeypatch.setattr(rlx_aqn_probe, "LIMIT_S", 0.05)
+    lines: list[dict[str, Any]] = []
+    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)))
+
+    async def warming_up(row: Sequence[int]) -> Any:
+        engine.fault = None
+        await asyncio.sleep(0.2)
+        monkeypatch.setattr(rlx_aqn_probe, "LIMIT_S", 60)
+        return row, [0.0] * (len(row) - 1)
+
+    async def live() -> None:
+        engine.fault = warming_up
+        await probe.clean()
+        await probe.pair("rollout", 1, 0.05)
+        engine.fault = silent
+        monkeypatch.setattr(rlx_aqn_probe, "LIMIT_S", 0.05)
+        await probe.pair("rollout", 1, 0.05)
+
+    asyncio.run(live())
+    assert [(line["delta"], line["missing"]) for line in lines] == [(0.0, ""), (None, "no answer within 0.05 s")]
 
 
 def test_without_rows_or_without_a_sync_it_says_so(engine: Engine) -> None:
