@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rlx.hosts import locate, site_of
-from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
+from rlx.plan import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
 from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
 from rlx.runs.stop import Stopped
@@ -27,6 +29,11 @@ code = subprocess.run(sys.argv[1:]).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(code)
 """
+
+NARROW = 2_000_000
+"""Bytes per second of a line on which a `heavy` plan takes about half a second to arrive."""
+# No compression helps.
+_BALLAST = PlannedFile("ballast", base64.b64encode(random.Random(1).randbytes(400_000)).decode())
 
 PATIENCE_S = 60.0
 """How long to wait for what must come; a busy machine may take its time."""
@@ -112,6 +119,11 @@ def patiently(condition: Callable[[], T], what: str) -> T:
 
 def toy(site: Site, script: str, *, arm: str = "main", **options: Any) -> LaunchPlan:
     return replace(toy_plan(says_up(script), arm=arm), site=site, **options)
+
+
+def heavy(plan: LaunchPlan) -> LaunchPlan:
+    """With a file of some size, so that there is a time during which it travels over a `NARROW` line."""
+    return replace(plan, files=(*plan.files, _BALLAST))
 
 
 def npu_toy(site: Site, script: str, *listed: int, count: int = 1, arm: str = "main") -> LaunchPlan:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LaunchPlan, PlannedFile, RunState, Site
+from rlx.plan import LaunchPlan, RunState, Site
 from tests.rig import Container, Host, Rig
-from tests.runs.laptop import Laptop, patiently, toy
+from tests.runs.laptop import NARROW, Laptop, heavy, patiently, toy
 
 COUNT = "echo once >>$RLX_RUN_DIR/count\n"
-# Files of some size on a narrow line, so that there is a time during which they travel; no compression helps.
-BALLAST = PlannedFile("ballast", base64.b64encode(random.Random(1).randbytes(400_000)).decode())
-NARROW = 2_000_000
 
 MOMENTS: dict[str, Callable[[Path, str], object]] = {
     "before anything": lambda runs, name: True,
@@ -41,8 +35,7 @@ def laptop(docker_rig: Rig, tmp_path: Path) -> Laptop:
 
 
 def pair(site: Site, name: str) -> list[LaunchPlan]:
-    plans = [toy(site, COUNT, arm=f"{name}-{arm}") for arm in "ab"]
-    return [replace(plan, files=(*plan.files, BALLAST)) for plan in plans]
+    return [heavy(toy(site, COUNT, arm=f"{name}-{arm}")) for arm in "ab"]
 
 
 class Attempt:

@@ -10,7 +10,7 @@ import pytest
 
 from rlx.plan import RunState
 from tests.rig import Container, Host, Rig
-from tests.runs.laptop import GO, Laptop, go, log, patiently, run_folder, toy
+from tests.runs.laptop import GO, NARROW, Laptop, go, heavy, log, patiently, run_folder, toy
 
 CHATTER = 'i=0; while [ ! -e $RLX_RUN_DIR/go ]; do i=$((i + 1)); echo "line $i"; sleep 0.02; done; echo the end\n'
 
@@ -84,11 +84,13 @@ def test_a_stop_that_is_killed_half_way_is_completed_by_the_next(host: Host, lap
 def test_a_launch_that_is_killed_is_completed_by_the_same_launch(host: Host, laptop: Laptop, sign: str) -> None:
     runs = host.path("/srv/rlx-root/runs")
     script = "echo once >>$RLX_RUN_DIR/count\n" + ("" if "started" in sign else GO)
-    plans = laptop.write_plans(*(toy(laptop.site("h1", "rl"), script, arm=arm) for arm in "ab"))
+    plans = laptop.write_plans(*(heavy(toy(laptop.site("h1", "rl"), script, arm=arm)) for arm in "ab"))
+    host.rate(NARROW)
     process = laptop.start_rlx("launch", "--plan", plans, "-f", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     patiently(lambda: list(runs.glob(sign)), "it comes that far")
     process.kill()
     process.wait()
+    host.rate(0)
     patiently(lambda: not readers(host), "nothing is left of the command")
     patiently(lambda: not list(runs.glob(".incoming-*")), "what arrived in part is removed")
     there = {path.name for path in runs.glob("*")}
