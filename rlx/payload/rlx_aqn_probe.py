@@ -107,14 +107,15 @@ class Probe:
         limit = LIMIT_S if self._looked else FIRST_LIMIT_S
         self._looked = True
         begin = time.monotonic()
+        until = begin + limit
         try:
-            await self._ask_cache(begin + limit)
-            found = [each for row in self._rows for each in await self._of(row, begin + limit)]
+            await self._ask_cache(until)
+            found = [each for row in self._rows for each in await self._of(row, until)]
             if self._forget is not None:
-                await asyncio.wait_for(self._forget(), limit)
+                await asyncio.wait_for(self._forget(), _left(until))
         except Exception as problem:  # noqa: BLE001 - whatever it is, a training does not end because of a probe
             self._misses += 1
-            self._missing = f"no answer within {limit:g} s" if isinstance(problem, TimeoutError) else _words(problem)
+            self._missing = _words(problem, limit)
             return None
         finally:
             self._seconds += time.monotonic() - begin
@@ -123,11 +124,11 @@ class Probe:
     async def _ask_cache(self, until: float) -> None:
         """What the look before this one left there was computed with other weights, or should have been forgotten."""
         if self._cached is not None:
-            kept = await asyncio.wait_for(self._cached(self._rows[0]), max(0.0, until - time.monotonic()))
+            kept = await asyncio.wait_for(self._cached(self._rows[0]), _left(until))
             self._kept = max(self._kept, kept)
 
     async def _of(self, row: Row, until: float) -> list[float]:
-        tokens, scores = await asyncio.wait_for(self._score(row), max(0.0, until - time.monotonic()))
+        tokens, scores = await asyncio.wait_for(self._score(row), _left(until))
         if list(tokens) != list(row) or len(scores) != len(row) - 1:
             raise ValueError("the engine scored other tokens than it was asked")
         if time.monotonic() > until:
@@ -142,5 +143,11 @@ def _distance(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
 
 
-def _words(problem: Exception) -> str:
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
+def _words(problem: Exception, limit: float) -> str:
+    if isinstance(problem, TimeoutError):
+        return f"no answer within {limit:g} s"
     return f"{type(problem).__name__}: {problem}".splitlines()[0][:200]

@@ -139,6 +139,23 @@ def test_what_fails_is_missing(engine: Engine, fault: Any, words: str, monkeypat
     assert len(engine.asked) == 1, "without a clean score nothing is asked"
 
 
+def test_scores_and_an_emptied_cache_have_one_limit_together(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rlx_aqn_probe, "FIRST_LIMIT_S", 0.5)
+
+    async def slow(row: Sequence[int]) -> Any:
+        engine.fault = None
+        await asyncio.sleep(0.3)
+        return row, [0.0] * (len(row) - 1)
+
+    async def slowly_forgotten() -> None:
+        await asyncio.sleep(0.3)
+
+    engine.fault = slow
+    monkeypatch.setattr(engine, "forget", slowly_forgotten)
+    (line,) = probed(engine, -1.0, ("rollout", 1, -1.0))
+    assert line["missing"] == "no answer within 0.5 s"
+
+
 def test_after_three_misses_nobody_is_asked_again(engine: Engine) -> None:
     engine.fault = broken
     lines = probed(engine, *([0.0, ("rollout", 1, 0.0)] * 5))
