@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-quick test-engines check fuzz lint format setup site release engines tmux rig clean
+.PHONY: demo test test-demo test-quick test-engines test-engines-sample check fuzz lint format setup site release engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -40,6 +40,12 @@ test-demo: .venv/.ready
 # All other trainings, two at once. Those with the real vLLM and with TRL have an environment of their own.
 test-engines: .venv/.ready engines rig
 	$(PYTEST) tests/training $(WORKERS_AT) 2 -m "training and not demo"
+
+# Of those, what continuous integration runs: a noisy run of verl with the real vLLM, both arms of TRL with it.
+ENGINES_SAMPLE = test_vllm_on_cpu.py::test_two_replicas_with_a_prefix_cache_and_a_chunked_prefill \
+	'test_trl_on_cpu.py::test_the_model_that_generates_felt_the_noise_and_nothing_else[tiny-trl-vllm]'
+test-engines-sample: .venv/.ready engines rig
+	cd tests/training && ../../$(PYTEST) $(ENGINES_SAMPLE)
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: .venv/.ready
