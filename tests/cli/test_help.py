@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -48,6 +49,41 @@ def test_each_command_shows_its_examples(name: str) -> None:
 def test_a_group_shows_the_whole_of_its_commands(group: str) -> None:
     shown = CliRunner().invoke(command_line(), [group, "--help"]).stdout
     assert "..." not in shown.partition("Commands:")[2]
+
+
+MISTYPED = (
+    *("run", "ps", "ls", "list", "top", "kill", "cancel", "delete", "remove", "clean", "exec", "ssh", "end"),
+    *(
+        "stpo",
+        "sotp",
+        "stopp",
+        "rmm",
+        "r",
+        "pru",
+        "prun",
+        "prine",
+        "purge",
+        "rum",
+        "hosts remov",
+        "hosts rm",
+        "hosts stop",
+    ),
+)
+
+
+@pytest.mark.parametrize("typed", MISTYPED)
+def test_no_suggestion_for_a_mistyped_command_ends_or_deletes_anything(typed: str) -> None:
+    done = rlx(*typed.split(), code=2)
+    suggested = set(re.findall(r"'([\w-]+)'", done.stderr.partition("Did you mean")[2]))
+    assert not suggested & {"stop", "rm", "prune", "remove"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("run", "launch"), ("ps", "status"), ("stauts", "status"), ("lanch", "launch"), ("hosts strt", "start")],
+)
+def test_a_mistyped_command_is_recognised(typed: str, meant: str) -> None:
+    assert f"'{meant}'" in rlx(*typed.split(), code=2).stderr
 
 
 def test_no_example_is_of_a_command_that_is_gone() -> None:

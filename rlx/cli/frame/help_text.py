@@ -6,6 +6,7 @@ Typer's own panels would do much of it, but drawing them costs more time than al
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Any
 
 from typer.core import TyperGroup
@@ -42,6 +43,12 @@ GROUPS = {
 }
 """The commands in the order of a day's work."""
 
+ENDS_OR_DELETES = frozenset({"stop", "rm", "prune", "remove"})
+"""Never suggested for a mistyped command: a suggestion is often executed without being read."""
+
+MEANT = {"run": "launch", "ps": "status", "ls": "status", "list": "status", "top": "status", "exec": "attach"}
+"""What other tools call a command of `rlx`."""
+
 _HEADING = re.compile(r"^(\S[^:\n]*):", re.MULTILINE)
 _TERM = re.compile(r"^  (\S+(?: \S+)*)(?=  |$)", re.MULTILINE)
 _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
@@ -64,6 +71,17 @@ class Help:
 
 class CommandGroup(Help, TyperGroup):
     """Lists its commands: those of `rlx` in their groups, those of `rlx data` and the like in one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command. Raise a usage error for an unknown one, with suggestions that end and delete nothing."""
+        typed = args[0]
+        if self.get_command(ctx, typed) is None and not typed.startswith("-"):
+            harmless = [name for name in self.list_commands(ctx) if name not in ENDS_OR_DELETES]
+            known = [MEANT[typed]] if typed in MEANT and MEANT[typed] in harmless else []
+            near = known or get_close_matches(typed, harmless)
+            suggestion = f" Did you mean {', '.join(repr(name) for name in near)}?" if near else ""
+            ctx.fail(f"No such command {typed!r}.{suggestion}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         listed = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
