@@ -89,8 +89,8 @@ def _cut_short(control: Path, treatment: Path) -> None:
         if int(path.stem) > _CUT_AT:
             path.unlink()
     exit_record = attempt / STATE_DIR / EXIT_FILE
-    _, *rest = exit_record.read_text().split(" ")
-    exit_record.write_text(" ".join(("137", *rest)))
+    _, *rest = exit_record.read_text(encoding="utf-8").split(" ")
+    exit_record.write_text(" ".join(("137", *rest)), encoding="utf-8")
 
 
 def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:

@@ -41,7 +41,11 @@ def make(order: str, folder: Path, fix: str) -> None:
     """The folder is there as a whole or not at all. Raises RlxError, with this fix, where the programs fail."""
     beside = folder.with_name(f".{folder.name}-{os.getpid()}")
     made = subprocess.run(
-        [sys.executable, str(_programs()[0]), str(beside), order], capture_output=True, text=True, check=False
+        [sys.executable, str(_programs()[0]), str(beside), order],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
     )
     if made.returncode:
         shutil.rmtree(beside, ignore_errors=True)

@@ -74,7 +74,9 @@ def packages_of(python: str) -> list[Path]:
     """Return the folders that this interpreter imports packages from. Raises RlxError if it does not start."""
     program = "import json, sys; print(json.dumps([path for path in sys.path if path.endswith('-packages')]))"
     try:
-        asked = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60)
+        asked = subprocess.run(
+            [python, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60, encoding="utf-8"
+        )
         return [Path(path) for path in json.loads(asked.stdout)]
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise RlxError(f"{python}: no Python that starts", "name an interpreter with --python") from error

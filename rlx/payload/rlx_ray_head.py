@@ -112,7 +112,7 @@ def end_children() -> None:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             # The name of a program, in brackets, may hold anything; behind it stand state and parent.
-            parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+            parent = (entry / "stat").read_text(errors="replace", encoding="utf-8").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
                 os.kill(int(entry.name), signal.SIGKILL)
                 os.waitpid(int(entry.name), 0)

@@ -54,7 +54,8 @@ def rlx(*arguments: str | bytes, codes: tuple[int, ...] = (1, 2, 12), **variable
     ids=lambda arguments: " ".join(word.decode(errors="replace") for word in arguments),
 )
 def test_arguments_that_are_no_utf8(arguments: tuple[bytes, ...]) -> None:
-    rlx(*arguments)
+    # 5: a launch is refused where the tiny recipe's data have not been made.
+    rlx(*arguments, codes=(1, 2, 5, 12))
 
 
 @pytest.mark.parametrize("kind", ["verl", "mindspeed-rl"])
@@ -75,6 +76,11 @@ def test_a_stream_that_cannot_write_every_letter(tmp_path: Path) -> None:
     json.loads(shown.stdout)
     told = rlx("init", os.fsencode(tmp_path) + b"/\xff.yaml", codes=(0,), PYTHONIOENCODING="utf-8:strict")
     assert b"xff.yaml" in told.stdout or b"dcff.yaml" in told.stdout
+
+
+def test_a_log_is_diagnosed_in_a_locale_without_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("step:1 - critic/score/mean:0.1 — σ\n", encoding="utf-8")
+    rlx("diagnose", str(tmp_path / "log"), codes=(0,), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
 
 
 def test_the_log_of_bugs_takes_every_argument(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def _signatures(folders: tuple[Path, ...]) -> tuple[Signature, ...]:
     import tomllib
 
     paths = sorted((path for folder in folders for path in folder.glob("*.toml")), key=lambda path: path.name)
-    return tuple(_signature(**row) for path in paths for row in tomllib.loads(path.read_text())["signature"])
+    return tuple(
+        _signature(**row) for path in paths for row in tomllib.loads(path.read_text(encoding="utf-8"))["signature"]
+    )
 
 
 def _signature(

@@ -168,7 +168,7 @@ def _append(run_dir: Path, attempt: int, answer: LogAnswer) -> None:
         log.truncate(answer.start)
         log.write(answer.data)
     # As the supervisor notes it: it dates the lines for `rlx logs --since`.
-    with (folder / STATE_DIR / CLOCK_FILE).open("a") as clock:
+    with (folder / STATE_DIR / CLOCK_FILE).open("a", encoding="utf-8") as clock:
         clock.write(f"{int(time.time())} {answer.extent.bytes}\n")
     point_latest(run_dir, attempt)
 

@@ -74,7 +74,7 @@ class Mirrored:
 
 def _text_of(path: Path) -> str | None:
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(errors="replace", encoding="utf-8")
     except OSError:
         return None
 

@@ -34,7 +34,9 @@ def main(order: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         setup = [str(expanded(path)) for path in order["setup"]] or CANN
         words = [str(checkout.absolute()), sys.executable, str(folder), scratch, *setup]
-        done = subprocess.run(["bash", "-c", SCRIPT, "rlx", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", "-c", SCRIPT, "rlx", *words], capture_output=True, text=True, check=False, encoding="utf-8"
+        )
     files = [Path(f"{folder}/data{name}") for name in PACKED]
     missing = [file.name for file in files if not file.is_file()]
     if done.returncode or missing:

@@ -29,7 +29,9 @@ class ReplicaProbes:
 
     def __init__(self, replicas: Sequence[Any], settings: Settings) -> None:
         self._settings = settings
-        self._probes = [_probe(replica) for replica in replicas] if _SCORES in _SERVER.read_text() else []
+        self._probes = (
+            [_probe(replica) for replica in replicas] if _SCORES in _SERVER.read_text(encoding="utf-8") else []
+        )
 
     async def clean(self) -> None:
         """Score the clean weights that a sync has just brought."""
