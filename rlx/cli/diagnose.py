@@ -24,9 +24,10 @@ def diagnose(
 ) -> None:
     """Say why a run failed, stands still, or went wrong.
 
-    Where the verdict of a run is invalid, that comes first. The first primary cause in its log, with line, meaning and
-    fix, and what followed from it; then what exit code, clock and metrics add. A log is searched where it is: of a run
-    on another host only lines that may say why travel. Exit code: 0 · 14 the verdict of a run is invalid.
+    An invalid verdict of a run comes first, and so do metrics that were not finite to the end or too often. Then the
+    first primary cause in the log, with line, meaning and fix, and what followed from it; then what exit code, clock
+    and metrics add. A log is searched where it is: of a run on another host only lines that may say why travel. Exit
+    code: 0 · 14 the verdict of a run is invalid.
     """
     from rlx.api.diagnosing import diagnose_named, joined, outcome
     from rlx.cli.frame.output import patience, print_json, print_text

@@ -283,6 +283,6 @@ def test_a_log_of_another_tool_and_a_metrics_file_alone(tmp_path: Path) -> None:
     values = [{"step": step, "data": {"actor/grad_norm": float("nan") if step > 9 else 1.0}} for step in range(1, 40)]
     metrics.write_text("".join(json.dumps(line) + "\n" for line in values))
     said = rlx("diagnose", str(metrics)).stdout
-    assert "metrics.jsonl: step 39" in said and "RLX893" in said
+    assert "metrics.jsonl: step 39" in said and "RLX654" in said
     rlx("import", str(metrics), "--name", "old")
     assert "it has metrics, but no console log" in rlx("diagnose", "old-main-s1", code=14).stdout

@@ -10,8 +10,8 @@ from rlx.cli.text.diagnose_text import (
     LINE_CHARACTERS,
     UNSURE,
     is_unexplained,
+    parted_findings,
     title_of,
-    verdict_finding,
     without_cause,
 )
 from rlx.cli.text.markdown import block, code, prose
@@ -30,8 +30,8 @@ def markdown_text(found: Diagnosed) -> str:
 
 def _items(found: Diagnosed) -> Iterator[str]:
     diagnosis = found.diagnosis
-    if found.invalid_verdict is not None:
-        finding = verdict_finding(found.invalid_verdict)
+    before, after = parted_findings(found)
+    for finding in before:
         yield f"- **{finding.id} {prose(finding.message)}**"
         yield from _fix(finding)
     if found.problem is not None:
@@ -43,7 +43,7 @@ def _items(found: Diagnosed) -> Iterator[str]:
         yield from (f"- {text.strip()}" for text in without_cause(found))
     yield from _others("with it", diagnosis.symptoms)
     yield from _others("on the way", diagnosis.warnings)
-    for finding in diagnosis.findings:
+    for finding in after:
         yield f"- {finding.id} {prose(finding.message)}"
         yield from _fix(finding)
     if is_unexplained(found) and diagnosis.last:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan import Finding, RunState
+from rlx.evidence.charges.training_signal import NOT_FINITE
+from rlx.plan import Finding, RunState, Severity
 
 if TYPE_CHECKING:
-    from rlx.evidence import Verdict
     from rlx.evidence.diagnosis import Diagnosis, Hit
     from rlx.runs.judging.diagnosed import Diagnosed
 
@@ -22,11 +22,12 @@ UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": t
 
 
 def text_lines(found: Diagnosed) -> Iterator[str]:
-    """One paragraph: what it is about, why its verdict is invalid, the cause, what followed, and what else there is."""
+    """One paragraph: what it is about, what goes before the cause, the cause, what followed, and what else there is."""
     diagnosis = found.diagnosis
+    before, after = parted_findings(found)
     yield title_of(found)
-    if found.invalid_verdict is not None:
-        yield from _finding(verdict_finding(found.invalid_verdict))
+    for finding in before:
+        yield from _finding(finding)
     if found.problem is not None:
         return
     if diagnosis.cause is not None:
@@ -35,7 +36,7 @@ def text_lines(found: Diagnosed) -> Iterator[str]:
         yield from without_cause(found)
     yield from _section("with it", diagnosis.symptoms)
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
-    for finding in diagnosis.findings:
+    for finding in after:
         yield from _finding(finding)
     if is_unexplained(found) and diagnosis.last:
         yield "  its last lines"
@@ -53,9 +54,18 @@ def title_of(found: Diagnosed) -> str:
     return f"{row.ref.run_id}: {row.state.value}{code}, {steps}{removed}"
 
 
-def verdict_finding(verdict: Verdict) -> Finding:
-    """Put the sentence of a verdict, which names all findings that weigh as much, in the words of the first."""
-    return replace(verdict.findings[0], message=verdict.sentence)
+def parted_findings(found: Diagnosed) -> tuple[Sequence[Finding], Sequence[Finding]]:
+    """The findings that go before the cause, and the others.
+
+    Before it go the first finding of an invalid verdict, with the sentence that names all that weigh as much, and
+    metrics that were not finite to the end or too often: the exception that ended the run may follow from them.
+    """
+    verdict = found.invalid_verdict
+    said = [] if verdict is None else [verdict.findings[0]]
+    others = [finding for finding in found.diagnosis.findings if finding not in said]
+    lost = [finding for finding in others if finding.id == NOT_FINITE and finding.severity is Severity.ERROR]
+    first = [] if verdict is None else [replace(verdict.findings[0], message=verdict.sentence)]
+    return [*first, *lost], [finding for finding in others if finding not in lost]
 
 
 def _steps(found: Diagnosed) -> str:
@@ -93,6 +103,8 @@ def without_cause(found: Diagnosed) -> Iterator[str]:
         yield "  it was stopped on request"
     elif is_unexplained(found):
         yield f"  {_unexplained(found)}"
+    elif found.diagnosis.findings:
+        yield "  no line of its log names a failure"
     else:
         yield "  nothing in its log says that it failed"
 

@@ -1,6 +1,7 @@
 """Was there anything to learn from: finite losses and gradients, gradients that are not all zero, rewards that differ?
 
-Without these a run trained on nothing, noise or not; a control that was not trained is no control.
+Without these a run trained on nothing, noise or not; a control that was not trained is no control. This is the one set
+of rules on what the metrics show of a training: the verdict and the diagnosis of a run or of a bare log all use it.
 """
 
 from __future__ import annotations
@@ -9,28 +10,39 @@ import math
 from collections.abc import Iterator
 
 from rlx.evidence.charges.promised_noise import training_steps
+from rlx.evidence.diagnosis.collapse import collapses, validation_collapses
 from rlx.evidence.log_grammar import Role
-from rlx.evidence.metrics import finite, metric_of, series
+from rlx.evidence.metrics import finite, metric_names, metric_of, series
 from rlx.evidence.run_evidence import Evidence
-from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
+from rlx.evidence.verdict import Charge, VerdictStatus, at_steps, counted, invalid, remark, unverified
 from rlx.plan import Expectations, Severity
 
-INVALID = ("RLX654", "RLX655")
+NOT_FINITE = "RLX654"
+INVALID = (NOT_FINITE, "RLX655")
+# What every update has; and parts of the names of what else must be finite.
+_UPDATE = (Role.POLICY_LOSS, Role.GRAD_NORM, Role.REWARD, Role.SCORE)
+_ALSO_FINITE = ("loss", "grad_norm", "entropy")
+_LOST_NUMBERS = "a lower learning rate or stricter clipping; float32 where bfloat16 overflows"
 # Single skipped updates happen in healthy training; more than this share of them does not.
 _FEW = 0.05
 
 
 def charges(evidence: Evidence, expectations: Expectations, *, over: bool) -> Iterator[Charge]:
-    """Charge steps without anything to learn. `over`: the run has ended; before that, a later step may be sound."""
+    """Charge steps without anything to learn, and remark on what else went wrong in the training.
+
+    `over`: the run has ended; before that, a later step may be sound.
+    """
     yield from _not_finite(evidence, expectations, over)
+    yield from _others_not_finite(evidence)
     if over:
         yield from _no_gradient(evidence)
         yield from _no_spread(evidence)
+    yield from (Charge(VerdictStatus.VALID, finding) for finding in collapses(evidence))
 
 
 def _not_finite(evidence: Evidence, expectations: Expectations, over: bool) -> Iterator[Charge]:
     steps, broken = training_steps(evidence), dict[int, str]()
-    for role in (Role.POLICY_LOSS, Role.GRAD_NORM, Role.REWARD, Role.SCORE):
+    for role in _UPDATE:
         name = metric_of(evidence, role)
         broken |= {step: name for step, value in series(evidence, name).items() if step and not math.isfinite(value)}
     if not broken:
@@ -39,20 +51,33 @@ def _not_finite(evidence: Evidence, expectations: Expectations, over: bool) -> I
     to_the_end = over and steps[-1] in broken
     names = ", ".join(sorted(set(broken.values())))
     message = f"not finite at {at_steps(broken)}, {len(broken)} of {counted(total, 'step')}: {names}"
-    fix = "a lower learning rate or stricter clipping; float32 where bfloat16 overflows"
     if to_the_end or len(broken) > max(1, _FEW * total):
-        yield invalid("RLX654", f"{message}{', to the end' if to_the_end else ''}", fix, min(broken))
-    elif _fell(evidence, min(broken)):
-        yield unverified("RLX654", f"{message}, and the validation collapsed after it", fix, min(broken))
+        yield invalid(NOT_FINITE, f"{message}{', to the end' if to_the_end else ''}", _LOST_NUMBERS, min(broken))
+    elif any((found.step or 0) >= min(broken) for found in validation_collapses(evidence)):
+        message += ", and the validation collapsed after it"
+        yield unverified(NOT_FINITE, message, _LOST_NUMBERS, min(broken))
     else:
-        yield remark("RLX654", Severity.WARNING, f"{message}; all others are finite", fix, min(broken))
+        yield remark(NOT_FINITE, Severity.WARNING, f"{message}; all others are finite", _LOST_NUMBERS, min(broken))
 
 
-def _fell(evidence: Evidence, step: int) -> bool:
-    """Tell whether the validation collapsed at that step or later, as the diagnosis sees it."""
-    from rlx.evidence.diagnosis.collapse import validation_collapses
-
-    return any((found.step or 0) >= step for found in validation_collapses(evidence))
+def _others_not_finite(evidence: Evidence) -> Iterator[Charge]:
+    """Remark on losses, gradient norms and entropies that are none of those, such as the loss of a critic."""
+    broken = {
+        key: steps
+        for key in metric_names(evidence) - {metric_of(evidence, role) for role in _UPDATE}
+        if any(part in key for part in _ALSO_FINITE)
+        and (steps := [step for step, value in series(evidence, key).items() if not math.isfinite(value)])
+    }
+    if broken:
+        key, steps = min(broken.items(), key=lambda item: (item[1][0], item[0]))
+        others = f", and {counted(len(broken) - 1, 'more metric')}" if len(broken) > 1 else ""
+        yield remark(
+            "RLX893",
+            Severity.WARNING,
+            f"{key} is not a number from step {steps[0]} on, in {len(steps)} of {len(evidence.metrics)} steps{others}",
+            _LOST_NUMBERS,
+            steps[0],
+        )
 
 
 def _no_gradient(evidence: Evidence) -> Iterator[Charge]:

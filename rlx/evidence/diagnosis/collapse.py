@@ -24,35 +24,16 @@ from rlx.plan import Finding, Severity
 # larger one is for a run that shows one step only.
 _KL_LARGE = 10.0
 _KL_NONSENSE = 50.0
-_FINITE = ("loss", "grad_norm", "entropy")
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
     """Warn of what went wrong, by step."""
-    rules = (_not_finite, _kl, _score, validation_collapses, _entropy, _length, _gradient)
+    rules = (_kl, _score, validation_collapses, _entropy, _length, _gradient)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 
 
 def _warning(id: str, message: str, fix: str, step: int) -> Finding:
     return Finding(id, Severity.WARNING, message, fix, step=step)
-
-
-def _not_finite(evidence: Evidence) -> Iterator[Finding]:
-    broken = {
-        key: steps
-        for key in metric_names(evidence)
-        if any(part in key for part in _FINITE)
-        and (steps := [step for step, value in series(evidence, key).items() if not math.isfinite(value)])
-    }
-    if broken:
-        key, steps = min(broken.items(), key=lambda item: (item[1][0], item[0]))
-        others = f", and {len(broken) - 1} more metrics" if len(broken) > 1 else ""
-        yield _warning(
-            "RLX893",
-            f"{key} is not a number from step {steps[0]} on, in {len(steps)} of {len(evidence.metrics)} steps{others}",
-            "a lower learning rate or stricter clipping; float32 where bfloat16 overflows",
-            steps[0],
-        )
 
 
 def _kl(evidence: Evidence) -> Iterator[Finding]:

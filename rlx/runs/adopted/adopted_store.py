@@ -16,7 +16,7 @@ from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
 
-_NOTHING_PROMISED = Expectations(
+NOTHING_PROMISED = Expectations(
     total_steps=None,
     validation_steps=(),
     last_step_validated=False,
@@ -42,7 +42,7 @@ def unplanned(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
         env={},
         secrets=(),
         files=(),
-        expectations=_NOTHING_PROMISED,
+        expectations=NOTHING_PROMISED,
         treatment=(),
         recipe={},
         device_kind="?",

@@ -10,24 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log
+from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log, with_configuration
+from rlx.evidence.charges import training_signal
 from rlx.evidence.charges import unproven_grammar as grammar
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
     Hit,
-    collapses,
     diagnose,
     needle_pattern,
     read_excerpt,
     stalls,
 )
+from rlx.evidence.reading.foreign_config import read_printed_config
 from rlx.evidence.reading.run_files import read_metrics
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LOCAL, Cmd, Finding, Place, RunState
+from rlx.plan import LOCAL, Cmd, Expectations, Finding, Place, RunState
 from rlx.plan.run_dir import LATEST_LINK, LOG_FILE
 from rlx.resources import payload_folder
+from rlx.runs.adopted.adopted_store import NOTHING_PROMISED
 from rlx.runs.adopted.log_file import refuse_no_text
 from rlx.runs.logs.line_stream import split_lines
 from rlx.runs.looking.conclusion import quiet
@@ -89,7 +91,8 @@ def diagnose_log(path: Path) -> Diagnosed:
         evidence = replace(evidence, metrics=read_metrics(path).steps)
     is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
     excerpt = _excerpt(LOCAL, str(path.absolute()))
-    found = diagnose(excerpt, None, findings=_about_values(evidence), is_short=is_short)
+    expectations, _ = with_configuration(NOTHING_PROMISED, evidence, read_printed_config(path))
+    found = diagnose(excerpt, None, findings=_about_values(evidence, expectations, over=True), is_short=is_short)
     if not (evidence.metrics or _explains(found)):
         refuse_no_text(path, path)
     return Diagnosed(str(path), found, evidence)
@@ -131,16 +134,19 @@ def _excerpt(place: Place, log: str) -> Excerpt:
 
 
 def _findings(row: Overview) -> Iterator[Finding]:
-    if row.expectations is not None and row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+    if row.expectations is None:
+        return  # nothing of it could be read
+    if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
         # What earlier attempts logged says nothing of a start.
         so_far = Evidence() if row.state is RunState.STARTING else row.evidence
         yield from stalls(so_far, row.expectations, quiet(row.observation))
-    yield from _about_values(row.evidence)
+    yield from _about_values(row.evidence, row.expectations, over=row.state.is_terminal)
 
 
-def _about_values(evidence: Evidence) -> Iterator[Finding]:
-    yield from collapses(evidence)
-    yield from (charge.finding for charge in grammar.charges(evidence))
+def _about_values(evidence: Evidence, expectations: Expectations, *, over: bool) -> Iterator[Finding]:
+    """What the metrics show, by the rules of the verdict."""
+    charges = (*training_signal.charges(evidence, expectations, over=over), *grammar.charges(evidence))
+    yield from (charge.finding for charge in charges)
 
 
 @cache

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import Evidence, Totals
-from rlx.evidence.diagnosis import Quiet, collapses, is_stalled, stalls
+from rlx.evidence.charges import training_signal
+from rlx.evidence.diagnosis import Quiet, is_stalled, stalls
 from rlx.plan import Expectations, Finding
 
 PLAN = Expectations(29, (20,), False, 1319, 1, "auto", None, False)
@@ -36,7 +37,8 @@ def training(steps: int = 60, **changed: Callable[[int], float]) -> Evidence:
 
 
 def found(evidence: Evidence) -> list[tuple[str, int | None]]:
-    return [(finding.id, finding.step) for finding in collapses(evidence)]
+    charges = training_signal.charges(evidence, PLAN, over=True)
+    return [(charge.finding.id, charge.finding.step) for charge in charges]
 
 
 def test_a_run_that_learns_raises_no_alarm() -> None:
@@ -71,8 +73,10 @@ def test_a_kl_is_held_against_the_median_of_the_other_steps(values: list[float])
 @pytest.mark.parametrize(
     ("id", "key", "value", "first"),
     [
-        ("RLX893", "actor__pg_loss", lambda step: math.nan if step >= 40 else 0.1, 40),
-        ("RLX893", "actor__grad_norm", lambda step: math.inf if step == 40 else 2.0, 40),
+        ("RLX654", "actor__pg_loss", lambda step: math.nan if step >= 40 else 0.1, 40),
+        ("RLX654", "actor__grad_norm", lambda step: math.inf if step == 40 else 2.0, 40),
+        ("RLX893", "critic__vf_loss", lambda step: math.nan if step >= 40 else 0.1, 40),
+        ("RLX893", "actor__entropy", lambda step: math.inf if step == 40 else 0.5, 40),
         ("RLX894", "actor__kl_loss", lambda step: 0.01 if step < 40 else 12.0, 40),
         ("RLX895", "critic__score__mean", lambda step: 0.6 if step < 40 else 0.05, 40),
         ("RLX896", "actor__entropy", lambda step: 0.5 if step < 40 else 0.001, 40),
