@@ -11,7 +11,7 @@ from rlx.errors import RlxError
 from rlx.plan import RunState, Site
 from rlx.runs import RunRef
 from tests.rig import Rig
-from tests.runs.laptop import GO, Laptop, go, is_up, patiently, toy
+from tests.runs.laptop import GO, Laptop, go, is_up, patiently, run_folder, toy
 from tests.runs.toys import FOREVER
 
 ROOT = "/srv/shared/rlx"
@@ -56,6 +56,33 @@ def test_another_host_says_what_it_cannot_know_and_ends_nothing(rig: Rig, tmp_pa
     assert laptop.see(through(ref, laptop, "h2")).exit_code == 3
     assert laptop.stop(own).ended
     assert laptop.stop(waiting).left == ()
+
+
+def test_a_host_that_was_renamed_is_the_same_machine(rig: Rig, tmp_path: Path) -> None:
+    first = rig.host("h1")
+    laptop = Laptop(rig.client, tmp_path / "home")
+    site = shared_site(laptop, "h1")
+    ref = laptop.start(first, toy(site, GO + "exit 3\n"))
+    waiting, killed = (laptop.launch(toy(site, FOREVER, arm=arm))[0] for arm in ("waiting", "killed"))
+    laptop.reaches(killed, RunState.QUEUED)
+    first.run("hostname", "renamed")
+    try:
+        seen = [laptop.see(run) for run in (ref, waiting, killed)]
+        assert [each.state for each in seen] == [RunState.STARTING, RunState.QUEUED, RunState.QUEUED]
+        assert (seen[0].leader_live, seen[1].queued_behind, seen[2].queued_behind) == (True, 1, 2)
+        # Its devices are still taken, and what it has no process of any more is over.
+        later = laptop.launch(toy(site, FOREVER, arm="later"))[0]
+        assert laptop.reaches(later, RunState.QUEUED).queued_behind == 3
+        first.run("kill", "-9", (run_folder(first, killed) / "holder").read_text().split()[0])
+        assert laptop.reaches(killed, RunState.LOST).detail == "never started: its holder ended while it waited"
+        assert laptop.stop(waiting).ended
+        # Another process table has nothing to say of it, although it is of the same boot.
+        assert laptop.see(through(later, laptop, "h2")).state is RunState.UNREACHABLE
+        go(first, ref)
+        assert laptop.ended(ref).exit_code == 3
+        assert laptop.stop(later).left == ()
+    finally:
+        first.run("hostname", "h1")
 
 
 def test_somebody_else_lists_the_runs_through_the_other_host(rig: Rig, tmp_path: Path) -> None:

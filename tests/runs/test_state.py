@@ -88,6 +88,11 @@ def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
     idents = {f"1 {tick} {boot}": True, f"1 {int(tick) + 1} {boot}": False, f"1 {tick} {'0' * 36}": False}
     node = Path("/proc/sys/kernel/hostname").read_text().strip()
     idents |= {f"1 {tick} {boot} {node}": True, f"1 {tick} {boot} {node}-b": False}
+    # An equal boot id and process table is the same machine, whatever it is called.
+    processes = str(Path("/proc/self/ns/pid").readlink())
+    idents |= {f"1 {tick} {boot} {node}-b {processes}": True, f"1 {tick} {boot} {node}-b pid:[1]": False}
+    idents |= {f"1 {tick} {'0' * 36} {node} {processes}": False}
+    idents |= {f"1 {int(tick) + 1} {boot} {node}-b {processes}": False}
     for ident, live in idents.items():
         state_file(ref, "leader").write_text(ident + "\n")
         assert see(ref).leader_live is live

@@ -27,9 +27,11 @@
 #
 # WANTED is a number of devices, or a list of certain ones: `=0,2,3`. RUN is a run directory.
 #
-# A process is known by pid, start tick, boot id and the name of its node, since pids are reused and folders shared
-# between machines: a node knows nothing of the processes of another, not even that they are dead. What belongs to a run is found by RLX_RUN
-# in its environment, which also finds what left the process group. Waits go by /proc/uptime: clocks are set.
+# A process is known by pid, start tick, boot id, the name of its node and its process table, since pids are reused and
+# folders shared between machines: a node knows nothing of the processes of another, not even that they are dead. An equal
+# boot id and process table is the same machine, whatever it is called; containers share a boot id and have tables of
+# their own. What belongs to a run is found by RLX_RUN in its environment, which also finds what left the process group.
+# Waits go by /proc/uptime: clocks are set.
 # Functions that run often answer in a variable instead of on stdout: a $(…) would cost a process each time.
 set -u
 umask 077
@@ -80,14 +82,18 @@ start_tick() {
     case ${1:-Z} in Z | X) return 1 ;; *) TICK=${20} ;; esac
 }
 
-ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE"; }
+ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE $(process_table)"; }
+
+process_table() { readlink /proc/self/ns/pid 2>/dev/null; } # the name of its namespace; empty where there is none
 
 # alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody. 2: it is
 # another node's, so that nobody can tell here.
 alive() {
-    [ -f "$1" ] && { read -r PID tick boot written_on _ <"$1"; } 2>/dev/null || return 1
+    [ -f "$1" ] && { read -r PID tick boot written_on table _ <"$1"; } 2>/dev/null || return 1
     case $PID in '' | *[!0-9]*) return 1 ;; esac
-    ! another "$written_on" || return 2
+    # A claim names its run there, and the process table in its third line.
+    case $table in /*) { read -r _ && read -r _ && read -r table; } <"$1" || table='' ;; esac
+    ! another "$boot" "$written_on" "$table" || return 2
     [ "$boot" = "$BOOT" ] && start_tick "$PID" && [ "$TICK" = "$tick" ]
 }
 
@@ -100,16 +106,18 @@ expand() {
 
 gone() { ! alive "$1"; }
 
-# another NAME: a node that is not this one. Records of before rlx noted names have none, or a path. What runs inside a
-# container is asked by the host that knows its id.
+# another BOOT NAME TABLE: a node that is not this one. Records of before rlx noted names have none, or a path; those of
+# before it noted process tables go by the name alone. What runs inside a container is asked by the host that knows its id.
 another() {
-    case $1 in '' | /* | "$NODE") return 1 ;; esac
-    [ -z "$WITHIN" ]
+    case $2 in '' | /* | "$NODE") return 1 ;; esac
+    [ -z "$WITHIN" ] || return 1
+    [ "$1" != "$BOOT" ] || [ -z "$3" ] || [ "$3" != "$(process_table)" ]
 }
 
 # elsewhere RUN: its holder is another node's, OTHER, and so is all else of it.
 elsewhere() {
-    [ -f "$1/$HOLDER_FILE" ] && { read -r _ _ _ OTHER _ <"$1/$HOLDER_FILE"; } 2>/dev/null && another "$OTHER" || return 1
+    [ -f "$1/$HOLDER_FILE" ] && { read -r _ _ boot OTHER table _ <"$1/$HOLDER_FILE"; } 2>/dev/null &&
+        another "$boot" "$OTHER" "$table" || return 1
     case $OTHER in *[!A-Za-z0-9._-]*) OTHER='?' ;; esac
 }
 

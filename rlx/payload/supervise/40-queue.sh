@@ -2,8 +2,9 @@
 # $LEASES/tickets/<number>.<kind>     one file a waiting run: locked by its holder, says who, for which run, and for what:
 #                                     how many devices, and which it could take
 # $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
-# $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process, node and run, so that a run which outlives its holder
-#                                     still counts. One file a user: nobody can write another's in a sticky folder.
+# $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process, node and run, then the run's container, then the
+#                                     process table, so that a run which outlives its holder still counts. One file a
+#                                     user: nobody can write another's in a sticky folder.
 #
 # Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
 # what is no plain file is not opened (a pipe would block), and no path that another user names is looked into.
@@ -223,7 +224,7 @@ claim() {
     who=$(ident "$1") || return 0
     for number in $devices; do
         claim_file "$number"
-        (umask 022 && put "$CLAIM" "$who $run$NEWLINE$CONTAINER") || return 1
+        (umask 022 && put "$CLAIM" "${who% *} $run$NEWLINE$CONTAINER$NEWLINE${who##* }") || return 1
     done
 }
 

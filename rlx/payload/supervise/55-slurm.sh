@@ -176,7 +176,7 @@ tell_failure() {
     first=$1/$ATTEMPTS_DIR/1
     [ "$1" != "$run" ] || return 0
     ended='recorded no end' name=
-    [ -f "$first/$STATE_DIR/$SUPERVISOR_FILE" ] && read -r _ _ _ name <"$first/$STATE_DIR/$SUPERVISOR_FILE"
+    [ -f "$first/$STATE_DIR/$SUPERVISOR_FILE" ] && read -r _ _ _ name _ <"$first/$STATE_DIR/$SUPERVISOR_FILE"
     [ -f "$first/$STATE_DIR/$EXIT_FILE" ] && read -r ended _ <"$first/$STATE_DIR/$EXIT_FILE" && ended="ended with $ended"
     [ -f "$first/$STATE_DIR/$CUT_FILE" ] && read -r why _ <"$first/$STATE_DIR/$CUT_FILE"
     printf 'rlx: node %s%s %s: %s\n' "${1##*-node}" "${name:+ ($name)}" "$ended" "$(tail -n 1 "$first/$LOG_FILE")" >>"$ATTEMPT/$LOG_FILE"

@@ -36,7 +36,7 @@ regular() {
 
 tell_claim() {
     life=dead
-    if claim_alive; then life=live; elif another "$written_on" || ! own "$CLAIMED"; then life=unknown; fi
+    if claim_alive; then life=live; elif another "$boot" "$written_on" "$table" || ! own "$CLAIMED"; then life=unknown; fi
     [ -n "$CLAIMED" ] && owner=$(owner_of "$claim" "$CLAIMED") || return 0
     [ "$life" = dead ] || is_claimed=1
     printf 'claim %s %s %s\n' "${device##*/}" "$life" "$owner"
