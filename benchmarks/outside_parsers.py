@@ -198,10 +198,12 @@ _REPORTS = (
     b"file /proc/self/ 0 1790000000\nfile main-1/attempts/1/state/started 40 1789999010\n",
 )
 _LEASES = (
+    b"now 1789999009\n"
     b"device npu.0 locked\nclaim npu.0 live ada 1789999000 - /home/ada/rlx/runs/main-1\ndevice npu.1 free\n"
     b"claim npu.1 dead ada 1789999000 - /home/ada/rlx/runs/old 1\n"
     b"ticket 1000000001 npu bob 1789999001 - /home/bob/r/x-1\n"
     b"foreign npu.1 4711\n",
+    b"now 1789999009\n"
     b"device cpu.0 locked\nforeign cpu.0 12\ndevice cuda.3 locked\nclaim cuda.3 unknown eve 1789999000.5 abc /x\n",
 )
 _LISTINGS = (
@@ -237,7 +239,7 @@ def _report(data: bytes, folder: Path) -> None:
     from rlx.runs.looking.state_report import facts_of
     from rlx.runs.run import RunRef
 
-    facts = facts_of(LOCAL, Completed(0, data, b""))
+    facts = facts_of(LOCAL, Completed(0, data, b""), 0.0)
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
     observe(Index(folder), refs, Asked([facts], {}))
 
@@ -249,7 +251,7 @@ def _leases(data: bytes, folder: Path) -> None:
 
     with reading_answer("far", "leases"):
         found = parse_leases(data.decode(errors="replace"))
-    lease_lines(found, 1.8e9)
+    lease_lines(found)
 
 
 def _listing(data: bytes, folder: Path) -> None:

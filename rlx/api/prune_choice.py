@@ -61,8 +61,8 @@ class Scope:
 
     def candidates(self, what: What) -> tuple[list[RunRef], list[Kept]]:
         """The runs that fit, without and with a reason why nothing of them may go now."""
-        newest = self._newest_launches() if what is not What.CHECKPOINTS else set()
-        fit = [ref for ref in self.refs if ref.launch_id not in newest and self._is_old(ref)]
+        newest, skewed = self._newest_launches() if what is not What.CHECKPOINTS else set(), self.skewed
+        fit = [ref for ref in self.refs if ref.launch_id not in newest and ref.host not in skewed and self._is_old(ref)]
         return self.split(what, fit, {ref.run_id: _why_not(self.seen[ref.run_id]) for ref in fit}, asked=())
 
     def split(
@@ -86,8 +86,20 @@ class Scope:
         return {launch for found in launches.values() for launch in list(found)[: self.keep or 0]}
 
     def _is_old(self, ref: RunRef) -> bool:
-        ended = self.seen[ref.run_id].observation.ended_epoch or ref.created
-        return self.older_than_s is None or time.time() - ended >= self.older_than_s
+        if self.older_than_s is None:
+            return True
+        seen = self.seen[ref.run_id].observation
+        # Each by one clock: since the end and the last line by the host's, since the launch by this machine's.
+        ages = (seen.seconds_since_end, seen.seconds_since_log, time.time() - ref.created)
+        return min(age for age in ages if age is not None) >= self.older_than_s
+
+    @property
+    def skewed(self) -> dict[str, str]:
+        """By host, how far its clock is off, where that keeps its runs: a clock that was set tells no ages."""
+        if self.older_than_s is None:
+            return {}
+        seen = ((ref.host, self.seen[ref.run_id].observation) for ref in self.refs)
+        return {host: found.clock.skew for host, found in seen if found.clock and found.clock.skew}
 
     def registered(self, refs: Sequence[RunRef]) -> dict[str, str]:
         """Those of these runs that belong to a registered experiment, with the words that keep them."""

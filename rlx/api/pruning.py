@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Prunable:
     """What would be deleted, what stays although it fits, and by host what an earlier call left half deleted.
 
-    `nodes`: the runs whose hosts were asked for their sizes.
+    `nodes`: the runs whose hosts were asked for their sizes. `skewed`: by host, how far its clock is off, where an age
+    was asked for; nothing of that host is deleted.
     """
 
     scope: Scope
@@ -27,6 +28,7 @@ class Prunable:
     kept: tuple[Kept, ...]
     trash: Mapping[str, int] = field(default_factory=dict)
     nodes: tuple[RunRef, ...] = ()
+    skewed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -55,10 +57,11 @@ def prune(
 ) -> Pruned:
     """Delete `mirrors` (copies on this machine), `runs` (run directories) or `checkpoints` of runs that have ended.
 
-    `older_than_s`: only of runs that ended as long ago. `keep`: nothing of so many newest launches of each recipe, or
-    not so many newest checkpoints of each run; the last one stays, unless it is 0. Only what rlx made is deleted, and
-    a run directory leaves a tombstone. `dry_run`: nothing is deleted. Raises UsageError where nothing says which runs
-    are meant, NoSuchRun for an unknown name.
+    `older_than_s`: only of runs that ended as long ago, by the clock of their host; one that is off by more than a
+    minute keeps all of its runs, and is in `found.skewed`. `keep`: nothing of so many newest launches of each recipe,
+    or not so many newest checkpoints of each run; the last one stays, unless it is 0. Only what rlx made is deleted,
+    and a run directory leaves a tombstone. `dry_run`: nothing is deleted. Raises UsageError where nothing says which
+    runs are meant, NoSuchRun for an unknown name.
     """
     found = find_prunable(runs, what=what, older_than_s=older_than_s, keep=keep, host=host)
     return Pruned(found) if dry_run else delete_found(found)
@@ -86,7 +89,7 @@ def find_prunable(
     whole = {item.run_id for item in found[0]}
     parts = find_checkpoints(scope, nodes, measured, whole) if What.CHECKPOINTS in whats else ([], [])
     items, kept = [*items, *found[0], *parts[0]], [*kept, *found[1], *parts[1]]
-    return Prunable(scope, whats, tuple(items), tuple(dict.fromkeys(kept)), measured.trash, tuple(nodes))
+    return Prunable(scope, whats, tuple(items), tuple(dict.fromkeys(kept)), measured.trash, tuple(nodes), scope.skewed)
 
 
 def _checked(what: Collection[str], runs: Runs | None, older_than_s: float | None, keep: int | None) -> frozenset[What]:

@@ -43,7 +43,8 @@ def prune(
 
     Only what rlx made, of runs that have ended. A run directory leaves a tombstone, as with `rlx rm`. The last
     checkpoint of a run stays unless --keep is 0. Evidence of a registered experiment, what others launched, and the
-    only copy of a run go only where their whole id is typed. Exit code 1 if something could not be deleted.
+    only copy of a run go only where their whole id is typed. Ages go by the clock of each host; where that is off by
+    more than a minute, --older-than deletes nothing. Exit code 1 if something could not be deleted.
     """
     from rlx.api.pruning import Pruned, delete_found, find_prunable
     from rlx.cli.frame.output import patience, print_json
@@ -69,16 +70,20 @@ def prune(
             _tell(done)
     if as_json:
         print_json(pruned_document(done, dry_run=dry_run))
-    if done.failures:
+    if done.failures or found.skewed:
         raise typer.Exit(ExitCode.ERROR)
 
 
 def _show(found: Prunable) -> None:
     from rlx.cli.frame.output import narrate, print_text
     from rlx.cli.text.prune_text import found_lines
+    from rlx.hosts.clock import SET_CLOCK
 
     for line in found_lines(found):
         print_text(line)
+    for host, skew in found.skewed.items():
+        narrate(f"NOT deleted by age: RLX515 {host}: the clock is {skew}")
+        narrate(f"  fix: {SET_CLOCK}; or name runs without --older-than")
     if not (found.items or found.trash):
         narrate("nothing to delete")
 

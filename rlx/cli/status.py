@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,5 +78,5 @@ def _print_leases(leases: Leases) -> None:
     from rlx.cli.frame.output import print_text
     from rlx.cli.text.leases_text import lease_lines
 
-    for line in lease_lines(leases, time.time()):
+    for line in lease_lines(leases):
         print_text(line)

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from rlx.hosts import Transport
+from rlx.hosts.clock import compare_clocks
 from rlx.hosts.inventory.slurm_entry import sbatch_options
 from rlx.plan import Cmd, Finding, Severity, Site, Slurm
 from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks, slurm_checks
 from rlx.preflight.probing import composite
 from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
-from rlx.preflight.probing.examined import Clock, Examined
+from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
@@ -57,8 +58,6 @@ _CHECKS_OF_A_LOGIN_NODE: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     machine_checks.silence,
 )
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
-# date(1) tells whole seconds.
-_CLOCK_GRAIN_S = 1.0
 
 
 def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> Examined:
@@ -157,7 +156,7 @@ def ask(
         wanted,
         host=composite.read_side(host, answers),
         inside=composite.read_side(environment, within) if within else None,
-        clock=clock(composite.times(output, mark), before, after),
+        clock=compare_clocks(composite.times(output, mark), before, after),
         entry=entry_problem(entered),
     )
 
@@ -167,13 +166,6 @@ def entry_problem(frame: composite.Frame | None) -> str | None:
     if frame is None:
         return None
     return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"
-
-
-def clock(times: Sequence[int], before: float, after: float) -> Clock | None:
-    """The host's clock lies between both ends of the round trip: its first reading came after `before`."""
-    if not times:
-        return None
-    return Clock(least=times[-1] - after, most=times[0] + _CLOCK_GRAIN_S - before)
 
 
 def has_errors(findings: Sequence[Finding]) -> bool:

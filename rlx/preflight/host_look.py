@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.hosts import Transport
+from rlx.hosts.clock import compare_clocks
 from rlx.hosts.containers.locate import locating, read_container, settle
 from rlx.plan import Cmd, Finding, Site
 from rlx.preflight.checks import machine_checks
 from rlx.preflight.checks.docker_checks import reachable
-from rlx.preflight.doctor import ask, clock, entry_problem, environment_questions, findings_of, host_questions
+from rlx.preflight.doctor import ask, entry_problem, environment_questions, findings_of, host_questions
 from rlx.preflight.probing import composite
 from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT
 from rlx.preflight.probing.examined import Examined
@@ -80,7 +81,7 @@ def _ask_and_locate(
     done = transport.run(Cmd("sh", "-s", mark), stdin=packed.encode(), timeout_s=limit_s)
     after = time.time()
     output = done.out.decode(errors="replace")
-    off = clock(composite.times(output, mark), before, after)
+    off = compare_clocks(composite.times(output, mark), before, after)
     answered = composite.read_side(host, composite.frames(output, mark))
     seen = Examined(site, wanted, answered, _inside(inside, output, mark), off)
     return _settled(seen, output, mark)

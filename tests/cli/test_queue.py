@@ -17,6 +17,7 @@ from rlx.errors import ExitCode, UsageError
 from rlx.hosts import local_site
 from rlx.plan import LaunchPlan, RunState
 from rlx.runs import RunRef
+from rlx.runs.duration import duration
 from rlx.runs.looking.forecast import Estimate
 from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
 from tests.cli.support import rlx
@@ -144,6 +145,7 @@ def test_what_is_known_of_the_start_is_said_and_no_more() -> None:
             waiter("gsm8k-aqn-s2", 8, Estimate(None, HOUR), "gsm8k-baseline-s1", "somebody-s1", "gsm8k-aqn-s1"),
             waiter("old-s1", None, Estimate(None)),
         ),
+        now=2 * HOUR,
     )
     for width in (80, 120):
         lines = drawn(queue, HostQueue("a4", problem="a4: no answer after 20 s"), width=width)
@@ -152,6 +154,7 @@ def test_what_is_known_of_the_start_is_said_and_no_more() -> None:
         text = " ".join(" ".join(lines).split())
         assert [text.count(words) for words in ("about", "not before", "unknown", "nobody")] == [2, 1, 2, 1]
         assert "npu 0-7" in text and "any 4 npu" in text
+        assert text.count(f" ada {duration(2 * HOUR)} ") == 5, "how long goes by the host's clock"
     assert queue_document(queue)["waiting"][1].start.seconds is None
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.plan import DEFAULT_LEASES, RunState
+from rlx.runs import look_at_leases
 from tests.conftest import REPOSITORY
 from tests.rig import Host, Rig
-from tests.runs.laptop import GO, Laptop, go, patiently, toy
+from tests.runs.laptop import GO, Laptop, go, patiently, run_folder, toy
 
 STEP = "echo '(TaskRunner pid=7) step:1 - timing_s/step:0.5 - critic/score/mean:0.25'\n"
 DAY_S = 86400.0
@@ -62,6 +65,8 @@ def test_a_host_that_is_off_by_a_day(rig: Rig, host: Host, laptop: Laptop) -> No
     seen = laptop.see(ref)
     assert (seen.state, seen.leader_live) == (RunState.STARTING, True)
     assert seen.seconds_since_log is not None and seen.seconds_since_log < 600
+    leases = rig.client.call(lambda: look_at_leases(ref.place, DEFAULT_LEASES))
+    assert 0 <= leases.now - leases.held[0].since < 600 and 0 <= leases.now - leases.waiting[0].since < 600
     rows = laptop.rows("--all")
     assert list(rows) == ["other", "waiting", "main"], "the newest launch first, by this machine's clock"
     assert rows["main"]["steps_done"] == 1
@@ -78,6 +83,40 @@ def test_a_host_that_is_off_by_a_day(rig: Rig, host: Host, laptop: Laptop) -> No
     assert 0 <= done.ended_epoch - done.started_epoch < 600, "both by the same clock"
     again = Laptop(rig.client, laptop.home.with_name("second"))
     assert set(again.rows("--host", "h1")) == {"main", "waiting"}
+
+
+def test_by_age_nothing_of_a_host_whose_clock_is_off_is_deleted(rig: Rig, host: Host, laptop: Laptop) -> None:
+    places = {"skewed": host, "right": rig.host("h2")}
+    refs = {arm: laptop.launch(toy(laptop.site(place.name), "exit 0\n", arm=arm))[0] for arm, place in places.items()}
+    for ref in refs.values():
+        assert laptop.ended(ref).state is RunState.FINISHED
+    folders = {arm: run_folder(place, refs[arm]) for arm, place in places.items()}
+    seen = laptop.see(refs["skewed"])
+    assert seen.seconds_since_end is not None and 0 <= seen.seconds_since_end < 3600, "by the clock that recorded it"
+    assert seen.clock is not None and abs(abs(seen.clock.off_s) - DAY_S) < 60
+    for age, options in (("12h", ["--dry-run"]), ("12h", ["-y"]), ("0s", ["-y"])):
+        for what in ("runs", "checkpoints", "mirrors"):
+            said = laptop.rlx("prune", "--older-than", age, "--what", what, *options)
+            assert said.code == 1 and "RLX515 h1: the clock is" in said.err and "h2" not in said.err, said
+        assert folders["skewed"].is_dir()
+        assert folders["right"].is_dir() is (age == "12h")
+    document = json.loads(laptop.rlx("prune", "--older-than", "0s", "--what", "runs", "-y", "--json").out)
+    assert list(document["skewed"]) == ["h1"] and document["found"] == document["deleted"] == []
+    # Without an age no clock matters.
+    assert laptop.rlx("prune", "skewed", "--what", "runs", "-y").code == 0
+    assert not folders["skewed"].exists()
+
+
+def test_ages_of_a_host_that_is_a_little_off_go_by_its_clock(rig: Rig, laptop: Laptop) -> None:
+    host = rig.host("h1")
+    host.shift_clock("-50s")
+    (ref,) = laptop.launch(toy(laptop.site("h1"), "exit 0\n"))
+    ended = laptop.ended(ref)
+    seen, now = laptop.see(ref), time.time()
+    assert ended.ended_epoch is not None and seen.seconds_since_end is not None
+    assert seen.seconds_since_end < now - ended.ended_epoch - 45, "the difference of the clocks is no age"
+    assert laptop.rlx("prune", "--older-than", "0s", "--what", "runs", "-y").code == 0
+    assert not run_folder(host, ref).exists()
 
 
 def test_a_laptop_that_is_off_by_a_day(rig: Rig, laptop: Laptop, shifted: dict[str, str]) -> None:

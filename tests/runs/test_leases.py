@@ -168,7 +168,7 @@ def test_a_run_without_holder_keeps_its_devices(programs: Path) -> None:
     until(lambda: [lease.outlives_holder for lease in leases().held] == [True] * 3, "only the run itself says so")
     other = begin(npu_plan(_SHOW, count=2))
     reaches(other, RunState.QUEUED)
-    assert any("its holder is gone" in line for line in lease_lines(leases(), 0))
+    assert any("its holder is gone" in line for line in lease_lines(leases()))
     stop(ref, 0)
     assert ended(other).state is RunState.FINISHED
 
@@ -182,7 +182,7 @@ def test_a_device_that_somebody_else_uses_is_left_alone(programs: Path, tmp_path
     seen = until(lambda: found if (found := see(waiting)).detail.startswith("waits") else None, "it says why")
     assert (seen.state, "2:1333928" in seen.detail) == (RunState.QUEUED, True)
     assert [(process.device, process.pid) for process in leases().foreign] == [(2, 1333928)]
-    assert "npu 2  in use by pid 1333928, outside rlx" in lease_lines(leases(), 0)
+    assert "npu 2  in use by pid 1333928, outside rlx" in lease_lines(leases())
     table.write_text("")
     assert devices_of(waiting) == "2"
 

@@ -10,7 +10,8 @@ from rlx.cli.text.terminal_text import printable_lines
 from rlx.plan import Finding
 
 if TYPE_CHECKING:
-    from rlx.preflight.probing.examined import Clock, Examined
+    from rlx.hosts.clock import Clock
+    from rlx.preflight.probing.examined import Examined
     from rlx.preflight.probing.probe import Facts, Side
 
 _GIB_IN_KIB = 1024**2

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from rlx.runs.looking.leases import Leases
 
 
-def lease_lines(leases: Leases, now: float) -> list[str]:
-    """A line a device that somebody has, then who waits, then what is free; empty if nothing was ever leased.
-
-    `now` is in seconds since 1970.
-    """
+def lease_lines(leases: Leases) -> list[str]:
+    """A line a device that somebody has, then who waits, then what is free; empty if nothing was ever leased."""
+    now = leases.now
     held = [
         f"{lease.kind} {lease.device}  {lease.run_id}  {_owner(lease.user, lease.container, now - lease.since)}"
         + ("  (its holder is gone)" if lease.outlives_holder else "")

@@ -57,4 +57,5 @@ def pruned_document(done: Pruned, *, dry_run: bool) -> Mapping[str, Any]:
         "deleted": done.deleted,
         "freed": done.freed,
         "failures": done.failures,
+        "skewed": done.found.skewed,
     }

@@ -57,7 +57,7 @@ def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, st
             f"{each.kind} {ranges(each.devices)}",
             names[each.run_id],
             each.user,
-            _since(each, now),
+            _since(each, queue.now),
             _end(each, now),
         )
         for each in queue.held
@@ -73,7 +73,7 @@ def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, s
             wish_words(each),
             names[each.run_id],
             each.user,
-            _since(each, now),
+            _since(each, queue.now),
             start_words(each.start, now),
             ", ".join(numbers[run_id] for run_id in each.behind) or "nobody",
         )
@@ -83,6 +83,7 @@ def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, s
 
 
 def _since(each: Holder | Waiter, now: float) -> str:
+    """Both by the clock of the host; when something ends is told by this machine's."""
     return duration(max(0.0, now - each.since))
 
 

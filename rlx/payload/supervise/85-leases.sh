@@ -1,10 +1,12 @@
 # ---- leases --------------------------------------------------------------------------------------------------------
-# A line each: `device <kind>.<n> locked|free`, `claim <kind>.<n> live|dead|unknown <user> <time> <container> <run directory>`,
+# A line each: `now <time>` by this host's clock, which each <time> goes by, `device <kind>.<n> locked|free`,
+# `claim <kind>.<n> live|dead|unknown <user> <time> <container> <run directory>`,
 # `ticket <number> <kind> <user> <time> <container> <run directory>`, `wish <number> <kind> <count> <device>…` of a ticket that
 # says so, `foreign <kind>.<n> <pid>`.
 
 leases() {
     FOREIGN_S=$REPORT_FOREIGN_S
+    date '+now %s'
     for device in "$1/devices/"*.*; do
         [ -d "$device" ] || continue
         regular "${device##*/}" || continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.hosts.clock import SET_CLOCK
 from rlx.plan import Finding, Severity
 from rlx.preflight.probing.examined import Examined, chips, folders, is_held_outside, root_is_settled
 from rlx.preflight.probing.probe import Facts, Side
@@ -16,7 +17,6 @@ _GIB_IN_KIB = 1024**2
 # With less than the first not even a log fits; a checkpoint needs far more than the second.
 _NO_SPACE_KIB, _LITTLE_SPACE_KIB = 100 * 1024, 20 * _GIB_IN_KIB
 _FEW_INODES = 10_000
-_CLOCK_OFF_S = 60.0
 _MANY_ZOMBIES = 100
 _LITTLE_MEMORY_SHARE = 0.1
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
@@ -94,10 +94,8 @@ def _root(where: str, folder: Facts, examined: Examined) -> Iterator[Finding]:
 
 def clock(examined: Examined) -> Iterator[Finding]:
     """Ages are measured on the host itself, so a wrong clock harms certificates and time stamps, not verdicts."""
-    if examined.clock and abs(off := examined.clock.off_s) > _CLOCK_OFF_S:
-        word = "ahead of" if off > 0 else "behind"
-        message = f"the clock is {abs(off):.0f} s {word} this machine's"
-        yield Finding("RLX515", Severity.WARNING, message, "timedatectl set-ntp true, on the host", examined.site.host)
+    if examined.clock and (skew := examined.clock.skew):
+        yield Finding("RLX515", Severity.WARNING, f"the clock is {skew}", SET_CLOCK, examined.site.host)
 
 
 def processes(examined: Examined) -> Iterator[Finding]:

@@ -6,22 +6,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from rlx.hosts.clock import Clock
 from rlx.plan import Site
 from rlx.preflight.probing.probe import Facts, Side
 from rlx.preflight.wanted import Wanted
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The lead of the host's clock over this one's, in seconds: somewhere from `least` to `most`."""
-
-    least: float
-    most: float
-
-    @property
-    def off_s(self) -> float:
-        """The seconds that it is off for certain, 0 if both may agree; negative where the host is behind."""
-        return self.least if self.least > 0 else min(self.most, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

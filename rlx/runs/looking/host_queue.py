@@ -52,8 +52,9 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class HostQueue:
-    """One host at one moment; `since` is by its clock. `problem`: why it did not answer, and then all else is empty.
+    """One host at one moment, `now`; that and each `since` are by its clock.
 
+    `problem`: why it did not answer, and then all else is empty.
     `inside` is the container that the folder of leases is in, where the runs lie inside one. `jobs`: of a login node of
     Slurm, which gives devices to its own jobs, so that all before is empty; None for any other host.
     """
@@ -66,6 +67,7 @@ class HostQueue:
     free: tuple[tuple[str, int], ...] = ()
     problem: str | None = None
     jobs: tuple[QueuedJob, ...] | None = None
+    now: float = 0.0
 
 
 def host_queue(place: Place, leases: Leases, rows: Mapping[str, Overview], paces: Paces) -> HostQueue:
@@ -85,7 +87,7 @@ def host_queue(place: Place, leases: Leases, rows: Mapping[str, Overview], paces
             paces,
         )
     )
-    return HostQueue(place.host, place.inside, tuple(held), waiting, leases.foreign, free)
+    return HostQueue(place.host, place.inside, tuple(held), waiting, leases.foreign, free, now=leases.now)
 
 
 def _by_run(held: Iterable[Lease]) -> Iterable[tuple[tuple[str, str], Iterable[Lease]]]:

@@ -58,12 +58,16 @@ class ForeignProcess:
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """The devices of one host at one moment. `free` are the (kind, device) that were leased before and are not now."""
+    """The devices of one host at one moment. `free` are the (kind, device) that were leased before and are not now.
+
+    `now`: that moment in seconds since 1970 by the host's clock, as each `since` is.
+    """
 
     held: tuple[Lease, ...] = ()
     waiting: tuple[Ticket, ...] = ()
     foreign: tuple[ForeignProcess, ...] = ()
     free: tuple[tuple[str, int], ...] = field(default=())
+    now: float = 0.0
 
 
 def look_at_leases(place: Place, folder: str) -> Leases:
@@ -90,6 +94,7 @@ def parse_leases(text: str) -> Leases:
             if words[0] == "foreign" and (process := _foreign(words)) and (process.kind, process.device) not in taken
         ),
         tuple(sorted(device for device, state in devices.items() if state == "free" and device not in taken)),
+        min(epoch_of(words[1]) for words in lines if words[0] == "now"),
     )
 
 

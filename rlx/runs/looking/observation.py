@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from rlx.errors import RlxError
+from rlx.hosts.clock import Clock
 from rlx.plan import RunState
 from rlx.runs.duration import duration, moment
 
@@ -15,7 +16,8 @@ class Observation:
     """A run at one moment. `exit_code` is a shell's (128 + signal); times are by the clock of the run's host.
 
     `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
-    `seconds_since_step`: since the metrics file was written, None where there is none.
+    `seconds_since_step`: since the metrics file was written, None where there is none; `seconds_since_end`: since the
+    recorded end. `clock`: the host's against this machine's, None for this machine and for what was not just asked.
     `detail` is a sentence for the person, empty when the state says it all; `is_apart`: it tells of a node that is not
     where the head of the run is. Of a run whose host does not answer,
     `last_known` is the state at `last_seen_epoch` (None: never seen), and `unreachable_since` the first look in vain,
@@ -34,6 +36,7 @@ class Observation:
     seconds_since_log: float | None = None
     seconds_since_step: float | None = None
     seconds_since_start: float | None = None
+    seconds_since_end: float | None = None
     started_epoch: float | None = None
     ended_epoch: float | None = None
     queued_behind: int = 0
@@ -42,6 +45,7 @@ class Observation:
     last_known: RunState | None = None
     last_seen_epoch: float | None = None
     unreachable_since: float | None = None
+    clock: Clock | None = None
 
 
 def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:

@@ -34,7 +34,7 @@ def observe(index: Index, refs: Sequence[RunRef], reports: Reports) -> dict[str,
     seen = {
         ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
         if ref.place in silent and ref.run_id not in facts
-        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id))
+        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id), now)
         for ref in refs
     }
     return seen | _on_their_way(index, seen)
@@ -73,13 +73,21 @@ def _unanswered(run_id: str, known: Sighting | None, failure: RlxError, now: flo
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
     # Lost is no end that anybody recorded: its folder may have been away, or its container.
     if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
-        return known.observation
+        return _by_now(known, now)
     return unreachable(known.observation, known.seen, failure, known.silent_since or now)
 
 
-def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Observation:
+def _by_now(known: Sighting, now: float) -> Observation:
+    """An end that was seen: the time since then goes by this machine's clock, the time before by its host's."""
+    seen = replace(known.observation, clock=None)
+    if seen.seconds_since_end is None or known.seen is None:
+        return seen
+    return replace(seen, seconds_since_end=seen.seconds_since_end + max(0.0, now - known.seen))
+
+
+def _observation(run_id: str, facts: Facts | None, known: Sighting | None, now: float) -> Observation:
     if facts is None:
-        return _without_folder(run_id, known)
+        return _without_folder(run_id, known, now)
     state = derive_state(facts)
     return Observation(
         run_id=run_id,
@@ -94,10 +102,12 @@ def _observation(run_id: str, facts: Facts | None, known: Sighting | None) -> Ob
         seconds_since_log=_since(facts, facts.log_time),
         seconds_since_step=_since(facts, facts.metrics_time),
         seconds_since_start=_since(facts, facts.started),
+        seconds_since_end=_since(facts, facts.exit.epoch) if facts.exit else None,
         started_epoch=facts.started,
         ended_epoch=facts.exit.epoch if facts.exit else None,
         queued_behind=facts.ahead if state is RunState.QUEUED else 0,
         detail=_detail(facts, state),
+        clock=facts.clock,
     )
 
 
@@ -105,10 +115,10 @@ def _since(facts: Facts, then: float | None) -> float | None:
     return None if then is None else max(0.0, facts.now - then)
 
 
-def _without_folder(run_id: str, known: Sighting | None) -> Observation:
+def _without_folder(run_id: str, known: Sighting | None, now: float) -> Observation:
     """Conclude for one removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
     if known is not None and known.observation.state.is_terminal:
-        return replace(known.observation, detail="its run directory is gone")
+        return replace(_by_now(known, now), detail="its run directory is gone")
     return Observation(run_id, RunState.LOST, detail="its run directory is gone")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from rlx.hosts.clock import Clock
 from rlx.plan import RunState
 from rlx.plan.run_dir import (
     HEARTBEAT_FILE,
@@ -61,6 +62,7 @@ class Facts:
     names the machine that has the run where that is not the one that reports: both see the folder.
     `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what Slurm says of
     one that is a job there; `cut`: why it was told to end by Slurm; `heartbeat`: when its supervisor last wrote.
+    `clock`: the host's clock against this machine's, None for this machine.
     """
 
     run_id: str
@@ -86,6 +88,7 @@ class Facts:
     job: Job | None = None
     cut: str = ""
     heartbeat: float | None = None
+    clock: Clock | None = None
 
     @property
     def is_elsewhere(self) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rlx.hosts import Completed, transport_for
+from rlx.hosts.clock import compare_clocks
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_part
 from rlx.plan import Place
@@ -25,7 +28,8 @@ def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> R
     refs = list(refs)
 
     def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
-        return facts_of(place, run_part(transport_for(place), report_part(root, ids, refs), deadline_s))
+        before = time.time()
+        return facts_of(place, run_part(transport_for(place), report_part(root, ids, refs), deadline_s), before)
 
     return ask(refs, report, deadline_s)
 
@@ -38,8 +42,11 @@ def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> Script
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []), "--", *containers)
 
 
-def facts_of(place: Place, completed: Completed) -> dict[str, Facts]:
-    """Parse what a `report_part` answered. Raises RlxError for what is no report."""
-    text = supervisor.answer(place, "report", completed)
+def facts_of(place: Place, completed: Completed, before: float) -> dict[str, Facts]:
+    """Parse what a `report_part` has just answered, asked at `before`. Raises RlxError for what is no report."""
+    after, text = time.time(), supervisor.answer(place, "report", completed)
     with reading_answer(place.host, "rlx status"):
-        return parse_report(text)
+        found = parse_report(text)
+    if place.is_local:
+        return found
+    return {run_id: replace(facts, clock=compare_clocks([facts.now], before, after)) for run_id, facts in found.items()}
