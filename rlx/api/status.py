@@ -143,7 +143,7 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
     from rlx.runs.looking.fan_out import in_time
 
     try:
-        return in_time(host or "local", lambda: _rebuilt(index, host, tell))
+        return in_time(host or "local", lambda: rebuild(index, host, tell))
     except HostError as error:
         known = [ref for ref in index.nodes() if ref.host == host]
         if not known:
@@ -154,7 +154,8 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
         return None
 
 
-def _rebuilt(index: Index, host: str | None, tell: Tell) -> Site:
+def rebuild(index: Index, host: str | None, tell: Tell) -> Site:
+    """Add the runs that this host shows, None for this machine, to the index. Raises HostError."""
     from rlx.api.planning import finding_text
     from rlx.hosts import local_site
 

@@ -14,11 +14,12 @@ from rlx.cli.frame.site_options import ImageOption
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
+    from rlx.api.reindexing import Reindexed
     from rlx.hosts import Host
 
 hosts = typer.Typer(
     name="hosts",
-    help="Name the hosts that runs can go to: list, show, add, start, remove, trust.",
+    help="Name the hosts that runs can go to: list, show, add, start, remove, trust, reindex.",
     rich_markup_mode=None,
 )
 
@@ -167,6 +168,43 @@ def remove(name: _Name, project: _Project = False) -> None:
     narrate(f"rlx: {name} is removed from {path}; rlx status still knows its runs")
     if name not in known_hosts() and (default := default_host()).host == name:
         narrate(f"rlx: warning: {default.written} still names it as the default")
+
+
+@hosts.command()
+def reindex(as_json: _Json = False) -> None:
+    """Build the index of runs anew from your hosts, where the old one cannot be used.
+
+    The old one stays beside it under a name with the time: digests of manifests and containers as they were launched,
+    and launches that are under way, are nowhere else. Exit code 4 if a host does not answer.
+    """
+    from rlx.api.reindexing import reindex as build_anew
+    from rlx.cli.frame.output import narrate, patience, print_json
+    from rlx.errors import ExitCode
+
+    with patience():
+        done = build_anew(narrate)
+    if as_json:
+        copy = str(done.copy) if done.copy else None
+        print_json({"copy": copy, "found": done.found, "silent": done.silent, "missing": done.missing})
+    else:
+        _tell_reindexed(done)
+    if done.silent:
+        raise typer.Exit(ExitCode.UNREACHABLE)
+
+
+def _tell_reindexed(done: Reindexed) -> None:
+    from rlx.cli.frame.output import narrate, print_text
+
+    for host, count in done.found.items():
+        if host not in done.silent:
+            print_text(f"{host}: {count} run{'s' * (count != 1)}")
+    for host, why in done.silent.items():
+        narrate(f"NOT asked: {why}")
+        narrate(f"  fix: rlx status --host {host} adds its runs when it answers")
+    if done.copy:
+        narrate(f"rlx: the index before is {done.copy}; digests, containers and launches under way are only there")
+    for run_id, host in done.missing.items():
+        narrate(f"no host has shown {run_id}" + (f", which was on {host}" if host else ""))
 
 
 @hosts.command()

@@ -96,6 +96,7 @@ def test_it_outlives_the_index() -> None:
     (_, mistake), imported = (launched("aqn"), launched("aqn")[0]), answer("import", LOG, "--name", "old")
     rlx("rm", mistake.run_id, "old")
     Path(home(), "index.db").write_text("no database")
+    rlx("hosts", "reindex")
     tombstones = Index(home()).tombstones()
     assert {mistake.run_id, imported["run_id"]} == set(tombstones)
 

@@ -117,6 +117,7 @@ def test_they_outlive_the_index() -> None:
     two_arms()
     rlx("tag", "aqn", "keep")
     Path(os.environ["RLX_HOME"], "index.db").write_text("no database")
+    rlx("hosts", "reindex")
     assert status("aqn")[0]["tags"] == ["keep"]
 
 

@@ -1,4 +1,4 @@
-"""The index is a cache: whatever happens to it, the runs are still there. And what names mean."""
+"""The index: whatever happens to it, none replaces it in silence, and the runs are still there. And what names mean."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from rlx.errors import NoSuchRun, RlxError
 from rlx.hosts import local_site
-from rlx.plan import Place, RunState, Site
+from rlx.plan import LOCAL, Place, RunState, Site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
+from rlx.runs.index import run_index
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.manifest import fetch_manifests
+from tests.cli.support import rlx
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until
 
 
@@ -59,16 +62,81 @@ def test_an_arm_goes_before_a_run_that_a_table_would_call_so() -> None:
     assert resolve(Index(home()), ["aqn-s1"]) == runs[1:]
 
 
-def test_a_broken_index_is_moved_aside_and_rebuilt(
+def kept_copies() -> list[Path]:
+    return sorted(path for path in home().glob("index.db.*") if path.name != "index.db-journal")
+
+
+def seen(path: Path) -> tuple[int, ...]:
+    found = path.lstat()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns
+
+
+def newer(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("PRAGMA user_version = 99")
+
+
+def in_a_folder(database: Path) -> None:
+    database.rename(database.with_name("away"))
+    database.mkdir()
+
+
+def as_a_pipe(database: Path) -> None:
+    database.unlink()
+    os.mkfifo(database)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no database": (lambda path: path.write_bytes(b"this is no database" * 100), "file is not a database"),
+    "cut": (lambda path: os.truncate(path, 5000), "malformed"),
+    "overwritten": (lambda path: path.write_bytes(path.read_bytes()[:5000] + b"\xff" * 4000), "malformed"),
+    "newer": (newer, "version 99 of another rlx, and this one knows up to 4"),
+    "a folder": (in_a_folder, "is no file"),
+    "a pipe": (as_a_pipe, "is no file"),
+    "a device": (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "is no file"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_an_index_that_cannot_be_used_is_refused_until_another_is_asked_for(
+    kind: str, two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, ...]]
+) -> None:
+    older, newest = two_launches
+    damage, what = DAMAGE[kind]
+    database = home() / "index.db"
+    damage(database)
+    was = seen(database)
+    for words in (["status", "-a"], ["logs", older[0].run_id], ["stop", older[0].run_id], ["prune", "--keep", "9"]):
+        refused = rlx(*words, code=1).stderr
+        assert str(database) in refused and what in refused and "rlx hosts reindex" in refused, refused
+    assert (seen(database), kept_copies()) == (was, [])
+    built = rlx("hosts", "reindex")
+    (copy,) = kept_copies()
+    assert seen(copy) == was and str(copy) in built.stderr
+    assert built.stdout.splitlines() == ["local: 6 runs"]
+    assert set(Index(home()).runs()) == {*older, *newest}
+    assert latest_launch(Index(home())) == newest
+    # The next one has a name of its own, also in the same second.
+    rlx("hosts", "reindex")
+    assert len(kept_copies()) == 2
+
+
+def test_an_empty_file_is_an_index_that_is_not_made_yet(
     two_launches: tuple[tuple[RunRef, ...], tuple[RunRef, ...]],
 ) -> None:
-    older, newer = two_launches
-    database = home() / "index.db"
-    for content in (b"this is no database" * 100, b"", database.read_bytes()[:5000] + b"\xff" * 4000):
-        database.write_bytes(content)
-        assert set(Index(home()).runs()) == {*older, *newer}
-        assert latest_launch(Index(home())) == newer
-    assert len(list(home().glob("index.db.broken-*"))) >= 1
+    (home() / "index.db").write_bytes(b"")
+    assert {ref.run_id for ref in Index(home()).runs()} == {ref.run_id for refs in two_launches for ref in refs}
+
+
+def test_an_index_that_another_program_has_locked_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(home())
+    monkeypatch.setattr(run_index, "_BUSY_TIMEOUT_S", 0.1)
+    with closing(sqlite3.connect(index.path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(RlxError, match="locked") as refused:
+            index.runs()
+    assert "fuser" in refused.value.hint and "full" not in refused.value.hint
+    assert index.runs() == () and kept_copies() == []
 
 
 def test_a_new_home_finds_the_runs_of_this_machine(tmp_path: Path) -> None:
@@ -176,19 +244,54 @@ Index(home).begin(name, name, [RunRef(name, name, "toy", "a", 1, LOCAL, "~/rlx",
 """
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_index_of_an_older_rlx_is_replaced_once(version: int, tmp_path: Path) -> None:
-    """Several rlx find it at the same time. What one of them journals, another one must not move aside."""
+_LAUNCHES = (
+    "launches(launch_id TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL, resolved INTEGER NOT NULL)"
+)
+_RUN = (
+    "run_id TEXT PRIMARY KEY, launch_id TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, arm TEXT NOT NULL"
+)
+_RUN += ", seed INTEGER NOT NULL, host TEXT NOT NULL"
+_WAY = ", destination TEXT, via TEXT NOT NULL, inside TEXT"
+_REST = ", root TEXT NOT NULL, created REAL NOT NULL, arrived INTEGER NOT NULL"
+OLDER = {1: _RUN + _REST, 2: _RUN + _WAY + _REST, 3: f"{_RUN}{_WAY}{_REST} CHECK (arrived IN (-1, 0, 1))"}
+"""The columns of the runs as earlier versions of rlx made them."""
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_index_of_an_older_rlx_becomes_one_of_this(version: int, tmp_path: Path) -> None:
+    """Several rlx find it at the same time. What one of them journals, another one must not lose."""
+    ref = RunRef("toy-old-s1-20261121-120000-abcd", "old", "toy", "old", 1, LOCAL, str(tmp_path / "gone"), 1.7e9)
+    if version > 1:
+        ref = replace(ref, place=Place("a3", "me@a3", "paramiko", None))
+    values = {**asdict(ref), **asdict(ref.place), "position": 0, "arrived": 1}
+    home().mkdir()
+    with closing(sqlite3.connect(home() / "index.db")) as db, db:
+        db.execute(f"CREATE TABLE {_LAUNCHES}")
+        db.execute(f"CREATE TABLE runs({OLDER[version]})")
+        columns = [row[1] for row in db.execute("PRAGMA table_info(runs)")]
+        db.execute("INSERT INTO launches VALUES ('old', 'asked', 1.7e9, 1)")
+        db.execute(f"INSERT INTO runs({', '.join(columns)}) VALUES (:{', :'.join(columns)})", values)
+        db.execute(f"PRAGMA user_version = {version}")
+    names = [f"launch-{number}" for number in range(6)]
+    started = [subprocess.Popen([sys.executable, "-c", _BEGIN, name, str(home())]) for name in names]
+    (home() / "go").touch()
+    assert [process.wait(60) for process in started] == [0] * len(started)
+    index = Index(home())
+    assert [name for name in names if index.pending(name) is None] == []
+    assert (index.runs(), index.own_launches()) == ((ref,), {"old", *names})
+    assert kept_copies() == []
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_what_has_the_version_of_an_older_index_and_is_none_stays_as_it_is(version: int) -> None:
     home().mkdir()
     with closing(sqlite3.connect(home() / "index.db")) as db:
         db.execute("CREATE TABLE runs(run_id TEXT PRIMARY KEY, launch_id TEXT, host TEXT)")
         db.execute(f"PRAGMA user_version = {version}")
-    names = [f"launch-{number}" for number in range(6)]
-    rlx = [subprocess.Popen([sys.executable, "-c", _BEGIN, name, str(home())]) for name in names]
-    (home() / "go").touch()
-    assert [process.wait(60) for process in rlx] == [0] * len(rlx)
-    assert [name for name in names if Index(home()).pending(name) is None] == []
-    assert len(list(home().glob("index.db.broken-*"))) == 1
+    before = (home() / "index.db").read_bytes()
+    with pytest.raises(RlxError, match="no such column"):
+        Index(home())
+    assert (home() / "index.db").read_bytes() == before
 
 
 def test_a_home_is_for_its_user_alone() -> None:

@@ -49,6 +49,7 @@ EXAMPLES = {
     "hosts add": ("rlx hosts add a3 me@a3", "rlx hosts add a3 me@a3 --container trainer"),
     "hosts start": ("rlx hosts start a3", "rlx hosts start a3 --image trainer:8.5"),
     "hosts remove": ("rlx hosts remove a3", "rlx hosts remove a3 --project"),
+    "hosts reindex": ("rlx hosts reindex", "rlx hosts reindex --json"),
     "hosts trust": ("rlx hosts trust", "rlx hosts trust -y"),
     "aqn schedule": ("rlx aqn schedule recipe.yaml", "rlx aqn schedule recipe.yaml --arm aqn"),
     "aqn audit": ("rlx aqn audit ../QeRL", "rlx aqn audit ../QeRL -y"),

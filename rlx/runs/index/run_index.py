@@ -1,17 +1,16 @@
 """The index: which runs this user launched, and the journal of launches that are under way.
 
-A cache in SQLite. What it knows of runs can be rebuilt from their directories at any time, so a broken file is moved
-aside and rebuilt; only the journal is its own, and only until the launch it names has arrived.
+SQLite. Most of what it knows of runs can be found again on their hosts, but not all: digests of manifests, containers
+and the journals of launches and moves are nowhere else. So a file that cannot be used is an error, and only
+`rlx hosts reindex` makes another one, beside the old.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from rlx.plan import Finding, Severity, Site
 from rlx.runs.adopted.adopted_dirs import adopted_refs, adopted_tombstones
 from rlx.runs.index import moves, promises, sightings, tables, tombstones
 from rlx.runs.index.moves import Move
+from rlx.runs.index.set_aside import INDEX_FILE
 from rlx.runs.index.shown import ShownRun, shown_by
 from rlx.runs.index.sightings import Sighting
 from rlx.runs.index.tables import Found, PendingLaunch
@@ -33,6 +33,14 @@ T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 30.0
 _SETTLE_S = 10.0
+_REINDEX = "rlx hosts reindex keeps it under another name, and builds a new one from your hosts"
+_OF_THE_SYSTEM = (
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+)
 _STAYS = "nothing was changed; ask whoever can write the runs' folder of that host"
 
 
@@ -41,7 +49,7 @@ class Index:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.path = home / "index.db"
+        self.path = home / INDEX_FILE
         _make_folder(home)
         if self._guarded(tables.is_new):
             self._create()
@@ -185,47 +193,27 @@ class Index:
         self._guarded(lambda db: tables.create(db, refs, removed))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        broken = self._inode()
+        if self.path.exists() and not self.path.is_file():
+            raise RlxError(f"{self.path} is no file", _REINDEX)
         try:
-            return self._with_connection(work)
-        except sqlite3.OperationalError as error:
-            raise RlxError(f"{self.path}: {error}", "check that the folder is writable and not full") from None
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
+                return work(db)
         except sqlite3.DatabaseError as error:
-            # Its subclasses are mistakes of rlx, and no reason to lose the journal.
-            if type(error) is not sqlite3.DatabaseError:
+            # The other subclasses are mistakes of rlx.
+            if type(error) not in (sqlite3.DatabaseError, sqlite3.OperationalError):
                 raise
-            self._set_aside(broken)
-            self._create()
-            return self._with_connection(work)
+            raise self._refusal(error) from None
+        except UnicodeDecodeError:
+            # SQLite quotes what it cannot parse.
+            raise self._refusal(sqlite3.DatabaseError("malformed database schema")) from None
 
-    def _inode(self) -> int | None:
-        try:
-            return self.path.stat().st_ino
-        except FileNotFoundError:
-            return None
-
-    def _with_connection(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
-            return work(db)
-
-    def _set_aside(self, broken: int | None) -> None:
-        """Move it aside. Another rlx may have been faster, and have a launch in the new file already."""
-        kept = self.path.with_name(f"index.db.broken-{time.time_ns()}")
-        with _locked(self.path.parent):
-            if self._inode() == broken:
-                self.path.with_name("index.db-journal").unlink(missing_ok=True)
-                with suppress(FileNotFoundError):
-                    self.path.replace(kept)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    def _refusal(self, error: sqlite3.DatabaseError) -> RlxError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            return RlxError(f"{self.path}: {error}, for {_BUSY_TIMEOUT_S:.0f} s", f"fuser -v {self.path} shows by whom")
+        if code in _OF_THE_SYSTEM:
+            return RlxError(f"{self.path}: {error}", "check that the folder is writable and not full")
+        return RlxError(f"{self.path} cannot be used: {error}", _REINDEX)
 
 
 def _make_folder(home: Path) -> None:

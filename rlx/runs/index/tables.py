@@ -59,15 +59,48 @@ class PendingLaunch:
 
 
 def is_new(db: sqlite3.Connection) -> bool:
-    """Tell whether the file is to be made. Another version's counts as broken: it is only a cache."""
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version not in (0, _VERSION):
-        raise sqlite3.DatabaseError(f"version {version}")
-    if version:
-        # Made by an rlx that had no such tables.
-        for schema in (promises.SCHEMA, tombstones.SCHEMA, moves.SCHEMA):
-            db.execute(schema)
-    return version == 0
+    """Tell whether the file is to be made. One of an older rlx becomes one of this.
+
+    Raises sqlite3.DatabaseError for one of a newer rlx.
+    """
+    version = _version(db)
+    if version == 0:
+        return True
+    if not 0 < version <= _VERSION:
+        raise sqlite3.DatabaseError(f"version {version} of another rlx, and this one knows up to {_VERSION}")
+    if version < _VERSION:
+        _migrate(db)
+    # Made by an rlx that had no such tables.
+    for schema in (promises.SCHEMA, tombstones.SCHEMA, moves.SCHEMA):
+        db.execute(schema)
+    return False
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+_ADDED = {
+    "destination": "TEXT",
+    "via": "TEXT NOT NULL DEFAULT 'openssh'",
+    "inside": "TEXT",
+    "node": "INTEGER NOT NULL DEFAULT 0",
+}
+"""What runs got since version 1, which knew this machine only; node came with version 4."""
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    with transaction(db):
+        # Several rlx may find it at the same time.
+        if _version(db) < _VERSION:
+            there = {row[1] for row in db.execute("PRAGMA table_info(runs)")}
+            for column in _ADDED.keys() - there:
+                db.execute(f"ALTER TABLE runs ADD COLUMN {column} {_ADDED[column]}")
+            for statement in _SCHEMA:
+                db.execute(statement)
+            # Fails here, and changes nothing, where it was no index.
+            db.execute(f"SELECT {_READ_COLUMNS}, position, arrived FROM runs LIMIT 0")
+            db.execute("SELECT launch_id, digest, created, resolved FROM launches LIMIT 0")
 
 
 def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]], removed: Sequence[Tombstone] = ()) -> None:
