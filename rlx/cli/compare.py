@@ -82,7 +82,8 @@ def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -
         print_json({**comparison_document(comparison), **({"devices": devices} if devices else {})})
     elif as_csv:
         print(csv_text(comparison), end="")
-        for line in (*registered_words(comparison), *left_out_lines(comparison)):
+        repeats = [arm.repeats_words for arm in comparison.arms if arm.repeats]
+        for line in (*registered_words(comparison), *repeats, *left_out_lines(comparison)):
             narrate(line)
     elif as_markdown:
         print(markdown_text(comparison), end="")

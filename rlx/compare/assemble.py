@@ -13,6 +13,7 @@ from rlx.compare.difference_areas import Area
 from rlx.compare.item_counts import item_count
 from rlx.compare.pace import host_load, pace, started
 from rlx.compare.run_differences import differences
+from rlx.compare.shown_seeds import why_repeats
 from rlx.evidence import JudgedRun, core_metric, series
 from rlx.evidence.metrics import disputed, row_counts
 
@@ -66,6 +67,7 @@ def _arm(judged: Runs, label: str, metric: str) -> ComparedArm:
         peak=peak(mean),
         final=final(mean),
         differences=_within(judged),
+        repeats=why_repeats(judged),
     )
 
 

@@ -74,7 +74,8 @@ class ComparedArm:
 
     `series` is the mean over its runs at the steps where all of them have a value, `spread` their standard deviation
     there (n - 1), empty for a single run. `peak` and `final` are those of `series`. `differences`: what its runs differ
-    in besides their seed, each held against the first; it should be empty.
+    in besides their seed, each held against the first; it should be empty. `repeats`: why its runs are repeats of one
+    seed; "" where each shows a seed of its own.
     """
 
     label: str
@@ -85,6 +86,7 @@ class ComparedArm:
     peak: Point | None
     final: Point | None
     differences: tuple[ConfigDifference, ...] = ()
+    repeats: str = ""
 
     @property
     def finished(self) -> bool:
@@ -94,6 +96,15 @@ class ComparedArm:
     def struck(self) -> bool:
         """One run that is no result strikes the arm: a seed left out afterwards is a seed chosen."""
         return any(run.struck for run in self.runs)
+
+    @property
+    def has_seeds(self) -> bool:
+        """Tell whether it has several runs that are samples of different seeds."""
+        return len(self.runs) > 1 and not self.repeats
+
+    @property
+    def repeats_words(self) -> str:
+        return f"the runs of {self.label} are repeats of one seed: {self.repeats}"
 
     @property
     def seeds(self) -> tuple[int, ...]:

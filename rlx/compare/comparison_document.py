@@ -32,7 +32,8 @@ def comparison_document(comparison: Comparison) -> Mapping[str, Any]:
 def _arm(arm: ComparedArm) -> Mapping[str, Any]:
     """The arm with its runs; an arm of one run has the keys of the run, too, as when it could be nothing else.
 
-    `struck`: its numbers are no result.
+    `struck`: its numbers are no result. `repeats` is there only where the runs are repeats of one seed.
     """
     single = to_jsonable(arm.runs[0]) if len(arm.runs) == 1 else {}
-    return {**single, **to_jsonable(arm), "struck": arm.struck}
+    found = {**single, **to_jsonable(arm), "struck": arm.struck}
+    return found if arm.repeats else {key: value for key, value in found.items() if key != "repeats"}

@@ -63,8 +63,8 @@ class Pair:
 
     @property
     def has_seeds(self) -> bool:
-        """Tell whether each arm has several runs: only then anything follows about the treatment."""
-        return all(len(arm.runs) > 1 for arm in self.arms)
+        """Tell whether each arm has runs of several seeds: only then anything follows about the treatment."""
+        return all(arm.has_seeds for arm in self.arms)
 
     @property
     def checkpoints(self) -> tuple[ComparedRun, ComparedRun]:

@@ -135,8 +135,9 @@ def one_seed(pair: Pair) -> Iterator[Finding]:
 
 def one_seed_words(pair: Pair) -> str:
     single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
-    which = "one seed per arm" if len(single) == 2 else f"one seed of {' and '.join(single)}"
-    return f"{which}: nothing follows about the treatment ({pair.treatment.label})"
+    which = ["one seed per arm" if len(single) == 2 else f"one seed of {single[0]}"] if single else []
+    which += [arm.repeats_words for arm in pair.arms if arm.repeats]
+    return f"{'; '.join(which)}: nothing follows about the treatment ({pair.treatment.label})"
 
 
 def disputed_value(pair: Pair) -> Iterator[Finding]:

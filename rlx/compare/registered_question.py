@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from rlx.compare.comparison_values import Comparison
 from rlx.compare.primary_value import PrimaryValue, primary_values
@@ -49,8 +50,9 @@ def ended_result(
         _ended(slot, run, verdicts.get(run.run_id, run.verdict), {metric: own[at] for metric, own in values.items()})
         for at, (slot, run) in enumerate(zip(slots, ended, strict=True))
     )
-    contrasts = (contrast for each in found for contrast in each.contrasts)
-    objection = next((error.message for contrast in contrasts for error in contrast.errors), "")
+    errors = (error.message for each in found for contrast in each.contrasts for error in contrast.errors)
+    repeats = (arm.repeats_words for each in found for arm in each.arms if arm.repeats)
+    objection = next(chain(errors, repeats), "")
     result = RegisteredResult(asked, known, objection=objection)
     if objection:
         return result

@@ -17,7 +17,8 @@ def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, pair.measure))
     checks = (same_seed_twice, seed_struck)
     of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
-    return (*unlike, *of_arms, *numbers_of_seeds(pair))
+    repeats = (finding for arm in pair.arms for finding in seeds_not_shown(arm))
+    return (*unlike, *of_arms, *numbers_of_seeds(pair), *repeats)
 
 
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
@@ -58,6 +59,18 @@ def same_seed_twice(arm: ComparedArm) -> Iterator[Finding]:
                 f"{arm.label} has {count} runs with seed {seed}, which are not {count} samples: {ids}",
                 "name one run of each seed",
             )
+
+
+def seeds_not_shown(arm: ComparedArm) -> Iterator[Finding]:
+    """Warn of runs that are repeats of one seed: their values stand, and no test takes them for several seeds."""
+    if arm.repeats:
+        yield Finding(
+            "RLX913",
+            Severity.WARNING,
+            arm.repeats_words,
+            "pass the seed to the trainer, so that the configuration that it prints has it (verl: data.seed, "
+            "actor_rollout_ref.rollout.seed), as rlx launch RECIPE --seed does",
+        )
 
 
 def seed_struck(arm: ComparedArm) -> Iterator[Finding]:

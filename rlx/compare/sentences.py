@@ -82,11 +82,12 @@ def power_text(test: Statistic, unit: Unit) -> str:
 
 
 def runs_text(pair: Pair) -> str:
-    """`3 and 3 seeds`, `2 seeds and 1 seed`."""
+    """`3 and 3 seeds`, `2 seeds and 1 seed`; `3 and 3 runs` where some are repeats of one seed."""
     control, treatment = (len(arm.runs) for arm in pair.arms)
+    unit = "run" if any(arm.repeats for arm in pair.arms) else "seed"
     if 1 in (control, treatment):
-        return f"{counted(control, 'seed')} and {counted(treatment, 'seed')}"
-    return f"{control} and {treatment} seeds"
+        return f"{counted(control, unit)} and {counted(treatment, unit)}"
+    return f"{control} and {treatment} {unit}s"
 
 
 def p_text(p_value: float) -> str:

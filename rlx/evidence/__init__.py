@@ -16,7 +16,7 @@ from rlx.evidence.judge import judge
 from rlx.evidence.judged_run import JudgedRun
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.read_expectations import with_configuration
-from rlx.evidence.reading.backend_settings import settings_of, settings_of_config
+from rlx.evidence.reading.backend_settings import seeds_of_config, settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
 from rlx.evidence.reading.item_scores import ItemScores, ItemTexts, read_items, read_texts
 from rlx.evidence.reading.other_nodes import with_nodes
@@ -52,6 +52,7 @@ __all__ = [
     "read_log",
     "read_texts",
     "removed",
+    "seeds_of_config",
     "series",
     "settings_of",
     "settings_of_config",

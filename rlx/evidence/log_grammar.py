@@ -199,7 +199,7 @@ class LogGrammar:
     `validation`: the same for all metrics of validations. `metrics`: the names for each role, the usual one first.
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
-    answered. `own_reward`: settings that replace its reward function.
+    answered. `own_reward`: settings that replace its reward function. `seed_keys`: the settings that seed its training.
     `phases`: from the metrics of a step, its phases in their order with their seconds, in the words of the memory
     estimate; "" for a time of which the order is not known.
     `printed_configuration`: the configuration among the lines of a log's beginning; `configured` reads such a tree.
@@ -220,6 +220,7 @@ class LogGrammar:
     gap_setting: str = ""
     outputs_setting: str = ""
     own_reward: tuple[str, ...] = ()
+    seed_keys: tuple[str, ...] = ()
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
     phases: Callable[[Mapping[str, float]], Sequence[tuple[str, float]]] = _no_phases

@@ -250,7 +250,7 @@ def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> tuple[str, tuple[Cell
     step, times = median_step(found), sum(each.step is not None for each in found)
     said = f"reached by {times} of {len(found)}"
     text = Cell("no median", said) if step is None else Cell(f"{step:g}", f"median; {said}", _struck(arm))
-    return f"{arm.label}, all seeds", (text, Cell(""))
+    return f"{arm.label}, all runs", (text, Cell(""))
 
 
 def left_out_table(runs: Sequence[LeftOut]) -> Table | None:

@@ -108,10 +108,10 @@ def arm_word(arm: ComparedArm) -> str:
 
 
 def _curve(arm: ComparedArm, n: int | None, is_share: bool) -> Curve:
-    several = len(arm.runs) > 1
-    points = _seed_points(arm, is_share) if several else _item_points(arm.series, n)
-    seeds = tuple(run.series for run in arm.runs) if several else ()
-    return Curve(arm.label, arm_word(arm), arm.struck, tuple(points), seeds)
+    points = _seed_points(arm, is_share) if arm.has_seeds else _item_points(arm.series, n)
+    seeds = tuple(run.series for run in arm.runs) if len(arm.runs) > 1 else ()
+    word = ", ".join(filter(None, (arm_word(arm), "repeats of one seed" if arm.repeats else "")))
+    return Curve(arm.label, word, arm.struck, tuple(points), seeds)
 
 
 def _without_bands(curve: Curve) -> Curve:
@@ -147,7 +147,7 @@ def _item_count(arm: ComparedArm, metric: str, evidence: Mapping[str, JudgedRun]
 def _intervals(arms: Sequence[ComparedArm], counts: Sequence[int | None]) -> str:
     """Say in words what the bands are."""
     sizes = sorted({n for n in counts if n})
-    seeds = sorted({len(arm.runs) for arm in arms if len(arm.runs) > 1})
+    seeds = sorted({len(arm.runs) for arm in arms if arm.has_seeds})
     items = f"over {' and '.join(map(str, sizes))} items (Wilson)" if sizes else ""
     runs = f"over {' and '.join(map(str, seeds))} seeds (Student's t)" if seeds else ""
     return f"bands: 95 % intervals {'; '.join(filter(None, (items, runs)))}" if items or runs else ""

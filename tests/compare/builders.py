@@ -8,7 +8,8 @@ from typing import Any
 
 from rlx.compare import Comparison, Contrast, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, Registration, RunState, Site
+from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Registration, RunState, Site
+from rlx.plan.run_dir import LAUNCH_FILE
 
 METRIC = "val-core/gsm8k/acc/mean@1"
 
@@ -72,7 +73,7 @@ class RunBuilder:
             command=self.command,
             env={},
             secrets=(),
-            files=(),
+            files=(PlannedFile(LAUNCH_FILE, "", 0o700),),
             expectations=self._expectations(),
             treatment=self.treatment,
             recipe={"name": "gsm8k", "data": data, "aqn": None, "seed": self.seed, **self.recipe},

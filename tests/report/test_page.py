@@ -233,7 +233,7 @@ def test_an_arm_of_several_seeds_has_a_median_and_how_many_got_there() -> None:
     runs = [published("baseline", CONTROL, seed=1), published("baseline", GLOBAL, seed=2)]
     comparison = compare(runs, [])
     text = page_of(Report(runs, comparison, "today", "made by rlx 0", reach=0.66)).text
-    assert "baseline, all seeds" in text and "median; reached by 2 of 2" in text
+    assert "baseline, all runs" in text and "median; reached by 2 of 2" in text
     assert "no median reached by 0 of 2" in page_of(Report(runs, comparison, "today", "rlx 0", reach=0.99)).text
 
 

@@ -37,6 +37,7 @@ GRAMMAR = LogGrammar(
         Role.LOWEST_REWARD: ("grpo/score/min",),
         Role.GRAD_NORM: ("grad_norm",),
     },
+    seed_keys=("megatron_training.seed",),
     hangs=KnownHangs(
         at_start="MindSpeed-RL does with fewer than 8 CPUs for each NPU (ray.get(pg.ready())): lower "
         "num_cpus_for_placement_group"

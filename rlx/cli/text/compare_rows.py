@@ -83,7 +83,7 @@ def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | N
     number = ("{:.4f}" if comparison.is_share else "{:.6g}").format
     if value is None:
         have = sum(step in run.series for run in arm.runs)
-        return f"{have} of {len(arm.runs)} seeds" if have else ""
+        return f"{have} of {len(arm.runs)} runs" if have else ""
     spread = arm.spread.get(step)
     return number(value) if spread is None else f"{number(value)} ± {number(spread)}"
 

@@ -38,6 +38,12 @@ def settings_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in leaves if not (isinstance(value, str) and "${" in value)}
 
 
+def seeds_of_config(config: Mapping[str, Any]) -> dict[str, int]:
+    """The keys of the training's seeds in a composed or printed configuration, with their numbers."""
+    keys = frozenset().union(*(grammar.seed_keys for grammar in grammars()))
+    return {key: value for key, value in _leaves(config) if key in keys and type(value) is int}
+
+
 def _leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     if not isinstance(tree, Mapping):
         yield key, tree

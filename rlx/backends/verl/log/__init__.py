@@ -16,6 +16,7 @@ from rlx.backends.verl.log.noise_faults import noise_faults
 from rlx.backends.verl.log.phases import phases
 from rlx.backends.verl.log.precision import PRECISION
 from rlx.backends.verl.log.printed_config import parse_printed_config
+from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 
 GRAMMAR = LogGrammar(
@@ -65,6 +66,7 @@ GRAMMAR = LogGrammar(
     gap_setting="rollout.calculate_log_probs",
     outputs_setting="trainer.validation_data_dir",
     own_reward=("custom_reward_function.path",),
+    seed_keys=SEED_KEYS + CRITIC_SEED_KEYS,
     precision=PRECISION,
     hangs=KnownHangs(
         near_end="verl is known to hang one or two steps before the end, where the data ends before the steps do",

@@ -6,23 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.overrides.base import Rendering
-
-# Each version has some of these. Where rollout.seed is missing, the inference engine's seed is fixed.
-_SEED_KEYS = (
-    "data.seed",
-    "actor_rollout_ref.actor.data_loader_seed",
-    "actor_rollout_ref.actor.fsdp_config.seed",
-    "actor_rollout_ref.actor.megatron.seed",
-    "actor_rollout_ref.ref.fsdp_config.seed",
-    "actor_rollout_ref.ref.megatron.seed",
-    "actor_rollout_ref.rollout.seed",
-)
-_CRITIC_SEED_KEYS = (
-    "critic.data_loader_seed",
-    "critic.fsdp.seed",
-    "critic.model.fsdp_config.seed",
-    "critic.megatron.seed",
-)
+from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:
@@ -63,5 +47,5 @@ def _enough_epochs(rendering: Rendering, steps: int) -> int:
 
 
 def _seeds(rendering: Rendering) -> Iterator[Override]:
-    keys = _SEED_KEYS + (_CRITIC_SEED_KEYS if rendering.recipe.algorithm.kind == "ppo" else ())
+    keys = SEED_KEYS + (CRITIC_SEED_KEYS if rendering.recipe.algorithm.kind == "ppo" else ())
     return (Override(key, rendering.recipe.seed, "seed") for key in keys if key in rendering.table)
