@@ -58,16 +58,23 @@ def bundle(
     values of secrets. The same evidence gives the same bytes. Raises RlxError where the file is not rlx's own or cannot
     be written, NoSuchRun for unknown names.
     """
-    from rlx.api.reporting import found_runs
-    from rlx.api.selection import arm_name, open_index
+    from rlx.api.selection import arm_name
 
-    path = Path(path)
+    bundle_asked(Path(path), Asked(tuple(arm_name(arm) for arm in arms), metric, tuple(seeds)), tell)
+    return Path(path)
+
+
+def bundle_asked(path: Path, asked: Asked, tell: Tell) -> Compared | Uncompared:
+    """Write the archive of what was asked; what it claims. Raises what `rlx.bundle` raises."""
+    from rlx.api.reporting import found_runs
+    from rlx.api.selection import open_index
+
     check_target(path)
-    index, asked = open_index(), Asked(tuple(arm_name(arm) for arm in arms), metric, tuple(seeds))
-    found = found_runs(index, asked.names, asked.seeds, metric, tell)
+    index = open_index()
+    found = found_runs(index, asked.names, asked.seeds, asked.metric, tell)
     with tempfile.TemporaryDirectory(prefix="rlx-bundle-") as scratch:
         _write(path, Path(scratch), index, asked, found, tell)
-    return path
+    return found
 
 
 def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared | Uncompared, tell: Tell) -> None:

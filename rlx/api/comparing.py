@@ -8,13 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rlx.api.telling import unheard
-from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
     from rlx.api.selection import Run
     from rlx.api.telling import Tell
-    from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut
     from rlx.evidence import JudgedRun
     from rlx.runs import Index, RunRef
@@ -146,15 +144,3 @@ def _tell_swapped(judged: Sequence[Sequence[JudgedRun]], tell: Tell) -> None:
     control, treatments = judged[0][0], [runs[0].arm for runs in judged[1:]]
     if control.plan.control != control.arm and control.plan.control in treatments:
         tell(f"{control.arm} stands as the control here; by its recipe {control.plan.control} is")
-
-
-def outcome(comparison: Comparison, strict: bool) -> ExitCode:
-    """The exit code of a comparison; what cannot be mended by waiting comes first."""
-    if any(run.struck for run in comparison.runs) or any(contrast.errors for contrast in comparison.contrasts):
-        return ExitCode.NOT_VERIFIED
-    registered = comparison.registered
-    if registered and not (registered.is_open or registered.answers):
-        return ExitCode.NOT_VERIFIED
-    if comparison.interim or (registered and registered.is_open):
-        return ExitCode.NOT_FINISHED
-    return ExitCode.NOT_VERIFIED if strict and not comparison.verified else ExitCode.OK

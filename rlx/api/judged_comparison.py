@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut
     from rlx.compare.other_experiments import OtherExperiment
+    from rlx.errors import ExitCode
     from rlx.evidence import ItemScores, JudgedRun
     from rlx.runs import Index, RunRef
 
@@ -45,18 +46,27 @@ class Compared:
 
     @property
     def reportable(self) -> bool:
-        """Tell whether all runs finished, none is invalid, incomplete or contradicted, and they are comparable."""
+        """Tell whether the claim may be reported: all runs finished, all are valid, and they are comparable."""
         return self.comparison.reportable
+
+    def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
+        """The exit code of `rlx compare`, with or without its option `--allow-unverified`."""
+        return self.comparison.outcome(allow_unverified=allow_unverified)
 
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
-    """Runs that cannot be compared, and why."""
+    """Runs that cannot be compared, and why. `exit_code`: that of the problem."""
 
     runs: Sequence[JudgedRun]
     problem: str
+    exit_code: ExitCode
     left_out: tuple[LeftOut, ...] = ()
     others: tuple[OtherExperiment, ...] = ()
+
+    def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
+        """The exit code of `rlx report`: nothing can be reported, whatever is allowed."""
+        return self.exit_code
 
 
 def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> list[list[JudgedRun]]:

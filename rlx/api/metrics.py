@@ -25,9 +25,14 @@ class RunMetrics:
     series: Mapping[str, Mapping[int, float]]
 
     @property
+    def exclusion(self) -> str:
+        """The word that excludes its numbers by the run's own evidence so far; "" where they may stand."""
+        return self.judged.verdict.exclusion(ended=self.judged.state.is_terminal)
+
+    @property
     def is_result(self) -> bool:
-        """Tell whether its numbers may stand by the run's own evidence so far."""
-        return self.judged.verdict.is_result(ended=self.judged.state.is_terminal)
+        """Tell whether its numbers may stand."""
+        return not self.exclusion
 
 
 def metrics(runs: Runs | None = None, names: Sequence[str] = (), *, tell: Tell = unheard) -> list[RunMetrics]:

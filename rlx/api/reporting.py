@@ -39,15 +39,30 @@ def report(
     fit no metric and a share above 1 to reach, RlxError where the file is not rlx's own or cannot be written, NoSuchRun
     for unknown names.
     """
-    from rlx.api.selection import arm_name, open_index
+    from rlx.api.selection import arm_name
 
-    path = Path(path)
+    report_named(Path(path), [arm_name(arm) for arm in arms], metric, seeds, curves, reach, tell)
+    return Path(path)
+
+
+def report_named(
+    path: Path,
+    names: Sequence[str],
+    metric: str | None,
+    seeds: Collection[int],
+    curves: Sequence[str],
+    reach: float | None,
+    tell: Tell,
+) -> Compared | Uncompared:
+    """Write the page of the arms that the names mean; what it shows. Raises what `rlx.report` raises."""
+    from rlx.api.selection import open_index
+
     check_target(path)
     index = open_index()
-    found = found_runs(index, [arm_name(arm) for arm in arms], seeds, metric, tell)
+    found = found_runs(index, names, seeds, metric, tell)
     _check_reach(found, reach)
     write_page(path, index, found, curves, reach)
-    return path
+    return found
 
 
 def _check_reach(found: Compared | Uncompared, reach: float | None) -> None:
@@ -135,7 +150,7 @@ def found_runs(
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise
-        return Uncompared([*chain(*arms)], problem.message, left_out)
+        return Uncompared([*chain(*arms)], problem.message, problem.exit_code, left_out)
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import Metrics, Seeds, split_metrics
+from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, split_metrics
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def compare(
     ],
     metrics: Metrics = None,
     seeds: Seeds = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 14 for an unverified run, too.")] = False,
+    allow_unverified: AllowUnverified = False,
+    strict: Annotated[bool, typer.Option("--strict", hidden=True, help="Without effect: the default.")] = False,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The values by step as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -47,13 +48,15 @@ def compare(
     newest launch, one a seed; names joined by commas are one arm. Several seeds an arm say something about the
     treatment, one run says something about two checkpoints, item by item where the outputs were kept.
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Runs of a registered
-    experiment first answer its question, once all of them are in. Exit code: 0 may be reported · 11 a run has not
-    finished, or a registered one is missing · 14 a run is invalid, incomplete or contradicted by its own evidence, or
-    the runs are not comparable.
+    experiment first answer its question, once all of them are in. Exit code: 0 the claim may be reported as it is
+    worded: all runs are valid and comparable · 11 a run has not finished, or a registered one is missing · 14 it may
+    not: a run is invalid, incomplete, contradicted by its own evidence or unverified, the runs are not comparable, or
+    the registered question has no answer.
     """
-    from rlx.api.comparing import compare_named, outcome
+    from rlx.api.comparing import compare_named
     from rlx.api.selection import open_index
     from rlx.cli.frame.output import narrate, patience
+    from rlx.cli.frame.reportable_exit import reportable_exit
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -65,7 +68,7 @@ def compare(
         compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
     _print(compared, as_markdown, as_csv, as_json)
     _draw(index, compared, plot, html, curves)
-    raise typer.Exit(outcome(compared.comparison, strict))
+    raise reportable_exit(compared, allow_unverified)
 
 
 def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -> None:

@@ -15,8 +15,8 @@ def judge(
     """Check a bundle of rlx report, and name what does not follow from its evidence.
 
     Every verdict, value and sentence is computed again from the manifests, logs, metrics, events and outputs in it. No
-    host is asked, and your own runs are not looked at. Exit code: 0 all of it follows · 14 something does not, or is
-    worded by another version of rlx.
+    host is asked, and your own runs are not looked at. Exit code: 0 all of it follows, whether or not the claim, which
+    is printed, may be reported · 14 something does not, or is worded by another version of rlx.
     """
     from rlx.api.bundle_judging import judge_bundle
     from rlx.cli.frame.output import patience, print_json, print_text

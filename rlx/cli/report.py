@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import Metrics, Seeds, split_metrics
+from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, split_metrics
 
 
 def report(
@@ -36,27 +36,32 @@ def report(
         float | None,
         typer.Option(metavar="VALUE", help="Show when each run reached this value of the metric: 0.7 for 70 %."),
     ] = None,
+    allow_unverified: AllowUnverified = False,
 ) -> None:
     """Write a page that says what these runs show, and what proves it.
 
     Summary, curves of validation and training, verdicts with their evidence, what differs, items, time and versions in
-    one HTML file that opens offline. A report written before is replaced, any other file is not. Exit code 0: the page
-    is written. What may be reported stands in it, and is the exit code of rlx compare.
+    one HTML file that opens offline. A report written before is replaced, any other file is not.
     --bundle writes an archive of manifests, logs, metrics, events, kept outputs and all that was computed of them,
     without weights and secrets: rlx judge computes it again on any machine.
+    Exit code, once the files are written: that of rlx compare. 0: what they state may be reported, of a single arm its
+    values · 11 · 14.
     """
-    from rlx.api.bundling import bundle as write_bundle
-    from rlx.api.reporting import report as write_report
+    from rlx.api.bundling import Asked, bundle_asked
+    from rlx.api.reporting import report_named
     from rlx.api.telling import unheard
     from rlx.cli.frame.output import narrate, patience, print_text
+    from rlx.cli.frame.reportable_exit import reportable_exit
 
     metric, curves = split_metrics(metrics)
     arms, chosen, tell = names or (), seeds or (), narrate
     with patience("reading the runs …"):
         if output is not None or bundle is None:
             page = output or Path("report.html")
-            written = write_report(page, *arms, metric=metric, seeds=chosen, curves=curves, reach=reach, tell=tell)
-            print_text(str(written))
+            found = report_named(page, arms, metric, chosen, curves, reach, tell)
+            print_text(str(page))
             tell = unheard
         if bundle is not None:
-            print_text(str(write_bundle(bundle, *arms, metric=metric, seeds=chosen, tell=tell)))
+            found = bundle_asked(bundle, Asked(tuple(arms), metric, tuple(chosen)), tell)
+            print_text(str(bundle))
+    raise reportable_exit(found, allow_unverified)

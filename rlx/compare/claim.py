@@ -6,19 +6,20 @@ from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.findings import brief
 from rlx.compare.registered_words import registered_claim
+from rlx.compare.sentences import unverified_words
 
 EXPLORATORY = "exploratory, for the question was not registered before the launch"
 _NAME, _NAMED = 60, 3
 
 
 def claim(comparison: Comparison) -> str:
-    """`exploratory …: two checkpoints; no claim about aqn`; "" where nothing may be reported.
+    """`exploratory …: two checkpoints; no claim about aqn`; "" where there is no result.
 
     Of a registered experiment its answer, or why there is none: `registered, 5 seeds: yes, aqn is better than …`.
     """
     if comparison.registered:
         return registered_claim(comparison.registered)
-    found = [contrast for contrast in comparison.contrasts if contrast.reportable]
+    found = [contrast for contrast in comparison.contrasts if contrast.is_result]
     said = dict.fromkeys(_of_arms(comparison, contrast) for contrast in found if _is_of_arms(contrast))
     silent = [contrast for contrast in found if not _is_of_arms(contrast)]
     if silent:
@@ -26,7 +27,8 @@ def claim(comparison: Comparison) -> str:
         names = names if len(silent) <= _NAMED else f"{len(silent)} treatments"
         what = "values alone" if all(contrast.test is None for contrast in silent) else "two checkpoints"
         said[f"{what}; no claim about {names}"] = None
-    return f"{EXPLORATORY}: {'; '.join(said)}" if said else ""
+    caveat = unverified_words(comparison.unverified)
+    return f"{EXPLORATORY}: {caveat}{'; '.join(said)}" if said else ""
 
 
 def _is_of_arms(contrast: Contrast) -> bool:

@@ -10,7 +10,7 @@ from rlx.compare.align import Point
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.pace import HostLoad
-from rlx.evidence import Verdict
+from rlx.evidence import Verdict, VerdictStatus
 from rlx.plan import RunState
 
 
@@ -63,9 +63,21 @@ class ComparedRun:
         return self.state.is_terminal
 
     @property
+    def exclusion(self) -> str:
+        """The word that excludes its numbers; "" where they may stand. What a run that goes on lacks may still come."""
+        return self.verdict.exclusion(ended=self.finished)
+
+    @property
     def struck(self) -> bool:
-        """Tell whether its numbers are no result. What is missing in a run that goes on may still come."""
-        return not self.verdict.is_result(ended=self.finished)
+        """Tell whether its numbers are excluded."""
+        return bool(self.exclusion)
+
+    @property
+    def word(self) -> str:
+        """The word that must be read before a number of this run; "" where nothing qualifies it."""
+        if not self.finished and not self.struck:
+            return self.state.value
+        return "" if self.verdict.status is VerdictStatus.VALID else self.verdict.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +105,19 @@ class ComparedArm:
         return all(run.finished for run in self.runs)
 
     @property
+    def exclusion(self) -> str:
+        """The word of its first excluded run, which excludes the arm: a seed left out afterwards is a seed chosen."""
+        return next((run.exclusion for run in self.runs if run.struck), "")
+
+    @property
     def struck(self) -> bool:
-        """One run that is no result strikes the arm: a seed left out afterwards is a seed chosen."""
-        return any(run.struck for run in self.runs)
+        """Tell whether its numbers are excluded."""
+        return bool(self.exclusion)
+
+    @property
+    def word(self) -> str:
+        """The word that excludes the arm, else the first that qualifies any of its runs; "" where none does."""
+        return self.exclusion or next((run.word for run in self.runs if run.word), "")
 
     @property
     def has_seeds(self) -> bool:

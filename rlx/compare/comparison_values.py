@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlx.compare.align import StepRow
@@ -14,6 +14,7 @@ from rlx.compare.left_out import LeftOut
 from rlx.compare.other_experiments import OtherExperiment
 from rlx.compare.registered_result import RegisteredResult
 from rlx.compare.statistic import Statistic
+from rlx.errors import ExitCode
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
 
@@ -57,6 +58,11 @@ class Pair:
         return all(run.finished for run in self.runs)
 
     @property
+    def unverified(self) -> tuple[str, ...]:
+        """Labels of the runs that are unverified."""
+        return _unverified(self.runs)
+
+    @property
     def of_one_name(self) -> bool:
         """Tell whether all runs are called the same, but for their seeds."""
         return len({run.name.removesuffix(f"-s{run.seed}") for run in self.runs}) == 1
@@ -98,7 +104,8 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment. `reportable`: all runs finished, none invalid, incomplete or contradicted, comparable.
+    treatment. `is_result`: all runs finished, none invalid, incomplete or contradicted, comparable; `reportable`: all
+    of them valid, too.
     """
 
     treatment: str
@@ -112,6 +119,7 @@ class Contrast:
     checkpoints: tuple[str, ...]
     differences: tuple[ConfigDifference, ...]
     findings: tuple[Finding, ...]
+    is_result: bool
     reportable: bool
     sentences: tuple[str, ...]
 
@@ -161,9 +169,51 @@ class Comparison:
         return not all(run.finished for run in self.runs)
 
     @property
-    def reportable(self) -> bool:
-        return all(contrast.reportable for contrast in self.contrasts)
+    def unverified(self) -> tuple[str, ...]:
+        """Labels of the runs that are unverified."""
+        return _unverified(self.runs)
 
     @property
     def verified(self) -> bool:
-        return all(run.verdict.status is VerdictStatus.VALID for run in self.runs)
+        """Tell whether every run is valid, those that a registered answer rests on, too."""
+        registered = self.registered.runs if self.registered else ()
+        return all(run.verdict.status is VerdictStatus.VALID for run in self.runs) and not any(
+            run.is_unverified for run in registered
+        )
+
+    @property
+    def reportable(self) -> bool:
+        """Tell whether the claim, or the values of a single arm, may be reported: exit code 0 of `rlx compare`."""
+        return self.outcome() is ExitCode.OK
+
+    def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
+        """The exit code of `rlx compare` and `rlx report`; what cannot be mended by waiting comes first.
+
+        `allow_unverified`: whether runs of which nothing worse is known than that they are unverified are accepted.
+        """
+        if any(run.struck for run in self.runs) or any(contrast.errors for contrast in self.contrasts):
+            return ExitCode.NOT_VERIFIED
+        registered = self.registered
+        if registered and not (registered.is_open or registered.answers):
+            return ExitCode.NOT_VERIFIED
+        if self.interim or self.withheld or (registered and registered.is_open):
+            return ExitCode.NOT_FINISHED
+        return ExitCode.OK if self.verified or allow_unverified else ExitCode.NOT_VERIFIED
+
+    def difference_exclusions(self) -> tuple[str, ...]:
+        """For each treatment the word that excludes a difference of its values from the control's; "" for none."""
+        return tuple(
+            arm.exclusion or self.control.exclusion or contrast.objection
+            for arm, contrast in zip(self.treatments, self.contrasts, strict=True)
+        )
+
+    def difference_words(self) -> tuple[str, ...]:
+        """For each treatment the word that must be read before such a difference: its exclusion, else a run's word."""
+        return tuple(
+            exclusion or arm.word or self.control.word
+            for arm, exclusion in zip(self.treatments, self.difference_exclusions(), strict=True)
+        )
+
+
+def _unverified(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+    return tuple(run.label for run in runs if run.verdict.status is VerdictStatus.UNVERIFIED)

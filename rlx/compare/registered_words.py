@@ -9,14 +9,13 @@ from rlx.compare.left_out import left_out_groups
 from rlx.compare.registered_answer import Kind
 from rlx.compare.registered_design import Claim
 from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
-from rlx.compare.sentences import p_text
+from rlx.compare.sentences import p_text, unverified_words
 from rlx.compare.unit import Unit
 from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
 from rlx.plan import Registration, RunState
 from rlx.plan.registration import AREA, LAST
 
-_NAMED = 4
 _FAILED = {state.value for state in (RunState.FAILED, RunState.LOST, RunState.STOPPED)}
 
 
@@ -140,6 +139,4 @@ def moment_text(asked: Registration) -> str:
 
 
 def _caveat(found: RegisteredResult) -> str:
-    names = [f"{run.arm}-s{run.seed}" for run in found.runs if run.is_unverified]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"unverified ({', '.join(names[:_NAMED])}{more}): " if names else ""
+    return unverified_words([f"{run.arm}-s{run.seed}" for run in found.runs if run.is_unverified])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlx.compare.comparison_values import Contrast, Pair
 from rlx.compare.error_rates import ALPHA
 from rlx.compare.findings import one_seed_words
 from rlx.compare.statistic import Statistic
 from rlx.compare.unit import Unit
-from rlx.evidence import VerdictStatus
 from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
+
+_NAMED = 4
 
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
@@ -21,15 +22,17 @@ def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested:
 
 
 def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: int) -> tuple[str, ...]:
-    if not contrast.reportable:
+    if not contrast.is_result:
         return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}",)
-    numbers, later = numbers_sentences(pair, contrast, unit), tuple(later_steps(pair))
+    caveat = unverified_words(pair.unverified)
+    numbers = tuple(f"{caveat}{words}" for words in numbers_sentences(pair, contrast, unit))
+    later = tuple(later_steps(pair))
     if contrast.test is None or contrast.p_value is None:
         return (f"{numbers[0]}; no p-value: {contrast.no_test}", *later)
     return (
         *numbers,
         *later,
-        f"{_caveat(pair)}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}",
+        f"{caveat}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}",
     )
 
 
@@ -121,6 +124,7 @@ def _only_unfinished(pair: Pair, contrast: Contrast) -> bool:
     return not (pair.finished or contrast.errors or any(run.struck for run in pair.runs))
 
 
-def _caveat(pair: Pair) -> str:
-    unverified = [run.label for run in pair.runs if run.verdict.status is VerdictStatus.UNVERIFIED]
-    return f"unverified ({', '.join(unverified)}): " if unverified else ""
+def unverified_words(names: Sequence[str]) -> str:
+    """`unverified (aqn-s1, aqn-s2): `, the words before whatever rests on unverified runs; "" without any."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"unverified ({', '.join(names[:_NAMED])}{more}): " if names else ""

@@ -49,6 +49,18 @@ class Verdict:
             return False
         return not ended or not (self.dissent or self.status is VerdictStatus.INCOMPLETE)
 
+    def exclusion(self, *, ended: bool) -> str:
+        """The word that excludes its numbers from all results; "" where they may stand."""
+        return "" if self.is_result(ended=ended) else self.word
+
+
+def marked(text: str, exclusion: str) -> str:
+    """A value with the word that excludes it: `0.8100 (incomplete)`; the value alone where no word does.
+
+    The one mark of an excluded value, whatever shows it. A style may be added, since a copied text loses styles.
+    """
+    return f"{text} ({exclusion})" if text and exclusion else text
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:

@@ -9,7 +9,7 @@ from rlx.compare import Comparison
 from rlx.compare.seed_band import Band
 from rlx.compare.training_metrics import Chosen, TrainingCurves, training_curves
 from rlx.evidence import JudgedRun, VerdictStatus
-from rlx.report.picture import Curve, CurvePoint, Picture, arm_word
+from rlx.report.picture import Curve, CurvePoint, Picture
 
 EXPLORATORY = "exploratory: for reading, by training step, without a test"
 MEANS, BANDS = "lines: means over the seeds of an arm", "bands: from its lowest to its highest seed"
@@ -48,16 +48,15 @@ def drawn_arms(comparison: Comparison | None, judged: Sequence[JudgedRun]) -> li
         return [_uncompared(arm, judged) for arm in dict.fromkeys(run.arm for run in judged)]
     known: Mapping[str, JudgedRun] = {run.run_id: run for run in judged}
     return [
-        DrawnArm(arm.label, arm_word(arm), arm.struck, [known[run.run_id] for run in arm.runs])
-        for arm in comparison.arms
+        DrawnArm(arm.label, arm.word, arm.struck, [known[run.run_id] for run in arm.runs]) for arm in comparison.arms
     ]
 
 
 def _uncompared(arm: str, judged: Sequence[JudgedRun]) -> DrawnArm:
     runs = [run for run in judged if run.arm == arm]
-    struck = [run for run in runs if not run.verdict.is_result(ended=run.state.is_terminal)]
-    words = [run.verdict.word for run in (*struck, *runs) if run.verdict.status is not VerdictStatus.VALID]
-    return DrawnArm(arm, next(iter(words), ""), bool(struck), runs)
+    excluded = [word for run in runs if (word := run.verdict.exclusion(ended=run.state.is_terminal))]
+    others = [run.verdict.word for run in runs if run.verdict.status is not VerdictStatus.VALID]
+    return DrawnArm(arm, next(iter([*excluded, *others]), ""), bool(excluded), runs)
 
 
 def _picture(curves: TrainingCurves, arms: Sequence[DrawnArm]) -> Picture:

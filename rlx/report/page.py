@@ -20,7 +20,7 @@ from rlx.report.item_tables import found_items
 from rlx.report.multiples import EXPLORATORY, drawn_arms, multiples
 from rlx.report.multiples_layout import legend_scene, panel_scene
 from rlx.report.noise_proof import log_facts, record_rows
-from rlx.report.picture import Picture, arm_word, picture
+from rlx.report.picture import Picture, picture
 from rlx.report.picture_layout import NARROW, WIDE, scene
 from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
@@ -135,13 +135,15 @@ def _status(report: Report) -> tuple[str, str]:
         return "invalid", claim(found)
     if found.interim:
         return "incomplete", "interim: not every run has ended"
+    if found.withheld:
+        return "incomplete", f"interim: {found.withheld}"
+    said = claim(found) or "values of one arm, compared with nothing"
     if not found.verified:
-        words = sorted({arm_word(arm) for arm in found.arms} - {""})
-        return "unverified", f"{', '.join(words)}: to be reported with that word; {claim(found)}"
-    if registered:
-        return "valid", claim(found)
+        return "unverified", f"unverified: to be reported with that word only; {said}"
+    if registered or not found.contrasts:
+        return "valid", said
     of_arms = all(contrast.test is not None and contrast.test.is_of_arms for contrast in found.contrasts)
-    return "valid" if of_arms else "limited", claim(found)
+    return "valid" if of_arms else "limited", said
 
 
 def _registered(comparison: Comparison | None) -> list[str]:

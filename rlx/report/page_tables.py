@@ -1,4 +1,4 @@
-"""The tables of a report: values by step, what differs, versions, items, speed. Cells know whether they are struck."""
+"""The tables of a report: values by step, what differs, versions, items, speed. Cells know what excludes them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from rlx.compare.secondary_values import secondary_values
 from rlx.compare.time_to_reach import Reached, median_step, reached
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
+from rlx.evidence.verdict import marked
 from rlx.report.multiples import Multiples
-from rlx.report.picture import Curve, Picture, arm_word
+from rlx.report.picture import Curve, Picture
 
 _MOST_ITEMS = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`struck` is the word that says why the number is no result; `aside` is said smaller."""
+    """`exclusion` is the word that says why the number is no result; `aside` is said smaller."""
 
     text: str
     aside: str = ""
-    struck: str = ""
+    exclusion: str = ""
     differs: bool = False
 
 
@@ -59,7 +60,10 @@ def values_table(comparison: Comparison, drawn: Picture) -> Table:
     blanks = tuple(Cell("") for _ in comparison.treatments)
     peaks = tuple(_peak(drawn, arm) for arm in comparison.arms)
     rows.append(("peak (decides nothing)", (*peaks, *blanks)))
-    names = tuple(f"{arm.label} − {comparison.control.label}" for arm in comparison.treatments)
+    names = tuple(
+        marked(f"{arm.label} − {comparison.control.label}", word)
+        for arm, word in zip(comparison.treatments, comparison.difference_words(), strict=True)
+    )
     unit_name = " in points" if comparison.is_share else ""
     intervals = ", with 95 % intervals" if drawn.intervals else ""
     caption = f"{comparison.metric} by training step{intervals}; differences{unit_name}"
@@ -72,34 +76,31 @@ def runs_table(comparison: Comparison, drawn: Picture) -> Table | None:
         return None
     steps = sorted({step for run in comparison.runs for step in run.series})
     rows = tuple((str(step), tuple(_run_value(drawn, run, step) for run in comparison.runs)) for step in steps)
-    return Table(f"{comparison.metric} of each run", "step", tuple(run.label for run in comparison.runs), rows)
+    return Table(
+        f"{comparison.metric} of each run", "step", tuple(marked(run.label, run.word) for run in comparison.runs), rows
+    )
 
 
 def _run_value(drawn: Picture, run: ComparedRun, step: int) -> Cell:
     value = run.series.get(step)
-    return Cell("" if value is None else drawn.value_text(value), struck=run.verdict.word if run.struck else "")
+    return Cell("" if value is None else drawn.value_text(value), exclusion=run.exclusion)
 
 
 def _value(drawn: Picture, arm: ComparedArm, point: Any) -> Cell:
     bounds = "" if point.low is None else f"{drawn.bound_text(point.low)} to {drawn.bound_text(point.high)}"
-    return Cell(drawn.value_text(point.value), bounds, _struck(arm))
+    return Cell(drawn.value_text(point.value), bounds, arm.exclusion)
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], unit: Unit) -> Iterator[Cell]:
     control = values[0]
-    for arm, contrast, value in zip(comparison.treatments, comparison.contrasts, values[1:], strict=True):
-        text = "" if value is None or control is None else unit.signed(value - control)
-        yield Cell(text, struck=_struck(arm) or _struck(comparison.control) or contrast.objection)
+    for value, exclusion in zip(values[1:], comparison.difference_exclusions(), strict=True):
+        yield Cell("" if value is None or control is None else unit.signed(value - control), exclusion=exclusion)
 
 
 def _peak(drawn: Picture, arm: ComparedArm) -> Cell:
     if arm.peak is None:
         return Cell("")
-    return Cell(drawn.value_text(arm.peak.value), f"at step {arm.peak.step}", _struck(arm))
-
-
-def _struck(arm: ComparedArm) -> str:
-    return arm_word(arm) if arm.struck else ""
+    return Cell(drawn.value_text(arm.peak.value), f"at step {arm.peak.step}", arm.exclusion)
 
 
 def difference_tables(contrast: Contrast, control: str) -> list[Table]:
@@ -193,7 +194,7 @@ def speed_table(comparison: Comparison) -> Table | None:
 def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
     if value is None:
         return Cell("–")
-    return Cell(format(value, form), struck=run.verdict.word if run.struck else "")
+    return Cell(format(value, form), exclusion=run.exclusion)
 
 
 def device_table(report: DeviceReport) -> Table:
@@ -239,17 +240,16 @@ def reach_table(comparison: Comparison, judged: Sequence[JudgedRun], value: floa
 
 
 def _reached(run: ComparedRun, found: Reached) -> tuple[Cell, ...]:
-    struck = run.verdict.word if run.struck else ""
     if found.step is None:
-        return Cell("never", f"in the validations up to step {found.last}", struck), Cell("–")
-    minutes = "–" if found.seconds is None else f"{found.seconds / 60:.3g}"
-    return Cell(str(found.step), struck=struck), Cell(minutes, struck="" if minutes == "–" else struck)
+        return Cell("never", f"in the validations up to step {found.last}", run.exclusion), Cell("–")
+    minutes = Cell("–") if found.seconds is None else Cell(f"{found.seconds / 60:.3g}", exclusion=run.exclusion)
+    return Cell(str(found.step), exclusion=run.exclusion), minutes
 
 
 def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> tuple[str, tuple[Cell, ...]]:
     step, times = median_step(found), sum(each.step is not None for each in found)
     said = f"reached by {times} of {len(found)}"
-    text = Cell("no median", said) if step is None else Cell(f"{step:g}", f"median; {said}", _struck(arm))
+    text = Cell("no median", said) if step is None else Cell(f"{step:g}", f"median; {said}", arm.exclusion)
     return f"{arm.label}, all runs", (text, Cell(""))
 
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlx.compare import ComparedArm, ComparedRun, Comparison
+from rlx.compare import ComparedArm, Comparison
 from rlx.compare.item_counts import are_counts, why_not_binary
 from rlx.compare.proportions import wilson_interval
-from rlx.evidence import JudgedRun, VerdictStatus
+from rlx.evidence import JudgedRun
 from rlx.evidence.metrics import data_sources
+from rlx.evidence.verdict import marked
 from rlx.report.arm_noise import NoiseTrack, noise_track
 
 
@@ -41,7 +42,7 @@ class Curve:
     @property
     def name(self) -> str:
         """The label with the word, which must be seen before the number."""
-        return f"{self.label} ({self.word})" if self.word else self.label
+        return marked(self.label, self.word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +95,10 @@ def picture(comparison: Comparison, judged: Sequence[JudgedRun]) -> Picture:
     )
 
 
-def word_of(run: ComparedRun) -> str:
-    """Choose the word that must be read before a number of this run; "" where nothing qualifies it."""
-    if not run.finished and not run.struck:
-        return run.state.value
-    return "" if run.verdict.status is VerdictStatus.VALID else run.verdict.word
-
-
-def arm_word(arm: ComparedArm) -> str:
-    """The word of the run that strikes the arm, else the first of any of its runs."""
-    runs = sorted(arm.runs, key=lambda run: not run.struck)
-    return next((word for run in runs if (word := word_of(run))), "")
-
-
 def _curve(arm: ComparedArm, n: int | None, is_share: bool) -> Curve:
     points = _seed_points(arm, is_share) if arm.has_seeds else _item_points(arm.series, n)
     seeds = tuple(run.series for run in arm.runs) if len(arm.runs) > 1 else ()
-    word = ", ".join(filter(None, (arm_word(arm), "repeats of one seed" if arm.repeats else "")))
+    word = ", ".join(filter(None, (arm.word, "repeats of one seed" if arm.repeats else "")))
     return Curve(arm.label, word, arm.struck, tuple(points), seeds)
 
 

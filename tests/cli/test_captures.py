@@ -35,8 +35,8 @@ SHOWN = {
         "zh": "关于两个运行可以说什么。",
     },
     "rlx compare no-noise-baseline-s1 no-noise-aqn-s1": {
-        "en": "No noise ever was in this arm: its numbers are struck.",
-        "zh": "这个实验组里从来没有噪声：数字被划掉。",
+        "en": "No noise ever was in this arm: its numbers are excluded.",
+        "zh": "这一组里从来没有噪声：数字被排除。",
     },
     "rlx explain RLX601": {"en": "Any id that rlx prints.", "zh": "rlx 打印的任何编号都可以查。"},
     "rlx plan tiny-cpu --arm aqn": {

@@ -92,8 +92,9 @@ def test_one_invalid_seed_strikes_its_arm_and_no_other_seed(runs_of: RunsOf, say
     assert code is ExitCode.NOT_VERIFIED
     assert "aqn (mean ± sd of 2, 1 invalid)" in text
     assert "warning RLX909 1 of 2 runs of aqn are no result (aqn-s2 is invalid)" in text
-    last = say("baseline", "aqn", as_csv=True)[1].splitlines()[-1].split(",")
-    assert last[4:6] == ["0.7", "~~0.7~~ (invalid)"]
+    *_, last = csv.DictReader(say("baseline", "aqn", as_csv=True)[1].splitlines())
+    assert [last[name] for name in ("aqn-s1", "aqn-s1 verdict")] == ["0.7", "valid"]
+    assert [last[name] for name in ("aqn-s2", "aqn-s2 verdict", "aqn verdict")] == ["0.7", "invalid", "invalid"]
 
 
 def test_newest_launch_counts(runs_of: RunsOf, capsys: pytest.CaptureFixture[str]) -> None:

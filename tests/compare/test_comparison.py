@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rlx.api.comparing import outcome
 from rlx.compare import Comparison, other_sources
 from rlx.compare.unit import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
@@ -87,7 +86,8 @@ def test_broken_control_spoils_every_treatment(control_builder: Build, treated: 
 
 def test_unverified_arm_carries_the_word(control: JudgedRun, treated: Build) -> None:
     comparison = one_run_each(control, [treated(status=VerdictStatus.UNVERIFIED)])
-    assert comparison.reportable
+    assert only(comparison).is_result
+    assert not only(comparison).reportable
     assert not comparison.verified
     assert only(comparison).sentences[1].startswith("unverified (aqn): no significant difference")
 
@@ -157,13 +157,13 @@ def test_a_dissenting_witness_is_no_result(control: JudgedRun, treated: Build, d
     run = treated(status=VerdictStatus.UNVERIFIED)
     run = replace(run, verdict=replace(run.verdict, dissent=dissent))
     comparison = one_run_each(control, [run])
-    assert (comparison.reportable, comparison.treatments[0].struck) == (not dissent, dissent)
+    assert (only(comparison).is_result, comparison.treatments[0].struck) == (not dissent, dissent)
     assert (only(comparison).p_value is None) == dissent
     assert word in only(comparison).sentences[-2]
-    assert outcome(comparison, strict=False) is (ExitCode.NOT_VERIFIED if dissent else ExitCode.OK)
-    assert outcome(comparison, strict=True) is ExitCode.NOT_VERIFIED
+    assert comparison.outcome(allow_unverified=True) is (ExitCode.NOT_VERIFIED if dissent else ExitCode.OK)
+    assert comparison.outcome() is ExitCode.NOT_VERIFIED
     going_on = replace(run, state=RunState.RUNNING)
-    assert outcome(one_run_each(control, [going_on]), strict=False) is ExitCode.NOT_FINISHED
+    assert one_run_each(control, [going_on]).outcome(allow_unverified=True) is ExitCode.NOT_FINISHED
 
 
 def test_other_metric_is_not_comparable(control: JudgedRun, treated: Build) -> None:

@@ -39,13 +39,13 @@ def test_no_form_of_output_has_a_p_value_or_an_interval(pair: Pair, tmp_path: Pa
     edit(pair["aqn"], declare("reward", function="partial_credit"))
     page = tmp_path / "page.html"
     words = "no result: not evaluated alike, in the reward that grades the answers (reward.function): "
-    for option in ([], ["--md"], ["--html", str(page)]):
+    for option, mark in (([], "-1.0 (not"), (["--md"], "~~-1.0~~ (not"), (["--html", str(page)], "-1.0 (not")):
         said = rlx("compare", "baseline", "aqn", *option, code=14).stdout
         assert words in said and "% interval" not in said
         assert "p = " not in said.replace("witnesses agree (p = 0.0002)", "")
-        assert "~~-1.0~~ (not comparable)" in said
+        assert f"{mark} comparable)" in said
         assert "eval: {post: {rows: FILE, reward: {path: FILE}}}" in said
-    assert "~~-1~~ (not comparable)" in rlx("compare", "baseline", "aqn", "--csv", code=14).stdout
+    assert ",-1,valid,valid,not comparable\n" in rlx("compare", "baseline", "aqn", "--csv", code=14).stdout
     assert words in page.read_text()
     assert "p = " not in page.read_text().replace("witnesses agree (p = 0.0002)", "")
     (contrast,) = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)["contrasts"]

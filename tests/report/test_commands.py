@@ -81,7 +81,7 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
         path.unlink()
     shutil.copy(CASES / "logs/failed-missing-data/log", attempt / "log")
     (attempt / "state/exit").write_text("1 leader 1700000000 100\n")
-    rlx("report", "baseline")
+    rlx("report", "baseline", code=14)
     page = html.unescape((here / "report.html").read_text())
     assert "What the log says of its end" in page
     assert "FileNotFoundError" in page
@@ -91,7 +91,7 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
 def test_report_of_a_run_that_goes_on_says_nothing_of_its_end(here: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as supervisor:
         write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid, minute=1)
-        rlx("report", "fast")
+        rlx("report", "fast", code=11)
         supervisor.kill()
     page = html.unescape((here / "report.html").read_text())
     assert "What its log says so far" in page

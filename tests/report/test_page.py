@@ -81,7 +81,7 @@ def test_struck_numbers_carry_the_word_and_stand_nowhere_without() -> None:
     assert ("s", "70.58 %") in page.texts
     outside = [text for tag, text in page.texts if "70.58" in text and tag not in ("s", "tspan", "desc")]
     assert outside == []
-    assert ("span", "invalid") in page.texts
+    assert ("span", "(invalid)") in page.texts
     assert "no result: not to be reported" in page.text
 
 
@@ -96,8 +96,8 @@ def test_struck_numbers_carry_the_word_and_stand_nowhere_without() -> None:
         (
             VerdictStatus.UNVERIFIED,
             RunState.FINISHED,
-            "? unverified: to be reported with that word; exploratory, for the question was not registered before the "
-            "launch: two checkpoints; no claim about aqn",
+            "? unverified: to be reported with that word only; exploratory, for the question was not registered before "
+            "the launch: unverified (aqn): two checkpoints; no claim about aqn",
         ),
         (VerdictStatus.INCOMPLETE, RunState.RUNNING, "interim: not every run has ended"),
         (VerdictStatus.INVALID, RunState.RUNNING, "no result: not to be reported"),
@@ -225,7 +225,7 @@ def test_many_arms_keep_to_the_window() -> None:
 def test_when_runs_reached_a_value_is_struck_where_they_are_no_result() -> None:
     page = page_of(replace(three_arms(), reach=0.66))
     assert "First of two validations in a row with val-core/gsm8k/acc/mean@1 at 0.66 or above" in page.text
-    assert "baseline 40 – aqn 100 – epoch-aware 60 invalid –" in page.text
+    assert "baseline 40 – aqn 100 – epoch-aware 60 (invalid) –" in page.text
     assert ("s", "60") in page.texts
 
 

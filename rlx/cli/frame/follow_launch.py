@@ -89,13 +89,15 @@ def _new_steps(before: Overview | None, row: Overview) -> list[str]:
 def _step_text(row: Overview, step: int) -> str:
     from rlx.evidence.log_grammar import Role
     from rlx.evidence.metrics import metric_of
+    from rlx.evidence.verdict import marked
 
+    exclusion = row.verdict.exclusion(ended=row.state.is_terminal)
     values = row.evidence.metrics[step]
     parts = [f"step {step}/{row.steps_total if row.steps_total is not None else '?'}"]
     if (score := values.get(metric_of(row.evidence, Role.SCORE))) is not None:
-        parts.append(f"training score {score:.3f}")
+        parts.append(marked(f"training score {score:.3f}", exclusion))
     if row.metric and row.metric in values:
-        parts.append(f"{row.metric} {values[row.metric]:.4f}")
+        parts.append(marked(f"{row.metric} {values[row.metric]:.4f}", exclusion))
     if (seconds := values.get(metric_of(row.evidence, Role.STEP_SECONDS))) is not None:
         parts.append(f"{seconds:.1f} s")
     return "  ".join(parts)

@@ -18,6 +18,13 @@ Metrics = Annotated[
         "such as '*entropy*', it chooses training curves to draw, and may be repeated.",
     ),
 ]
+AllowUnverified = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unverified",
+        help="Exit 0 although runs are unverified, where nothing else forbids it. The output has the word either way.",
+    ),
+]
 Seeds = Annotated[
     list[int] | None,
     typer.Option("--seed", metavar="N...", min=0, help="Only runs with these seeds. Default: all."),

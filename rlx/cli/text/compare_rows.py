@@ -8,22 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.cli.text.pace_text import pace_rows
-from rlx.evidence import VerdictStatus
+from rlx.evidence.verdict import VerdictStatus, marked
 
 if TYPE_CHECKING:
-    from rlx.compare import ComparedArm, ComparedRun, Comparison
+    from rlx.compare import ComparedArm, Comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of the table; `struck` is the word that says why its number is no result."""
+    """One cell of the table; `exclusion` is the word that says why its number is no result."""
 
     text: str
-    struck: str = ""
+    exclusion: str = ""
 
     @property
     def marked(self) -> str:
-        return f"~~{self.text}~~ ({self.struck})" if self.struck and self.text else self.text
+        return marked(self.text, self.exclusion)
+
+    @property
+    def markdown(self) -> str:
+        return marked(f"~~{self.text}~~", self.exclusion) if self.text and self.exclusion else self.text
 
 
 def header(comparison: Comparison) -> list[str]:
@@ -32,8 +36,9 @@ def header(comparison: Comparison) -> list[str]:
 
 
 def exact_header(comparison: Comparison) -> list[str]:
+    """The columns of numbers, then for each arm, run and difference one of its verdict."""
     columns = [name for arm in comparison.arms for name in (_title(arm, "mean"), *_spread_titles(arm))]
-    return ["step", *columns, *_difference_titles(comparison)]
+    return ["step", *columns, *_difference_titles(comparison), *(f"{name} verdict" for name, _ in _words(comparison))]
 
 
 def _spread_titles(arm: ComparedArm) -> list[str]:
@@ -42,23 +47,33 @@ def _spread_titles(arm: ComparedArm) -> list[str]:
 
 
 def _difference_titles(comparison: Comparison) -> list[str]:
-    unit = " (points)" if comparison.is_share else ""
-    return [f"{arm.label} - {comparison.control.label}{unit}" for arm in comparison.treatments]
+    """`aqn - baseline (points)`; with the word of a difference whose cells are not marked with it."""
+    unit = "points" if comparison.is_share else ""
+    words = zip(comparison.difference_words(), comparison.difference_exclusions(), strict=True)
+    notes = [", ".join(filter(None, (unit, "" if exclusion else word))) for word, exclusion in words]
+    return [marked(name, note) for name, note in zip(_difference_names(comparison), notes, strict=True)]
+
+
+def _difference_names(comparison: Comparison) -> list[str]:
+    return [f"{arm.label} - {comparison.control.label}" for arm in comparison.treatments]
+
+
+def _words(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """The verdict of each arm, of each run of an arm of several, and of each difference."""
+    for arm in comparison.arms:
+        yield arm.label, arm.word
+        if len(arm.runs) > 1:
+            yield from ((run.label, run.word) for run in arm.runs)
+    yield from zip(_difference_names(comparison), comparison.difference_words(), strict=True)
 
 
 def _title(arm: ComparedArm, value: str) -> str:
     """`aqn`, `aqn (invalid)`; of several runs what their value is: `aqn (mean of 3)`, `aqn (mean of 3, 1 invalid)`."""
-    words = Counter(word for run in arm.runs if (word := _word(run)) != VerdictStatus.VALID.value)
+    words = Counter(run.word for run in arm.runs if run.word)
     if len(arm.runs) == 1:
         return " ".join([arm.label, *(f"({word})" for word in words)])
     notes = [f"{value} of {len(arm.runs)}", *(f"{count} {word}" for word, count in words.items())]
     return f"{arm.label} ({', '.join(notes)})"
-
-
-def _word(run: ComparedRun) -> str:
-    """The verdict; a run that goes on cannot be incomplete yet, so its state stands instead."""
-    open_end = not run.finished and not run.struck
-    return run.state.value if open_end else run.verdict.word
 
 
 def rows(comparison: Comparison) -> Iterator[list[Cell]]:
@@ -88,21 +103,23 @@ def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | N
     return number(value) if spread is None else f"{number(value)} ± {number(spread)}"
 
 
-def exact_rows(comparison: Comparison) -> Iterator[list[Cell]]:
+def exact_rows(comparison: Comparison) -> Iterator[list[str]]:
+    """Numbers as the log has them, then the verdicts: a cell with both would be no number."""
+    verdicts = [word or VerdictStatus.VALID.value for _, word in _words(comparison)]
     for row in comparison.steps:
-        cells = [
-            cell
+        numbers = [
+            number
             for arm, value in zip(comparison.arms, row.values, strict=True)
-            for cell in _exact_cells(arm, row.step, value)
+            for number in _exact_numbers(arm, row.step, value)
         ]
-        yield [Cell(str(row.step)), *cells, *_differences(comparison, row.values, exact=True)]
+        differences = (cell.text for cell in _differences(comparison, row.values, exact=True))
+        yield [str(row.step), *numbers, *differences, *verdicts]
 
 
-def _exact_cells(arm: ComparedArm, step: int, value: float | None) -> list[Cell]:
+def _exact_numbers(arm: ComparedArm, step: int, value: float | None) -> list[str]:
     """The mean of the arm; where it has several runs their standard deviation and the value of each, too."""
-    together = [_cell(arm, _exact(each)) for each in (value, arm.spread.get(step))]
-    alone = [Cell(_exact(run.series.get(step)), run.verdict.word if run.struck else "") for run in arm.runs]
-    return [*together, *alone] if len(arm.runs) > 1 else together[:1]
+    together = [_exact(value), _exact(arm.spread.get(step))]
+    return [*together, *(_exact(run.series.get(step)) for run in arm.runs)] if len(arm.runs) > 1 else together[:1]
 
 
 def _exact(value: float | None) -> str:
@@ -110,11 +127,7 @@ def _exact(value: float | None) -> str:
 
 
 def _cell(arm: ComparedArm, text: str) -> Cell:
-    return Cell(text, _struck(arm))
-
-
-def _struck(arm: ComparedArm) -> str:
-    return next((run.verdict.word for run in arm.runs if run.struck), "")
+    return Cell(text, arm.exclusion)
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:
@@ -123,11 +136,10 @@ def _differences(comparison: Comparison, values: Sequence[float | None], exact: 
     factor = 100 if comparison.is_share else 1
     control, *others = values
     texts = ["" if each is None or control is None else shown.format(factor * (each - control)) for each in others]
-    return _changes(comparison, texts, of_values=True)
+    return map(Cell, texts, comparison.difference_exclusions())
 
 
-def _changes(comparison: Comparison, texts: Sequence[str], of_values: bool = False) -> Iterator[Cell]:
-    """A text for each treatment against the control, struck where either arm is, or the values may not be compared."""
-    for arm, contrast, text in zip(comparison.treatments, comparison.contrasts, texts, strict=True):
-        objection = contrast.objection if of_values else ""
-        yield Cell(text, _struck(arm) or _struck(comparison.control) or objection)
+def _changes(comparison: Comparison, texts: Sequence[str]) -> Iterator[Cell]:
+    """A change in speed for each treatment, excluded where either arm is; how it was evaluated says nothing of it."""
+    for arm, text in zip(comparison.treatments, texts, strict=True):
+        yield Cell(text, arm.exclusion or comparison.control.exclusion)

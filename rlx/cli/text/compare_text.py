@@ -1,4 +1,4 @@
-"""A comparison as terminal table, Markdown or CSV. What may not be reported is struck through in each."""
+"""A comparison as terminal table, Markdown or CSV. What may not be reported is marked in each."""
 
 from __future__ import annotations
 
@@ -15,58 +15,53 @@ if TYPE_CHECKING:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """One line a step, values as the log has them."""
+    """One line a step: values as the log has them, and the verdicts in columns of their own."""
     from rlx.cli.text.csv_rows import csv_rows
 
-    return csv_rows([exact_header(comparison), *([cell.marked for cell in row] for row in exact_rows(comparison))])
+    return csv_rows([exact_header(comparison), *exact_rows(comparison)])
 
 
 def markdown_text(comparison: Comparison) -> str:
     """A table and a list, ready for a pull request."""
     texts = [header(comparison), ["---:" for _ in header(comparison)]]
-    texts += [[cell.marked for cell in row] for row in rows(comparison)]
+    texts += [[cell.markdown for cell in row] for row in rows(comparison)]
     table = "\n".join(f"| {' | '.join(prose(text).replace('|', chr(92) + '|') for text in row)} |" for row in texts)
     items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(prose(line))}" for line in lines(comparison))
     return printable(f"**{prose(' '.join(comparison.metric.split()))}**\n\n{table}\n{items}\n")
 
 
 def print_terminal(comparison: Comparison) -> None:
-    """Struck numbers are crossed out where the terminal has styles, and marked in words where it has none."""
+    """Excluded numbers are marked in words, and struck through as well where the terminal has styles."""
     from rich.cells import cell_len
     from rich.text import Text
 
     from rlx.cli.frame.output import console
 
     out = console()
-    styled = out.is_terminal and not out.no_color
     out.print(Text(comparison.metric, "bold"), soft_wrap=True)
     cells = [[Cell(name) for name in header(comparison)], *rows(comparison)]
-    widths = [max(cell_len(_plain(cell, styled)) for cell in column) for column in zip(*cells, strict=True)]
+    widths = [max(cell_len(cell.marked) for cell in column) for column in zip(*cells, strict=True)]
     for row in cells:
-        out.print(_line(row, widths, styled), soft_wrap=True)
+        out.print(_line(row, widths, "" if out.no_color else "strike dim"), soft_wrap=True)
     for line in lines(comparison):
         out.print(Text(line if line.startswith(" ") else f"\n{line}"), soft_wrap=True)
 
 
-def _line(row: Sequence[Cell], widths: Sequence[int], styled: bool) -> Any:
-    """One text for all cells: a hundred arms have twenty thousand."""
+def _line(row: Sequence[Cell], widths: Sequence[int], excluded: str) -> Any:
+    """One text for all cells: a hundred arms have twenty thousand. `excluded`: the style of excluded numbers."""
     from rich.cells import cell_len
     from rich.text import Text
 
     line, struck = "", []
     for cell, width in zip(row, widths, strict=True):
-        text = _plain(cell, styled)
-        line += "  " + " " * (width - cell_len(text)) + text
-        if cell.struck and styled:
-            struck.append((len(line) - len(text), len(line)))
+        start = len(line) + 2 + width - cell_len(cell.marked)
+        line = f"{line:<{start}}{cell.marked}"
+        if cell.exclusion:
+            struck.append((start, start + len(cell.text)))
     shown = Text(line)
     for start, end in struck:
-        shown.stylize("strike dim", start, end)
+        shown.stylize(excluded, start, end)
     return shown
-
-
-def _plain(cell: Cell, styled: bool) -> str:
-    return cell.text if styled else cell.marked
 
 
 def _bullet(line: str) -> str:

@@ -73,11 +73,7 @@ def _series(found: Sequence[RunMetrics]) -> Iterator[Series]:
     for name in _names(found):
         for each, label in zip(found, labels, strict=True):
             if name in each.series:
-                yield Series(name, label, each.series[name], _doubt(each))
-
-
-def _doubt(run: RunMetrics) -> str:
-    return "" if run.is_result else f"{run.judged.verdict.word}: no result"
+                yield Series(name, label, each.series[name], each.exclusion)
 
 
 def _csv_cells(found: Sequence[RunMetrics]) -> Iterator[tuple[str, ...]]:
@@ -96,7 +92,7 @@ def _picture(metric: str, found: Sequence[RunMetrics]) -> Picture:
     curves = [
         Curve(
             label,
-            "" if each.is_result else each.judged.verdict.word,
+            each.exclusion,
             not each.is_result,
             tuple(CurvePoint(step, value) for step, value in each.series[metric].items() if isfinite(value)),
         )

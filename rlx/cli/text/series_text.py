@@ -7,6 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from rlx.cli.text.sparkline import sparkline
+from rlx.evidence.verdict import marked
 
 _MOST_TABLES = 3
 _MOST_BARS = 40
@@ -14,12 +15,12 @@ _BESIDE_BARS = 44
 
 
 class Series(NamedTuple):
-    """The values of one metric of one run by step, ascending. `doubt`: why no number of it is a result, or ""."""
+    """The values of one metric of one run by step, ascending. `exclusion`: the word that excludes them, or ""."""
 
     metric: str
     label: str
     values: Mapping[int, float]
-    doubt: str = ""
+    exclusion: str = ""
 
 
 def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> Iterator[str]:
@@ -48,8 +49,8 @@ def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> 
 
 
 def _only_value(runs: Sequence[Series]) -> str:
-    """The value that every run has at each of several steps, or ""."""
-    values = {value_text(value) for run in runs for value in run.values.values()}
+    """The value that every run has at each of several steps, or "". An excluded one is not that of other runs."""
+    values = {marked(value_text(value), run.exclusion) for run in runs for value in run.values.values()}
     return values.pop() if len(values) == 1 and all(len(run.values) > 1 for run in runs) else ""
 
 
@@ -59,15 +60,15 @@ def value_text(value: float) -> str:
 
 def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
     cells = sorted(
-        (step, place, run.label, value_text(value))
+        (step, place, run.label, value_text(value), run.exclusion)
         for place, run in enumerate(runs)
         for step, value in run.values.items()
     )
     steps, values = (max((len(str(cell[place])) for cell in cells), default=0) for place in (0, 3))
     steps, values, label = max(steps, len("step")), max(values, len("value")), max(label, len("arm"))
     yield f"  {'step':>{steps}}  {'arm':<{label}}  {'value':>{values}}"
-    for step, _, name, value in cells:
-        yield f"  {step:>{steps}}  {name:<{label}}  {value:>{values}}"
+    for step, _, name, value, exclusion in cells:
+        yield marked(f"  {step:>{steps}}  {name:<{label}}  {value:>{values}}", exclusion)
 
 
 def _summaries(runs: Sequence[Series], label: int, width: int) -> Iterator[str]:
@@ -82,4 +83,4 @@ def _summaries(runs: Sequence[Series], label: int, width: int) -> Iterator[str]:
 def _summary(run: Series, label: int, bars: str) -> str:
     first, *rest = (value_text(value) for value in run.values.values())
     reach = f"{first} → {rest[-1]}" if rest else first
-    return f"  {run.label:<{label}}  {bars}  {reach}{f'  ({run.doubt})' if run.doubt else ''}"
+    return marked(f"  {run.label:<{label}}  {bars}  {reach}", run.exclusion)

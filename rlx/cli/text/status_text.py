@@ -113,12 +113,14 @@ def progress_cell(row: Overview) -> str:
 def _value_cell(row: Overview) -> str:
     """The metric at its last step; of a run that never validates, a value of its training."""
     from rlx.evidence.metrics import is_validation
+    from rlx.evidence.verdict import marked
 
     if row.validation is None:
         return "–"
     step, value = row.validation
     validated = not row.metric or is_validation(row.metric)
-    return f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
+    text = f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
+    return marked(text, row.verdict.exclusion(ended=row.state.is_terminal))
 
 
 def _nodes(rows: Sequence[Overview]) -> list[Any]:
