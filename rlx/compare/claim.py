@@ -19,7 +19,8 @@ def claim(comparison: Comparison) -> str:
     """
     if comparison.registered:
         return registered_claim(comparison.registered)
-    found = [contrast for contrast in comparison.contrasts if contrast.is_result]
+    pairs = zip(comparison.treatments, comparison.contrasts, strict=True)
+    found = [contrast for arm, contrast in pairs if contrast.is_result(comparison.control, arm)]
     said = dict.fromkeys(_of_arms(comparison, contrast) for contrast in found if _is_of_arms(contrast))
     silent = [contrast for contrast in found if not _is_of_arms(contrast)]
     if silent:

@@ -99,7 +99,6 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, not_binary, matched)
-    is_result = comparable and pair.finished and not any(run.struck for run in pair.runs)
     return Contrast(
         treatment=pair.treatment.label,
         step=pair.step,
@@ -112,8 +111,7 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
         checkpoints=() if pair.has_seeds else tuple(run.run_id for run in pair.checkpoints),
         differences=pair.differences,
         findings=findings,
-        is_result=is_result,
-        reportable=is_result and not pair.unverified,
+        reportable=comparable and all(run.finished and not run.word for run in pair.runs),
         sentences=(),
     )
 

@@ -104,8 +104,7 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment. `is_result`: all runs finished, none invalid, incomplete or contradicted, comparable; `reportable`: all
-    of them valid, too.
+    treatment. `reportable`: all runs finished and valid, comparable.
     """
 
     treatment: str
@@ -119,13 +118,16 @@ class Contrast:
     checkpoints: tuple[str, ...]
     differences: tuple[ConfigDifference, ...]
     findings: tuple[Finding, ...]
-    is_result: bool
     reportable: bool
     sentences: tuple[str, ...]
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+    def is_result(self, control: ComparedArm, treatment: ComparedArm) -> bool:
+        """Tell whether the difference of its two arms stands: all runs finished, none excluded, comparable."""
+        return not self.errors and all(arm.finished and not arm.struck for arm in (control, treatment))
 
     @property
     def objection(self) -> str:

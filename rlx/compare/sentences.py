@@ -22,7 +22,7 @@ def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested:
 
 
 def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: int) -> tuple[str, ...]:
-    if not contrast.is_result:
+    if not contrast.is_result(*pair.arms):
         return (f"{'interim' if _only_unfinished(pair, contrast) else 'no result'}: {contrast.no_test}",)
     caveat = unverified_words(pair.unverified)
     numbers = tuple(f"{caveat}{words}" for words in numbers_sentences(pair, contrast, unit))

@@ -54,12 +54,12 @@ class Verdict:
         return "" if self.is_result(ended=ended) else self.word
 
 
-def marked(text: str, exclusion: str) -> str:
+def marked(text: str, exclusion: str, gap: str = " ") -> str:
     """A value with the word that excludes it: `0.8100 (incomplete)`; the value alone where no word does.
 
     The one mark of an excluded value, whatever shows it. A style may be added, since a copied text loses styles.
     """
-    return f"{text} ({exclusion})" if text and exclusion else text
+    return f"{text}{gap}({exclusion})" if text and exclusion else text
 
 
 @dataclass(frozen=True, slots=True)

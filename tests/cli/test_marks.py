@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlx.api.demo import variables
-from tests.cli.support import plain, rlx
+from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
@@ -57,13 +57,23 @@ def test_a_pipe_shows_the_mark_and_valid_values_have_none() -> None:
 @pytest.mark.parametrize("terminal", [*TERMINALS, None], ids=str)
 def test_status_marks_the_value(terminal: dict[str, str] | None) -> None:
     words = ("status", "-a")
-    text = plain(on_terminal(*words, columns=80, **terminal).text) if terminal else rlx(*words).stdout
+    text = on_terminal(*words, columns=120, **terminal).text if terminal else rlx(*words).stdout
     for scene, word in EXCLUDED.items():
         table = text.partition(f"{scene} · launch")[2].partition("· launch")[0].splitlines()
         (control,) = [line for line in table if line.startswith("baseline ")]
         (treatment,) = [line for line in table if line.startswith("aqn ")]
         assert re.search(rf"\d @\d+ \({word}\)", treatment)
-        assert re.search(r"\d @\d+(?! \()", control) and "(inv" not in control
+        assert re.search(r"\d @\d+  ", control)
+
+
+def test_a_narrow_status_has_the_mark_below_the_value() -> None:
+    lines = on_terminal("status", "-a", columns=80).lines
+    for scene, word in EXCLUDED.items():
+        (title,) = [number for number, line in enumerate(lines) if line.startswith(f"{scene} · launch")]
+        table = lines[title + 1 :]
+        (place,) = [number for number, line in enumerate(table[:6]) if line.startswith("aqn ")]
+        column = re.search(r"\d\.\d{4} @", table[place])
+        assert column and table[place + 1][column.start() :].startswith(f"({word})")
 
 
 @pytest.mark.parametrize("scene", EXCLUDED)

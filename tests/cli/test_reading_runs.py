@@ -121,7 +121,7 @@ def test_metrics_by_step() -> None:
     two_arms()
     out = rlx("metrics", "baseline,aqn", "val-core/*").stdout.splitlines()
     assert out[0] == METRIC
-    assert out[6].split() == ["10", "baseline", "0.5"]
+    assert out[6].split() == ["10", "baseline", "0.5", "(incomplete)"]
     assert "0.25 → 0.6" in out[9]
     overview = rlx("metrics", "aqn").stdout
     assert "actor/number_149" in overview
@@ -177,6 +177,8 @@ def test_status_fits_and_cuts_no_name(columns: int) -> None:
     assert [line.split()[:2] for line in table] == [["ARM", "STATE"], ["baseline", "finished"], ["aqn", "finished"]]
     assert "VERDICT" in table[0]
     assert ("S/STEP" in table[0]) is (columns >= 80)
+    assert ("VAL-CORE" in table[0]) is (columns > 40)
+    assert seen.text.count("(incomplete)") == (2 if columns > 40 else 0)
 
 
 def test_recipes_are_never_cut() -> None:

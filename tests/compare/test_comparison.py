@@ -86,7 +86,7 @@ def test_broken_control_spoils_every_treatment(control_builder: Build, treated: 
 
 def test_unverified_arm_carries_the_word(control: JudgedRun, treated: Build) -> None:
     comparison = one_run_each(control, [treated(status=VerdictStatus.UNVERIFIED)])
-    assert only(comparison).is_result
+    assert only(comparison).is_result(*comparison.arms)
     assert not only(comparison).reportable
     assert not comparison.verified
     assert only(comparison).sentences[1].startswith("unverified (aqn): no significant difference")
@@ -157,7 +157,7 @@ def test_a_dissenting_witness_is_no_result(control: JudgedRun, treated: Build, d
     run = treated(status=VerdictStatus.UNVERIFIED)
     run = replace(run, verdict=replace(run.verdict, dissent=dissent))
     comparison = one_run_each(control, [run])
-    assert (only(comparison).is_result, comparison.treatments[0].struck) == (not dissent, dissent)
+    assert (only(comparison).is_result(*comparison.arms), comparison.treatments[0].struck) == (not dissent, dissent)
     assert (only(comparison).p_value is None) == dissent
     assert word in only(comparison).sentences[-2]
     assert comparison.outcome(allow_unverified=True) is (ExitCode.NOT_VERIFIED if dissent else ExitCode.OK)

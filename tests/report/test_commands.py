@@ -205,7 +205,7 @@ def test_what_cannot_be_written_is_said_with_a_fix(arguments: tuple[str, ...], c
 def test_report_of_logs_without_a_plan_whose_noise_lines_name_no_step(here: Path) -> None:
     for arm in ("baseline", "aqn"):
         rlx("import", str(CASES / f"logs/tiny-{arm}/log"), "--name", "old", "--arm", arm)
-    rlx("report", "baseline", "aqn")
+    rlx("report", "baseline", "aqn", code=14)
     page = html.unescape((here / "report.html").read_text())
     assert "<title>old: aqn against baseline</title>" in page
     assert "unverified" in page

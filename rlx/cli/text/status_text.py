@@ -59,10 +59,13 @@ def _sweep(rows: Sequence[Overview], sweep: Sweep, width: int, as_grid: bool) ->
 def _table(rows: Sequence[Overview], sweep: Sweep, width: int) -> Table:
     from rich.text import Text
 
-    from rlx.cli.text.fitting_table import fitting_table
+    from rlx.cli.text.fitting_table import fitting_table, table_width
 
-    title = Text(_title(rows, sweep))
-    return fitting_table(_columns(rows), width, title=title, title_justify="left", title_style="bold")
+    title, columns = Text(_title(rows, sweep)), _columns(rows, " ")
+    if table_width(columns) > width:
+        # The mark of an excluded value goes below it before any column goes.
+        columns = _columns(rows, "\n")
+    return fitting_table(columns, width, title=title, title_justify="left", title_style="bold")
 
 
 def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
@@ -70,8 +73,11 @@ def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
     return f"{sweep.name} · launch {sweep.launch_id} · {', '.join(sweep.hosts)}{container}"
 
 
-def _columns(rows: Sequence[Overview]) -> list[Column]:
-    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise."""
+def _columns(rows: Sequence[Overview], gap: str) -> list[Column]:
+    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise.
+
+    `gap` goes between an excluded value and its mark.
+    """
     from rich.text import Text
 
     from rlx.cli.text.fitting_table import Column
@@ -88,7 +94,7 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
         Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
         Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
-        Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
+        Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row, gap) for row in rows], rank=3),
         Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
         Column("VERDICT", [Text(word, VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
@@ -110,7 +116,7 @@ def progress_cell(row: Overview) -> str:
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
 
 
-def _value_cell(row: Overview) -> str:
+def _value_cell(row: Overview, gap: str) -> str:
     """The metric at its last step; of a run that never validates, a value of its training."""
     from rlx.evidence.metrics import is_validation
     from rlx.evidence.verdict import marked
@@ -120,7 +126,7 @@ def _value_cell(row: Overview) -> str:
     step, value = row.validation
     validated = not row.metric or is_validation(row.metric)
     text = f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
-    return marked(text, row.verdict.exclusion(ended=row.state.is_terminal))
+    return marked(text, row.verdict.exclusion(ended=row.state.is_terminal), gap)
 
 
 def _nodes(rows: Sequence[Overview]) -> list[Any]:
