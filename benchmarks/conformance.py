@@ -18,10 +18,10 @@ from typing import Any
 
 from benchmarks.page_tables import out_of_date, row, said
 from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
-from rlx.backends.shared.hydra_words import read_word
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
 from rlx.recipe.source import Source
+from rlx.yaml_reader.hydra_words import read_word
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "tests/cases/conformance"

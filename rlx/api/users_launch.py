@@ -162,8 +162,8 @@ class _Reading:
         return name, folder
 
     def _word(self, word: Word) -> None:
-        from rlx.backends.shared.hydra_words import read_word
         from rlx.shell_reader import Variable
+        from rlx.yaml_reader.hydra_words import read_word
 
         pair = read_word(word.text(lambda name: f"${{oc.env:{name}}}"))
         if pair is None:

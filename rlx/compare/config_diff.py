@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlx.compare.difference_areas import Area, area_of
+from rlx.yaml_reader.hydra_words import bare_key, bare_leaves
 
 # Labels, reasons and trackers: they change nothing in the run.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive", "track"})
+_OVERRIDES = "overrides"
 RECIPE = "recipe"
 """The key of the one difference that there is where a run was taken in without a recipe: what differs is not known."""
 
@@ -34,11 +36,23 @@ def recipe_differences(
     """Differences of two resolved recipes, the declared ones marked. `declared` holds dotted keys of either arm."""
     if not (control and treatment):
         return (ConfigDifference(RECIPE, _known(control), _known(treatment)),)
+    bare = [_without_prefix(key) for key in declared]
     return tuple(
-        ConfigDifference(key, left, right, _is_declared(key, declared), area_of(key))
-        for key, left, right in differing(control, treatment)
+        ConfigDifference(key, left, right, _is_declared(key, bare), area_of(key))
+        for key, left, right in differing(_with_bare_overrides(control), _with_bare_overrides(treatment))
         if key.split(".")[0] not in COSMETIC
     )
+
+
+def _with_bare_overrides(recipe: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Name each override by its bare key, because `+a.b: 1` and `a: {b: 1}` set the same key."""
+    overrides = recipe.get(_OVERRIDES)
+    return {**recipe, _OVERRIDES: bare_leaves(overrides)} if isinstance(overrides, Mapping) else recipe
+
+
+def _without_prefix(key: str) -> str:
+    section, dot, own = key.partition(".")
+    return f"{section}{dot}{bare_key(own)}" if section == _OVERRIDES else key
 
 
 def _known(recipe: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -23,6 +22,7 @@ from rlx.compare.difference_areas import (
 from rlx.evidence import JudgedRun
 from rlx.plan import RunState
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
+from rlx.yaml_reader.hydra_words import bare_key, read_words
 
 _PACKAGE = "package "
 _FACTS = {
@@ -55,7 +55,6 @@ _RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
 _BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
-_OVERRIDE = re.compile(r"[+~]{0,2}([\w.@/-]+)=")
 
 
 def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDifference, ...]:
@@ -103,7 +102,7 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
         return ()
     have_recipes = control.plan.recipe and treatment.plan.recipe
     words = _set_differently(control.plan.command, treatment.plan.command) if have_recipes else set[str]()
-    launched = {match[1] for word in words if (match := _OVERRIDE.match(word))}
+    launched = {bare_key(key) for key, _ in read_words(words)}
     found = list(differing(control.provenance[kind], treatment.provenance[kind]))
     rest = [each for each in found if not any(f"{each[0]}.".startswith(f"{name}.") for name in launched)]
     names = [(mine, other) for key, mine, other in found if isinstance(mine, str) and key in launched]

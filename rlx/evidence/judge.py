@@ -8,6 +8,7 @@ from rlx.evidence.charges import (
     accumulation,
     applied,
     asked,
+    composed_settings,
     drawn,
     felt,
     followed,
@@ -76,7 +77,8 @@ def judge(
         seen = _cell(found, begun=bool(evidence.metrics))
     trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
     about_end = completeness(evidence, expectations, state, planned=has_recipe)
-    charges = [*about_noise, *trained, *_about_values(evidence, expectations), *about_end]
+    about_settings = composed_settings.charges(evidence, over=over)
+    charges = [*about_settings, *about_noise, *trained, *_about_values(evidence, expectations), *about_end]
     charges += [] if has_recipe else [without_recipe(expectations)]
     charges.sort(key=_weight)  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID

@@ -159,6 +159,10 @@ class Configured:
     sigmas: tuple[float, float, int] | None = None
 
 
+def _no_settings(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
+    return ()
+
+
 def _no_phases(values: Mapping[str, float]) -> Sequence[tuple[str, float]]:
     return ()
 
@@ -202,6 +206,9 @@ class LogGrammar:
     answered. `own_reward`: settings that replace its reward function. `seed_keys`: the settings that seed its training.
     `phases`: from the metrics of a step, its phases in their order with their seconds, in the words of the memory
     estimate; "" for a time of which the order is not known.
+    `planned_settings`: from the command and the resolved recipe of a plan, the keys that it sets, with Hydra's prefixes
+    and in the order in which they count, and their values; they are checked against the configuration that the program
+    composes.
     `printed_configuration`: the configuration among the lines of a log's beginning; `configured` reads such a tree.
     """
 
@@ -224,5 +231,6 @@ class LogGrammar:
     precision: PrecisionSettings = PrecisionSettings()
     hangs: KnownHangs = KnownHangs()
     phases: Callable[[Mapping[str, float]], Sequence[tuple[str, float]]] = _no_phases
+    planned_settings: Callable[[Sequence[str], Mapping[str, Any]], Iterable[tuple[str, object]]] = _no_settings
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
     configured: Callable[[Mapping[str, Any]], Configured | None] = _not_configured

@@ -218,6 +218,7 @@ class Evidence:
     `memory_kills`: the attempts during which the kernel ended processes for want of memory.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
+    `setting_mismatches`: in words, which settings of the plan the engine composed with another value.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
     """
@@ -243,6 +244,7 @@ class Evidence:
     memory_kills: tuple[MemoryKills, ...] = ()
     begun: tuple[BegunAttempt, ...] = ()
     reconfigured: tuple[str, ...] = ()
+    setting_mismatches: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

@@ -35,7 +35,8 @@ def _plain(node: YamlNode) -> Any:
     return [_plain(item) for item in node.value] if node.id == "sequence" else node.value
 
 
-def _scalar(word: str) -> Scalar:
+def read_scalar(word: str) -> Scalar:
+    """The value of a plain word; the word itself where it is text."""
     if _EXPONENT.fullmatch(word):
         return float(word)
     loader, node_class = _loader()
@@ -53,4 +54,4 @@ def _loader() -> tuple[Any, Any]:
     return yaml.SafeLoader(""), yaml.ScalarNode
 
 
-_FORM = YamlForm(what="configuration", file="configuration file", most_nodes=20_000, most_levels=64, scalar=_scalar)
+_FORM = YamlForm(what="configuration", file="configuration file", most_nodes=20_000, most_levels=64, scalar=read_scalar)

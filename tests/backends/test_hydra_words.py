@@ -7,7 +7,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 
 from rlx.backends.shared.hydra_values import hydra_value
-from rlx.backends.shared.hydra_words import read_value, read_word
+from rlx.yaml_reader.hydra_words import bare_key, bare_leaves, read_value, read_word
 from tests.backends.test_hydra_values import VALUES, plain
 
 PARSER = OverridesParser.create()
@@ -27,6 +27,8 @@ TEXTS = [
         "false",
         "null",
         "null2",
+        "inf",
+        "-INF",
         "abc",
         "a b",
     ),
@@ -59,7 +61,7 @@ def test_a_value_as_rlx_writes_it(value: object) -> None:
     found = read_word(word)
     assert found is not None
     expected = plain(PARSER.parse_override(word).value())
-    if "nan" not in repr(expected) and "inf" not in repr(expected):
+    if "nan" not in repr(expected):
         assert found == ("k", expected)
 
 
@@ -74,3 +76,13 @@ def test_keys_keep_their_prefixes() -> None:
     assert read_word("~a.b") == ("~a.b", None)
     assert read_word("--flag") is None
     assert read_word("plain") is None
+
+
+def test_a_prefix_is_no_part_of_the_key() -> None:
+    assert [bare_key(key) for key in ("a.b", "+a.b", "++a.b", "~a.b", "a+b")] == ["a.b", "a.b", "a.b", "a.b", "a+b"]
+    assert bare_leaves({"+a": {"b": {"c": 1}, "d": {}}, "~e.f": None, "g": [1]}) == {
+        "a.b.c": 1,
+        "a.d": {},
+        "e.f": "(removed)",
+        "g": [1],
+    }

@@ -18,8 +18,11 @@ from omegaconf import OmegaConf
 
 from rlx.backends.verl.backend import plan
 from rlx.errors import UsageError
+from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.plan import LaunchPlan, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
+from rlx.yaml_reader.hydra import read_hydra
+from rlx.yaml_reader.hydra_words import read_words
 from tests.backends.conftest import config_tree, resolved
 from tests.conftest import CASES
 
@@ -78,6 +81,7 @@ def test_hydra_gets_what_the_shell_hands_over(folder: Path, tmp_path: Path) -> N
     version = VERSIONS.get(recipe.backend.version, recipe.backend.version)
     with initialize_config_dir(str(config_tree(version)), version_base=None):
         config = compose(config_name, overrides)
+    assert list(setting_mismatches(read_words(rest), read_hydra(OmegaConf.to_yaml(config)))) == []
     assert config.data.prompt_key == recipe.data.prompt_key
     assert OmegaConf.to_container(config)["data"]["train_files"] in (  # type: ignore[call-overload,index]
         recipe.data.train,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from rlx.compare.config_diff import ConfigDifference, recipe_differences
+from rlx.compare.difference_areas import area_of
 
 
 def test_declared_treatment_is_told_from_the_rest() -> None:
@@ -32,3 +33,15 @@ def test_lists_are_compared_whole_and_equal_documents_do_not_differ() -> None:
     (found,) = recipe_differences({"l": [1, 2]}, {"l": [2, 1]}, [])
     assert found == ConfigDifference("l", [1, 2], [2, 1])
     assert recipe_differences({"a": {"b": [1]}}, {"a": {"b": [1]}}, []) == ()
+
+
+def test_prefixes_of_overrides_say_nothing_of_the_key() -> None:
+    one, other = ({"overrides": overrides} for overrides in ({"+a.b": 1, "c": {"d": 2}}, {"++a": {"b": 1}, "c.d": 3}))
+    assert recipe_differences(one, other, ["overrides.+c.d"]) == (
+        ConfigDifference("overrides.c.d", 2, 3, declared=True, area=area_of("overrides.c.d")),
+    )
+
+
+def test_a_removed_key_differs_from_one_that_is_left_alone() -> None:
+    (found,) = recipe_differences({"overrides": {}}, {"overrides": {"~a.b": None}}, [])
+    assert (found.key, found.control, found.treatment, found.declared) == ("overrides.a.b", None, "(removed)", False)

@@ -2,7 +2,7 @@
 
 `case.json`: arm, state, settings of the back-end, what is promised otherwise, and either a recorded run and maybe an
 edit, or a recorded run as two attempts (`resumed`), or the log of another case (`log_of`) with patterns that are
-replaced in it (`replace`).
+replaced in it (`replace`). `plan`: the words that set keys, beside what the engine composed in `composed.yaml`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
+from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.plan import RunState
+from rlx.yaml_reader.hydra import read_hydra
+from rlx.yaml_reader.hydra_words import read_words
 from tests.conftest import CASES
 from tests.evidence.adaptive_edits import EDITS as ADAPTIVE_EDITS
 from tests.evidence.chain_edits import CHAIN_EDITS
@@ -72,6 +75,10 @@ def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
     promised = json.loads((where / "expectations.json").read_text()) | case.get("promised", {})
     expectations = recorded_expectations(promised)
     evidence = replace(read_evidence(dirs), settings=case.get("settings", {}))
+    if "plan" in case:
+        composed = read_hydra((folder / "composed.yaml").read_text(encoding="utf-8"))
+        found = setting_mismatches(read_words(case["plan"]), composed)
+        evidence = replace(evidence, setting_mismatches=tuple(found))
     return judge(evidence, expectations, RunState(case["state"]), arm=case["arm"]), evidence
 
 

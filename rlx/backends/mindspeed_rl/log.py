@@ -7,11 +7,13 @@ and `e2e_tps`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rlx.evidence.log_grammar import KnownHangs, LineForm, LineSays, LogGrammar, Role, StepMetrics
 from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import Progress
+from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
 
 _ITERATION_HEAD = re.compile(r"iteration:\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|\s")
 
@@ -21,6 +23,13 @@ def _read_iteration(line: str) -> Iterator[LineSays]:
         step, total = int(match[1]), int(match[2])
         yield Progress(step, total)
         yield StepMetrics(step, read_pairs(line[match.end() :], " | "))
+
+
+def _planned(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """The overrides of the recipe, which rlx writes into the file that Hydra composes; a removed key is not written."""
+    for key, value in bare_leaves(recipe.get("overrides") or {}).items():
+        if value is not REMOVED:
+            yield key.replace("-", "_"), value
 
 
 GRAMMAR = LogGrammar(
@@ -42,4 +51,5 @@ GRAMMAR = LogGrammar(
         at_start="MindSpeed-RL does with fewer than 8 CPUs for each NPU (ray.get(pg.ready())): lower "
         "num_cpus_for_placement_group"
     ),
+    planned_settings=_planned,
 )

@@ -27,13 +27,13 @@ from rlx.backends.shared.users_keys import (
     truth,
     whole,
 )
+from rlx.yaml_reader.hydra_words import bare_key
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 _PROGRAM = re.compile(r"(?:.*/)?train_(grpo|dapo|ppo|dpo)\.py")
 _KINDS = ("grpo", "dapo", "ppo")
-_PREFIX = re.compile(r"\+{1,2}|~")
 _RL, _ACTOR, _GENERATE = "rl_config", "actor_config", "generate_config"
 _FOLDER = "runs would share it: rlx keeps what a run leaves behind in a directory of its own"
 _STARTED = "rlx writes this file for each run"
@@ -106,7 +106,7 @@ def refusal(program: str) -> tuple[str, str] | None:
 
 def bare(key: str) -> str:
     """MindSpeed-RL reads `-` as `_`."""
-    return _PREFIX.sub("", key, count=1).replace("-", "_")
+    return bare_key(key).replace("-", "_")
 
 
 def values(launch: UsersLaunch) -> Mapping[str, object]:

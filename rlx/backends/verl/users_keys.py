@@ -40,6 +40,7 @@ from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
 from rlx.backends.verl.trainers import DAPO, MAIN_PPO, trainer_of_program
 from rlx.errors import UsageError
+from rlx.yaml_reader.hydra_words import bare_key
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(
     r"(?:.*[./])?verl[./](?:trainer|experimental)[./].*|recipe[./].*|.*[./]?main_(?:ppo|dapo)(?:\.py)?"
 )
-_PREFIX = re.compile(r"\+{1,2}|~")
 _ACTOR, _ROLLOUT, _MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 _NOISE = "trainer.noise_injection"
 _RECORD = "rlx names each run by recipe, arm and seed, and keeps what it leaves behind in its own directory"
@@ -143,7 +143,7 @@ def refusal(program: str) -> tuple[str, str] | None:
 
 
 def bare(key: str) -> str:
-    return _PREFIX.sub("", key, count=1)
+    return bare_key(key)
 
 
 def values(launch: UsersLaunch) -> Mapping[str, object]:

@@ -21,7 +21,7 @@ from rlx.evidence.run_evidence import Evidence, NoiseEvent
 
 _LARGE = {"metrics", "noise"}
 """Fields that are sections of their own, each in its own form."""
-_NEVER = {"digest", "missing", "conflicts", "settings", "reconfigured"}
+_NEVER = {"digest", "missing", "conflicts", "settings", "reconfigured", "setting_mismatches"}
 """Fields that are no part of what was read from the files of a run."""
 _SMALL = [field.name for field in fields(Evidence) if field.name not in _LARGE | _NEVER]
 _event = attrgetter(*(field.name for field in fields(NoiseEvent)))

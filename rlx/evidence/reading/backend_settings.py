@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rlx.evidence.grammars import grammars
+from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
 
 MODEL_DTYPE = "model.dtype"
 _OWN_REWARD = "reward.path"
@@ -18,11 +19,11 @@ def settings_of(recipe: Mapping[str, Any]) -> dict[str, Any]:
     Empty for a run without a recipe.
     """
     overrides, model = recipe.get("overrides"), recipe.get("model")
-    passed_on = dict(_leaves(overrides)) if isinstance(overrides, Mapping) else {}
+    passed_on = bare_leaves(overrides) if isinstance(overrides, Mapping) else {}
     own = {MODEL_DTYPE: model.get("dtype")} if isinstance(model, Mapping) else {}
     if isinstance(reward := recipe.get("reward"), Mapping):
         own[_OWN_REWARD] = reward.get("path", "verifiers")
-    return {**own, **{key.lstrip("+"): value for key, value in passed_on.items() if key[:1] != "~"}}
+    return {**own, **{key: value for key, value in passed_on.items() if value is not REMOVED}}
 
 
 def has_own_reward(settings: Mapping[str, Any]) -> bool:
@@ -34,19 +35,11 @@ def has_own_reward(settings: Mapping[str, Any]) -> bool:
 def settings_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys about precision in a composed configuration. What is interpolated is not known there."""
     keys = frozenset().union(*(grammar.precision.keys for grammar in grammars()))
-    leaves = ((key, value) for key, value in _leaves(config) if key in keys and value is not None)
+    leaves = ((key, value) for key, value in bare_leaves(config).items() if key in keys and value is not None)
     return {key: value for key, value in leaves if not (isinstance(value, str) and "${" in value)}
 
 
 def seeds_of_config(config: Mapping[str, Any]) -> dict[str, int]:
     """The keys of the training's seeds in a composed or printed configuration, with their numbers."""
     keys = frozenset().union(*(grammar.seed_keys for grammar in grammars()))
-    return {key: value for key, value in _leaves(config) if key in keys and type(value) is int}
-
-
-def _leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(tree, Mapping):
-        yield key, tree
-        return
-    for name, value in tree.items():
-        yield from _leaves(value, f"{key}.{name}" if key else str(name))
+    return {key: value for key, value in bare_leaves(config).items() if key in keys and type(value) is int}

@@ -25,6 +25,7 @@ from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.runs.judging.planned_settings import mismatches_of
 from rlx.runs.judging.reconfigured import reconfigured
 from rlx.runs.judging.verdict_cache import verdict_of
 from rlx.runs.looking.look import Files, Sight, look, look_here
@@ -131,9 +132,14 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
     settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
-    changed = reconfigured(backend, paths.attempts, parsed)
     evidence = replace(
-        evidence, missing=missing, conflicts=conflicts, settings=settings, backend=backend, reconfigured=changed
+        evidence,
+        missing=missing,
+        conflicts=conflicts,
+        settings=settings,
+        backend=backend,
+        reconfigured=reconfigured(backend, paths.attempts, parsed),
+        setting_mismatches=mismatches_of(plan, paths.attempts, evidence, parsed),
     )
     if not plan.has_recipe:
         config = printed_configuration(paths.latest, parsed)

@@ -40,7 +40,8 @@ def _once(
     # The same run is judged as it is, with its configuration, and beside its control.
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
-    of = evidence.digest, beside, evidence.missing, evidence.conflicts, evidence.reconfigured, state
+    added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
+    of = evidence.digest, beside, added, state
     kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
     return from_jsonable(Verdict, kept)
 

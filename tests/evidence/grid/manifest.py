@@ -14,6 +14,7 @@ from tests.evidence.grid.cases import FIRST_EDITION, Source, caught, honest, uns
 from tests.evidence.grid.run_pair import RunDirectory, RunPair
 
 MANIFEST = Source.MANIFEST
+_THINKING = "data.apply_chat_template_kwargs.enable_thinking"
 
 
 # asked
@@ -201,7 +202,7 @@ def the_same_weights_elsewhere(pair: RunPair) -> None:
     _change_found(pair.aqn, path="/models/tiny-cpu")
 
 
-@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="configuration-in-another-order")
+@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", "RLX903", twin="configuration-in-another-order")
 def configuration_with_another_learning_rate(pair: RunPair) -> None:
     """Both arms are launched with one learning rate, and one of them composed another."""
     path = _configuration(pair.aqn)
@@ -266,6 +267,50 @@ def another_nucleus_in_the_configuration(pair: RunPair) -> None:
     path.write_text(yaml.safe_dump(content))
 
 
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="an-added-key-in-both-arms")
+def thinking_off_in_one_arm(pair: RunPair) -> None:
+    """Added to the configuration, so that the key has a prefix."""
+    _think(pair.aqn, "+")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="an-added-key-in-both-arms")
+def thinking_off_as_the_treatment(pair: RunPair) -> None:
+    _think(pair.aqn, "++")
+    pair.aqn.plan["treatment"] = [f"overrides.++{_THINKING}"]
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def an_added_key_in_both_arms(pair: RunPair) -> None:
+    """With another prefix in each."""
+    _think(pair.baseline, "+")
+    _think(pair.aqn, "++")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", twin="values-in-other-words")
+def another_batch_in_both_configurations(pair: RunPair) -> None:
+    """A file of the fork comes after the command line."""
+    for run in (pair.baseline, pair.aqn):
+        _compose(run, "train_batch_size: 20", "train_batch_size: 10")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", twin="values-in-other-words")
+def another_precision_in_the_configuration(pair: RunPair) -> None:
+    _compose(pair.aqn, "param_dtype: fp32", "param_dtype: bf16")
+
+
+@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", twin="an-added-key-in-both-arms")
+def an_added_key_that_was_not_composed(pair: RunPair) -> None:
+    pair.aqn.plan["command"].append(f"+{_THINKING}=False")
+
+
+@honest(MANIFEST, Link.TRAINED_ON)
+def values_in_other_words(pair: RunPair) -> None:
+    """The last of two words counts, and a number may be written in several ways."""
+    for run in (pair.baseline, pair.aqn):
+        run.plan["command"] += ["data.train_batch_size=10", "++data.train_batch_size=20.0"]
+        _compose(run, "lr: 0.0002", "lr: 2e-4")
+
+
 @caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="the-same-weights-elsewhere")
 def another_chat_template(pair: RunPair) -> None:
     _change_found(pair.aqn, chat_template="0" * 64)
@@ -310,6 +355,20 @@ def _change_found(run: RunDirectory, **facts: str) -> None:
     found = json.loads(path.read_text())
     found["model"] |= facts
     path.write_text(json.dumps(found))
+
+
+def _think(run: RunDirectory, prefix: str) -> None:
+    """Switch thinking off in the recipe, the launch and the composed configuration."""
+    run.plan["recipe"]["overrides"][f"{prefix}{_THINKING}"] = False
+    run.plan["command"].append(f"{prefix}{_THINKING}=False")
+    _compose(run, "apply_chat_template_kwargs: {}", "apply_chat_template_kwargs:\n    enable_thinking: false")
+
+
+def _compose(run: RunDirectory, before: str, after: str) -> None:
+    path = _configuration(run)
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
 
 
 def _configuration(run: RunDirectory) -> Path:

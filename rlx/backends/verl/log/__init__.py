@@ -18,6 +18,7 @@ from rlx.backends.verl.log.precision import PRECISION
 from rlx.backends.verl.log.printed_config import parse_printed_config
 from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
+from rlx.yaml_reader.hydra_words import read_words
 
 GRAMMAR = LogGrammar(
     title="verl",
@@ -73,6 +74,7 @@ GRAMMAR = LogGrammar(
         at_end="verl is known to hang in Ray's shutdown after the last validation",
     ),
     phases=phases,
+    planned_settings=lambda command, recipe: read_words(command),
     printed_configuration=parse_printed_config,
     configured=configured,
 )

@@ -1,4 +1,6 @@
-"""Read words of Hydra's command line: `key=value` becomes the key with its prefix, and the value that Hydra gives it.
+"""Read words of Hydra's command line, and keys that are written as there.
+
+`key=value` becomes the key with its prefix, and the value that Hydra gives it.
 
 Source: hydra-core 1.3, OverrideLexer.g4 and OverrideParser.g4. What the grammar does not take is kept as text, because
 a script is read to be shown, not to be refused. Nesting is bounded.
@@ -7,11 +9,16 @@ a script is read to be shown, not to be refused. Nesting is bounded.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+REMOVED = "(removed)"
+"""The value of a key that is written with `~`."""
+_PREFIX = re.compile(r"\+{1,2}|~")
 _WORD = re.compile(r"((?:\+{1,2}|~)?[^\s=+~'\"]+)=(.*)", re.DOTALL)
 _REMOVAL = re.compile(r"~[^\s=+~'\"]+")
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
-_FLOAT = re.compile(r"[+-]?(?:(?:\d+(?:_\d+)*\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)")
+_FLOAT = re.compile(r"[+-]?(?:(?:\d+(?:_\d+)*\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|[iI][nN][fF]|[nN][aA][nN])")
 _CONSTANTS = {"null": None, "true": True, "false": False}
 _BLANKS = " \t"
 _ESCAPED = re.compile(r"\\([\\()\[\]{}:=,\s])")
@@ -29,6 +36,33 @@ def read_word(word: str) -> tuple[str, object] | None:
     if match is not None:
         return match[1], read_value(match[2])
     return (word, None) if _REMOVAL.fullmatch(word) else None
+
+
+def read_words(words: Iterable[str]) -> Iterator[tuple[str, object]]:
+    """`read_word` of each word that sets something, in their order."""
+    return (pair for word in words if (pair := read_word(word)) is not None)
+
+
+def bare_key(key: str) -> str:
+    """The key without the prefix that says whether it is set, added or removed."""
+    return key[match.end() :] if (match := _PREFIX.match(key)) else key
+
+
+def bare_leaves(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Bare dotted key -> value, however the keys are written: `+a: {b: 1}` is `a.b`. A removed key is REMOVED."""
+    found: dict[str, Any] = {}
+    for key, value in overrides.items():
+        bare = bare_key(str(key))
+        found.update([(bare, REMOVED)] if str(key).startswith("~") else _leaves(bare, value))
+    return found
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, Mapping) or not value:
+        yield key, value
+        return
+    for name, inner in value.items():
+        yield from _leaves(f"{key}.{name}", inner)
 
 
 def read_value(text: str) -> object:
