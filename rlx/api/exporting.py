@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rlx.api.telling import unheard
 from rlx.errors import RlxError, UsageError
+from rlx.secret_text import mask, masked
 from rlx.trackers import ExportedRun, Point, Tracker, tracker_of
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def _exported(found: Sequence[RunMetrics], project: str | None) -> Iterator[Expo
             name=f"{name} [{doubt}]" if doubt else name,
             project=project or ref.name,
             tags=_tags(each),
-            config=each.judged.plan.recipe,
-            notes=verdict.sentence,
+            config=masked(each.judged.plan.recipe),
+            notes=mask(verdict.sentence),
             points=tuple(_points(each)),
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rlx.api.mended_recipe import STAND_INS, mended
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
+from rlx.secret_text import is_secret, names_secret
 
 if TYPE_CHECKING:
     from rlx.backends.shared.users_keys import KeysPart, Rendered, UsersLaunch
@@ -141,8 +142,6 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 def _environment(variables: Mapping[str, str], secrets: Collection[str]) -> tuple[dict[str, str], tuple[KeyFate, ...]]:
     """Part the variables into those that a recipe may show and secrets, of which only the names are kept."""
-    from rlx.recipe.fields import is_secret_like
-
     public: dict[str, str] = {}
     fates = [KeyFate(name, None, None, "secrets") for name in dict.fromkeys(secrets)]
     for name, value in variables.items():
@@ -150,7 +149,7 @@ def _environment(variables: Mapping[str, str], secrets: Collection[str]) -> tupl
             continue
         if name in _LEASED or name.startswith("RLX_"):
             fates.append(KeyFate(name, value, None, "", _LEASE if name in _LEASED else _OF_RLX, False))
-        elif is_secret_like(name):
+        elif names_secret(name) or is_secret(name, value):
             fates.append(KeyFate(name, None, None, "secrets"))
         else:
             public[name] = value

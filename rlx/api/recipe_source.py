@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rlx.api.imported_recipe import keys_part
-from rlx.api.secret_text import Secrets
+from rlx.api.script_secrets import Secrets
 from rlx.api.users_launch import SEARCH_PATH, FoundLaunch, find_launch
 from rlx.backends.registry import parts
 from rlx.errors import UsageError
@@ -100,7 +100,7 @@ def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
 
 def _safe(found: FoundLaunch) -> FoundLaunch:
     """Move secrets out of the values of a configuration."""
-    secrets, names = Secrets({}), list(found.secrets)
+    secrets, names = Secrets(found.pairs), list(found.secrets)
     pairs = tuple((key, secrets.moved_out(key, value, names)) for key, value in found.pairs)
     return replace(found, pairs=pairs, secrets=tuple(names))
 

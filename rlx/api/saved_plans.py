@@ -47,6 +47,7 @@ def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
     from rlx.runs import check_plan
 
     for node in (node for plan in plans for node in plan.nodes):
+        _check_plain(node)
         check_plan(node)
         _check_place(node)
     asked = [HostLooks(target_of(share[0], consents=trust)) for share in _shares(plans)]
@@ -145,6 +146,14 @@ def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration
     if again != replace(plan.registration, registered="", by="") or own not in recipe.experiment.arms:
         raise UsageError(f"{plan.run_name}: its experiment is not that of the recipe in the plan", _PLAN_AGAIN)
     return again
+
+
+def _check_plain(plan: LaunchPlan) -> None:
+    """Raises UsageError for a secret in a plan, which was written by somebody else: rlx makes none with one."""
+    from rlx.recipe.plain_secrets import plain_secrets
+
+    for path, problem in plain_secrets({**plan.recipe, "env": plan.env}):
+        raise UsageError(f"{plan.run_name}: {'.'.join(map(str, path))}: {problem}", _PLAN_AGAIN)
 
 
 def _check_place(plan: LaunchPlan) -> None:

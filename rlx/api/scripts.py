@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.planning import Plans
     from rlx.api.target import Target
     from rlx.backends.shared.users_script import ScriptPart
-    from rlx.plan import Image
+    from rlx.plan import Image, LaunchPlan
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
@@ -63,6 +63,19 @@ def plan_script(
     wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
     plan = place.placed(script.engine.plan(wanted, place.site))
     return Plans((Draft(checked(plan, accepts_lines=accepts_lines)),), looks.result())
+
+
+def check_written(plans: Sequence[LaunchPlan]) -> None:
+    """Raises UsageError where a script has a secret in it: a written plan holds the script as it is."""
+    from rlx.plan.run_dir import SCRIPT_DIR
+    from rlx.secret_text import lines_with_secrets
+
+    for file in (file for plan in plans for file in plan.files if file.path.startswith(f"{SCRIPT_DIR}/")):
+        for line in lines_with_secrets(file.content):
+            raise UsageError(
+                f"{file.path}:{line}: holds a password or key, and a written plan would show it",
+                "take it out and name its variable: --secret NAME; or leave --json out",
+            )
 
 
 @dataclass(frozen=True, slots=True)

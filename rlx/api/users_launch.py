@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rlx.api.secret_text import Secrets
+from rlx.api.script_secrets import Secrets
 from rlx.errors import UsageError
 from rlx.plan import Finding, Severity
+from rlx.secret_text import names_secret
 
 if TYPE_CHECKING:
     from rlx.shell_reader import ShellScript, Word
@@ -50,7 +51,7 @@ def find_launch(text: str, name: str) -> FoundLaunch:
     from rlx.shell_reader import read_script
 
     script = read_script(text, name)
-    secrets = Secrets(_texts(script))
+    secrets = Secrets(_texts(script).items())
     starts = list(_starts(script, name))
     chosen = _chosen(starts, name, secrets)
     read = _Reading(secrets)
@@ -181,13 +182,11 @@ class _Reading:
 
     def environment(self, variables: Mapping[str, Word]) -> tuple[dict[str, str], dict[str, str]]:
         """What is known of the environment, and what is not. A value with a secret in it counts as one."""
-        from rlx.recipe.fields import is_secret_like
-
         known: dict[str, str] = {}
         opened: dict[str, str] = {}
         for name, word in variables.items():
             text = word.text()
-            if is_secret_like(name) or self._secrets.is_in(text):
+            if names_secret(name) or self._secrets.is_in(name, text):
                 self.secrets.append(name)
             elif word.is_known and not word.variables:
                 known[name] = text

@@ -91,12 +91,15 @@ def print_plans(plans: Plans, as_json: bool, files: bool = False, *, written: bo
 
     Of `written` plans, which say of themselves what they like, launch.sh is shown instead of the command.
     """
+    from rlx.api.scripts import check_written
     from rlx.cli.frame.output import print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
     from rlx.cli.text.plan_text import look_text, plan_text, power_section
 
     if as_json:
         memory = [memory_answer(draft) for draft in plans.drafts]
-        print_json({"plans": plans.plans, "memory": memory, "findings": plans.findings, "power": plans.power})
+        check_written(plans.plans)
+        answer = {"plans": plans.plans, "memory": memory, "findings": plans.findings, "power": plans.power}
+        print_json(answer, verbatim=True)
     elif texts := [plan_text(draft, files, written=written) for draft in plans.drafts]:
         print_text("\n\n".join([*texts, *power_section(plans.power), *map(look_text, plans.looks)]))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rlx.secret_text import mask
+
 
 class Severity(StrEnum):
     ERROR = "error"
@@ -30,3 +32,8 @@ class Finding:
     where: str = ""
     step: int | None = None
     waived: str = ""
+
+    def __post_init__(self) -> None:
+        """Mask secrets: a message may quote a script or a log, and stands in manifests."""
+        for name in ("message", "fix"):
+            object.__setattr__(self, name, mask(getattr(self, name)))

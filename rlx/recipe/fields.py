@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from rlx.secret_text import mask
+
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 # A run directory is called <recipe>-<arm>-s<seed>-<time>-<hex>; file names end at 255 bytes.
 NAME_LIMIT = 64
 _VARIABLE_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*"
-# TOKENIZERS_PARALLELISM and VLLM_…_TOKENS hold no secrets; HF_TOKEN, WANDB_API_KEY and DB_PASSWORD do.
-_SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE)
 
 
 def refuse(text: str, **context: Any) -> PydanticCustomError:
@@ -41,24 +41,10 @@ def _check_host_path(path: str) -> str:
 
 def _check_variable(name: str) -> str:
     if not re.fullmatch(_VARIABLE_PATTERN, name):
-        raise refuse(f"{name!r} is no name of an environment variable (letters, digits and '_')")
+        raise refuse(f"{mask(name)!r} is no name of an environment variable (letters, digits and '_')")
     if name.startswith("RLX_"):
         raise refuse(f"{name}: names that start with RLX_ belong to rlx")
     return name
-
-
-def is_secret_like(name: str) -> bool:
-    """Tell whether a variable of that name may hold a secret."""
-    return _SECRET_LIKE.search(name) is not None
-
-
-def _check_public_variable(name: str) -> str:
-    if is_secret_like(name):
-        raise refuse(
-            f"{name} looks like a secret, and what stands here is stored in plain text; "
-            f"remove it and write `secrets: [{name}]`, the value then comes from your environment"
-        )
-    return _check_variable(name)
 
 
 def _check_override_key(key: str) -> str:
@@ -121,7 +107,6 @@ Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$"})]
 HostPath = Annotated[str, AfterValidator(_check_host_path), WithJsonSchema({"type": "string", "pattern": "^(/|~/)"})]
 Variable = Annotated[str, AfterValidator(_check_variable)]
-PublicVariable = Annotated[str, AfterValidator(_check_public_variable)]
 OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
 FindingId = Annotated[
     str, AfterValidator(_check_finding_id), WithJsonSchema({"type": "string", "pattern": r"^RLX\d{3}$"})

@@ -15,12 +15,13 @@ from rlx.recipe.bundled import find_recipe
 from rlx.recipe.declared_experiment import DeclaredExperiment, declared_arm, experiment_of
 from rlx.recipe.inherit import read_chain
 from rlx.recipe.origins import origins_of
+from rlx.recipe.plain_secrets import plain_secrets
 from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation
 from rlx.recipe.schema import Aqn, Experiment, Recipe
 from rlx.recipe.sets import read_sets
 from rlx.recipe.source import STDIN, Source
-from rlx.recipe.tree import Node, changed, in_arm, merge, plain, settled
-from rlx.recipe.wording import explain_all
+from rlx.recipe.tree import Node, changed, in_arm, merge, nearest, plain, settled
+from rlx.recipe.wording import dotted, explain_all
 
 ONLY_ARM = "main"
 # What stands here is the back-end's or the reward function's, and null may mean something to them.
@@ -109,7 +110,8 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     trees = {name: merge(merge(base, in_arm(arm, name)), over) for name, arm in arms.items()}
     base = merge(base, over)
     asked, question_problems = experiment_of(file)
-    problems += [*arm_problems, *control_problems, *question_problems, *_all_problems(base, trees.values())]
+    problems += [*arm_problems, *control_problems, *question_problems, *_secrets(_question(file))]
+    problems += _all_problems(base, trees.values())
     if problems:
         raise RecipeError(_once_a_place(problems))
     trees = trees or {ONLY_ARM: base}
@@ -117,6 +119,11 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
         _validated(base).name, path.name if isinstance(path, Source) else str(path), tuple(trees), control, trees, base
     )
     return replace(read, experiment=_declared(asked, file, read)) if asked else read
+
+
+def _question(file: Node) -> Node:
+    """The section that is the file's own, and of no arm."""
+    return Node({key: node for key, node in file.children.items() if key == "experiment"}, file.place)
 
 
 def _declared(asked: Experiment, file: Node, read: RecipeFile) -> DeclaredExperiment:
@@ -140,8 +147,13 @@ def _problems(tree: Node) -> list[Problem]:
     try:
         _validated(tree)
     except RecipeError as error:
-        return list(error.problems)
-    return []
+        return [*_secrets(tree), *error.problems]
+    return _secrets(tree)
+
+
+def _secrets(tree: Node) -> list[Problem]:
+    """The secrets that stand in a tree."""
+    return [Problem(nearest(tree, path).place, dotted(path), text) for path, text in plain_secrets(plain(tree))]
 
 
 def _validated(tree: Node) -> Recipe:

@@ -35,11 +35,11 @@ from rlx.recipe.fields import (
     Numbers,
     OverrideKey,
     Positive,
-    PublicVariable,
     Text,
     Texts,
     Threshold,
     TopK,
+    Variable,
     Variables,
     refuse,
 )
@@ -545,7 +545,7 @@ class Recipe(Section):
     eval: Eval = Eval()
     retry: Retry | None = Field(None, description="null: no further attempt but by rlx retry")
     track: Track | None = Field(None, description="null: no tracker; rlx export writes for one afterwards")
-    env: dict[PublicVariable, str] = Field({}, description="Environment of the training; no secrets")
+    env: dict[Variable, str] = Field({}, description="Environment of the training; no secrets")
     secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
     seed: int = Field(1, ge=0, le=2**31 - 1)
     waive: dict[FindingId, Text] = Field({}, description="Id of a finding -> why it is accepted; results show both")

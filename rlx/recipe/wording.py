@@ -14,6 +14,7 @@ from rlx.backends.registry import kinds, optional_part
 from rlx.recipe.problems import SHOWN_PROBLEMS, Problem
 from rlx.recipe.schema import Experiment, Recipe
 from rlx.recipe.tree import Node, nearest
+from rlx.secret_text import mask
 
 # Keys that only the file has: they are worked in before the schema sees the recipe.
 FILE_KEYS = ("extends", "control", "arms", "experiment")
@@ -54,9 +55,9 @@ def explain_all(error: ValidationError, root: Node) -> list[Problem]:
     """The problems of a document in the order of the file. Beyond what is shown, they are only counted."""
     placed = [(nearest(root, _path(detail)).place, detail) for detail in error.errors(include_url=False)]
     placed.sort(key=lambda item: (item[0].file, item[0].line))
-    problems = [Problem(place, _dotted(_path(detail)), _words(detail)) for place, detail in placed[:SHOWN_PROBLEMS]]
+    problems = [Problem(place, dotted(_path(detail)), _words(detail)) for place, detail in placed[:SHOWN_PROBLEMS]]
     problems = _without_consequences(problems)
-    rest = [Problem(place, _dotted(_path(detail)), "is wrong too") for place, detail in placed[SHOWN_PROBLEMS:]]
+    rest = [Problem(place, dotted(_path(detail)), "is wrong too") for place, detail in placed[SHOWN_PROBLEMS:]]
     return problems + rest
 
 
@@ -103,6 +104,7 @@ def describe(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{value:g}" if isinstance(value, float) else str(value)
     if isinstance(value, str):
+        value = mask(value)
         return f'the text "{value}"' if len(value) <= 60 else f'the text "{value[:57]}…"'
     return "a list" if isinstance(value, list | tuple) else "a map"
 
@@ -118,7 +120,7 @@ def _is_mark(step: str | int) -> bool:
     return isinstance(step, str) and (step == "[key]" or (step.startswith("<") and step.endswith(">")))
 
 
-def _dotted(path: Sequence[str | int]) -> str:
+def dotted(path: Sequence[str | int]) -> str:
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:80]}" for step in path)
     return text.removeprefix(".")
 

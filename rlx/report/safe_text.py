@@ -1,10 +1,12 @@
-"""Make text of logs and hosts safe to show: writers escape, this replaces what cannot be escaped."""
+"""Make text of logs and hosts safe to show: writers escape, this replaces what cannot be escaped, and masks secrets."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from itertools import accumulate
+
+from rlx.secret_text import mask
 
 # No character of XML 1.0, or one that turns the direction of writing round for what follows it.
 _UNSAFE = re.compile(
@@ -14,7 +16,7 @@ _UNSAFE = re.compile(
 
 def shown(value: object, limit: int = 2000) -> str:
     """The value as text of at most `limit` characters that any HTML or SVG file may hold."""
-    text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", mask(str(value)))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

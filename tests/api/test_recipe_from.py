@@ -69,6 +69,19 @@ def test_no_secret_of_a_script_is_shown_or_written(option: list[str], tmp_path: 
     assert "HF_TOKEN" in done.stdout and "http_proxy" in done.stdout
 
 
+def test_files_and_lengths_are_no_secrets_and_literal_ones_are(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        "export TRAIN_FILES=/data/hf_gsm8k_math_train/a.parquet\n"
+        "OPENAI_API_KEY=qwertyuiop python3 -m verl.trainer.main_ppo data.train_files=$TRAIN_FILES data.max_token_len=5 "
+        "+trainer.hub_token=qwertyuiop +trainer.other=qwertyuiop trainer.total_epochs=1\n"
+    )
+    done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), "--json")
+    text = (tmp_path / "new.yaml").read_text()
+    assert "qwertyuiop" not in done.stdout + done.stderr + text
+    assert "secrets: [HUB_TOKEN, OTHER, OPENAI_API_KEY]" in text
+    assert "hf_gsm8k_math_train" in text and "TRAIN_FILES: /data/hf_gsm8k_math_train" in text
+
+
 REFUSED = {
     "missing.sh": (None, "No such file", "name a bash script"),
     "empty.sh": ("\n \n", "is empty", "name a bash script"),

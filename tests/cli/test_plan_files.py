@@ -50,6 +50,15 @@ def test_what_runs_is_shown_and_not_what_the_file_says_of_it(tmp_path: Path) -> 
     assert "main_ppo" not in shown
 
 
+def test_a_plan_with_a_password_in_it_is_refused(tmp_path: Path) -> None:
+    plan = to_jsonable(toy_plan("true"))
+    plan["env"] = {"http_proxy": "http://me:hunter2@proxy:8080"}
+    refused = rlx("launch", "--plan", written(tmp_path, plan), "-y", code=2).stderr
+    assert "env.http_proxy: holds a password or key" in refused and "hunter2" not in refused
+    plan["env"] = {"http_proxy": "http://proxy:8080"}
+    assert rlx("launch", "--plan", written(tmp_path, plan), "--dry-run")
+
+
 def test_secrets_are_named_before_they_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of somebody")
     file = written(tmp_path, to_jsonable(toy_plan("true", secrets=("AWS_SECRET_ACCESS_KEY",))))

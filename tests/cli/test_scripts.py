@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,59 @@ def test_a_secret_goes_there_and_is_not_shown(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("WANDB_KEY", "s3cret-s3cret")
     row = launched(script(tmp_path, 'echo "${#WANDB_KEY} $WANDB_KEY"'), "--secret", "WANDB_KEY")
     assert (Path(row["run_dir"]) / "latest/log").read_text() == "13 ***\n"
+
+
+LITERAL = "0123456789abcdef0123456789abcdef01234567"
+WITH_SECRETS = f"""set -x
+export WANDB_API_KEY={LITERAL}
+: python train.py --hf_token hunter2-hunter2 && ASCEND_RT_VISIBLE_DEVICES=0 OPENAI_API_KEY=hunter3-hunter3 true
+echo "logged in with $WANDB_API_KEY"
+"""
+VALUES = (LITERAL, "hunter2-hunter2", "hunter3-hunter3")
+
+
+def shown_values(text: str | bytes) -> list[str]:
+    return [value for value in VALUES if value in (text if isinstance(text, str) else text.decode(errors="replace"))]
+
+
+def test_the_secrets_in_a_script_are_not_shown_and_the_script_runs_unchanged(tmp_path: Path) -> None:
+    file = script(tmp_path, f"{WITH_SECRETS}{TRAINING}")
+    asked = ("launch", "--script", file, "--name", "mine", "--host", "local")
+    planned = rlx(*asked, "--dry-run")
+    assert shown_values(planned.stdout + planned.stderr) == []
+    assert "RLX056" in planned.stdout and "line 3, 4;" in planned.stdout
+    written = rlx(*asked, "--dry-run", "--json", code=2)
+    assert "script/run_grpo.sh:3" in written.stderr and shown_values(written.stdout + written.stderr) == []
+    row = launched(file)
+    run_dir, name = Path(row["run_dir"]), row["run_id"]
+    findings = json.loads((run_dir / "manifest.json").read_bytes())["plan"]["findings"]
+    assert {"RLX033", "RLX056"} <= {finding["id"] for finding in findings}
+    assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
+    assert shown_values((run_dir / "manifest.json").read_bytes()) == []
+    assert f"logged in with {LITERAL}" in (run_dir / "latest/log").read_text(), "it had the value"
+    for command in (
+        ("logs", name, "--grep", "hunter|WANDB"), ("logs", name, "--json"), ("status", name, "--json"),
+        ("diagnose", name), ("diagnose", name, "--md"), ("report", "-o", str(tmp_path / "report.html")),
+        ("report", "--bundle", str(tmp_path / "runs.tar.gz")),
+    ):  # fmt: skip
+        done = rlx(*command, code=None)
+        # A value that stands in the log by itself is known to the bundle, which has the script beside it.
+        text = (done.stdout + done.stderr).replace(f"logged in with {LITERAL}", "")
+        assert (command, shown_values(text)) == (command, [])
+    assert shown_values((tmp_path / "report.html").read_bytes()) == []
+    with tarfile.open(tmp_path / "runs.tar.gz") as bundle:
+        texts = {member.name: bundle.extractfile(member).read() for member in bundle if member.isfile()}
+    assert any(name.endswith("/log") for name in texts)
+    assert {name: found for name, text in texts.items() if (found := shown_values(text))} == {}
+    rlx("judge", str(tmp_path / "runs.tar.gz"))
+
+
+def test_a_script_without_secrets_is_not_warned_of(tmp_path: Path) -> None:
+    files = "/data/hf_gsm8k_math_train/a.parquet"
+    text = f"export TRAIN_FILES={files} HF_TOKEN=$HF_TOKEN\n: max_token_len=512 --token $HF_TOKEN"
+    shown = ("launch", "--script", script(tmp_path, text), "--name", "mine", "--host", "local", "--dry-run")
+    assert "RLX056" not in rlx(*shown).stdout
+    assert json.loads(rlx(*shown, "--json").stdout)["plans"]
 
 
 @pytest.mark.parametrize(

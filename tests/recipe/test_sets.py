@@ -94,6 +94,9 @@ def test_the_last_one_wins(load: Load) -> None:
         ("control=aqm", "did you mean aqn?"),
         ("arms.aqn.aqn.stages=1", "--set: arm aqn: aqn.stages: must be at least 3, found 1"),
         ("env.MY_TOKEN=abc", "looks like a secret"),
+        ("env.http_proxy=http://me:hunter2@proxy:80", "env.http_proxy: holds a password or key"),
+        ("arms.aqn.env.http_proxy=http://me:hunter2@proxy:80", "env.http_proxy: holds a password or key"),
+        ("overrides.+trainer.hub_token=hunter2", "overrides.+trainer.hub_token: holds a password or key"),
     ],
 )
 def test_says_what_is_wrong(load: Load, option: str, message: str) -> None:

@@ -423,6 +423,31 @@ def test_imported_logs(elsewhere: Callable[[], Path], monkeypatch: pytest.Monkey
     assert {run["state"] for run in answer["computed"]["runs"]} == {"finished"}
 
 
+def test_a_secret_that_nobody_named_is_masked_in_what_is_packed_shown_and_exported(
+    pair: dict[str, Path], tmp_path: Path
+) -> None:
+    """Runs that were launched before it was refused have it in their manifests; programs print it."""
+    run, env = pair["aqn"], {"http_proxy": "http://me:hunter2-hunter2@proxy:8080"}
+    edit_json(run / "manifest.json", lambda manifest: manifest["plan"]["env"].update(env))
+    edit_json(run / "manifest.json", lambda manifest: manifest["plan"]["recipe"]["env"].update(env))
+    with (run / "attempts/1/log").open("a") as log:
+        log.write("cloning https://me:hunter2-hunter2@git.example/x\nit was hunter2-hunter2\n")
+    said = rlx("report", "--bundle", "evidence.tar.gz").stderr
+    assert (
+        "attempts/1/log: a password or key was masked" in said and "manifest.json: a password or key was masked" in said
+    )
+    folder = apart(Path("evidence.tar.gz"), tmp_path / "open")
+    held = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert [name for name, content in held.items() if b"hunter2-hunter2" in content] == []
+    assert b"cloning https://me:***************@git.example/x\n" in held[f"runs/{run.name}/attempts/1/log"]
+    judged(Path("evidence.tar.gz"))
+    rlx("report", "-o", "page.html")
+    rlx("export", "--to", "tensorboard", "--out", "curves")
+    written = [Path("page.html"), *(path for path in Path("curves").rglob("*") if path.is_file())]
+    assert len(written) > 2
+    assert [path for path in written if b"hunter2-hunter2" in path.read_bytes()] == []
+
+
 def test_no_weights_no_environment_no_secret_no_link(
     pair: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

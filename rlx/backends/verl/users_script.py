@@ -19,12 +19,14 @@ from rlx.backends.verl.overrides import cpu, noise
 from rlx.plan import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.resources import payload_folder
+from rlx.secret_text import lines_with_secrets
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn
 
 NAMED = re.compile(r"\bverl\b")
 NO_NOISE = ""
+_MOST_SHOWN = 5
 STEPS = re.compile(r"\btrainer\.total_training_steps=['\"]?(\d{1,7})\b")
 # What can be shown without knowing how many processes generate; felt, where the log has the gap.
 _LINKS = (Link.ASKED, Link.DRAWN, Link.LIFTED, Link.TRAINED_ON)
@@ -118,6 +120,11 @@ def _noise_files(script: UsersScript) -> Iterator[PlannedFile]:
 
 
 def _findings(script: UsersScript) -> Iterator[Finding]:
+    if lines := lines_with_secrets(script.text):
+        shown = ", ".join(map(str, lines[:_MOST_SHOWN])) + (", …" if len(lines) > _MOST_SHOWN else "")
+        message = f"the script holds a password or key: line {shown}; it lies on the host in plain text"
+        fix = "take it out and name its variable: --secret NAME; rlx masks it only where it shows or packs something"
+        yield Finding("RLX056", Severity.WARNING, message, fix, f"{SCRIPT_DIR}/{script.file}")
     if script.aqn is None:
         return
     for found in _REPLACES.finditer(script.text):

@@ -18,6 +18,7 @@ from rlx.cli.frame.number_options import Command
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
+from rlx.secret_text import mask
 
 _MOST_BUGS = 1 << 20
 _VARIABLE = re.compile(r"^((?:--set=)?(?:arms\.[^=]*\.)?(?:env|proxies)\b[^=]*=).*", re.DOTALL)
@@ -161,7 +162,7 @@ def _complain(text: str) -> None:
 
 def shown_arguments(arguments: Sequence[str]) -> str:
     """The command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
-    return " ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments)
+    return mask(" ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments))
 
 
 def _report_bug(error: Exception) -> ExitCode:
@@ -177,7 +178,7 @@ def _report_bug(error: Exception) -> ExitCode:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"rlx {__version__} {sys.version}\n{shown_arguments(sys.argv)}\n")
-            traceback.print_exception(error, file=log)
+            log.write(mask("".join(traceback.format_exception(error))))
         kept = f"the details are in {path}"
     except OSError as problem:
         kept = f"the details could not be kept ({problem.strerror})"

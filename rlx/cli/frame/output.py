@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlx.cli.frame.streams import writes_utf8
 from rlx.plan.jsonable import to_jsonable
+from rlx.secret_text import masked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,11 +79,15 @@ def print_text(text: str) -> None:
     print(printable(text))
 
 
-def print_json(answer: Mapping[str, Any]) -> None:
-    """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them."""
+def print_json(answer: Mapping[str, Any], *, verbatim: bool = False) -> None:
+    """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them.
+
+    Secrets in it are masked, but in a `verbatim` answer, whose files are to be launched as they are.
+    """
     global _answered
     _answered = True
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
+    document = document if verbatim else masked(document)
     text = json.dumps(document, indent=2, ensure_ascii=not writes_utf8(), allow_nan=False)
     # JSON allows these characters, but a terminal obeys the first ones and no stream takes the last.
     sys.stdout.write(

@@ -1,8 +1,13 @@
-"""Make text of others safe for a terminal: a log may not move the cursor, change the title or paste a command."""
+"""Make text of others safe for a terminal: a log may not move the cursor, change the title or paste a command.
+
+Passwords, keys and tokens in it are masked.
+"""
 
 from __future__ import annotations
 
 import re
+
+from rlx.secret_text import mask
 
 # CSI, OSC and the two-character escapes of ECMA-48, in their 7-bit forms.
 _CSI = r"\[[0-?]*[ -/]*[@-~]"
@@ -17,11 +22,11 @@ _CONTROLS = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]")
 
 def printable_lines(line: bytes) -> list[str]:
     """Split a line of a log into what it shows: one string a part between carriage returns, empty parts left out."""
-    text = _ESCAPES.sub("", line.decode("utf-8", errors="replace"))
+    text = mask(_ESCAPES.sub("", line.decode("utf-8", errors="replace")))
     parts = [_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", part) for part in text.split("\r")]
     return [part for part in parts if part] or [""]
 
 
 def printable(text: str) -> str:
     """A text that may quote a host or a file of somebody else, without what a terminal would obey. Lines stay."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", mask(text))

@@ -20,6 +20,7 @@ from rlx.hosts.inventory.host_yaml import Reader, is_nothing
 from rlx.hosts.inventory.image_entry import read_image
 from rlx.hosts.inventory.slurm_entry import read_slurm
 from rlx.plan import LOCAL, Slurm
+from rlx.secret_text import is_secret
 
 _COUNT_LIMIT = 1024
 NOT_OF_A_JOB = "what runs in this container is no part of a job of Slurm, which could neither end nor limit it"
@@ -42,6 +43,9 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
     _check_alone(reader, values, key)
+    for part, value in values.items():
+        if part not in ("ssh", "env", "proxies"):
+            _check_plain(reader, value, f"{key}.{part}")
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
         reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
     if settings.get("slurm") and (image := settings.get("image")):
@@ -57,6 +61,19 @@ def _check_alone(reader: Reader, values: Mapping[str, Any], key: str) -> None:
         _check_not_kept(reader, values["image"], f"{key}.image")
     if "container" in values and "image" in values:
         reader.complain(values["image"], f"{key}.image", "rlx makes a container of an image; keep this or container")
+
+
+def _check_plain(reader: Reader, node: Any, key: str) -> None:
+    """Complain of each secret below a node: what stands there is shown, and goes into manifests."""
+    if node.id == "mapping":
+        for name, value in node.value:
+            _check_plain(reader, value, f"{key}.{name.value}")
+    elif node.id == "sequence":
+        for place, item in enumerate(node.value):
+            _check_plain(reader, item, f"{key}[{place}]")
+    elif is_secret(key, str(node.value)):
+        fix = "log in on the host, or name a variable in the recipe: secrets: [NAME]"
+        reader.complain(node, key, f"holds a password or key, and is stored in plain text; remove it: {fix}")
 
 
 def _check_not_kept(reader: Reader, image: Any, key: str) -> None:

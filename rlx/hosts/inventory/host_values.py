@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
+from rlx.secret_text import is_secret, names_secret
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _URL_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+)(:[0-9]{1,5})?/?")
-_PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:[^/\s]*@")
-# The rule of recipes: TOKENIZERS_PARALLELISM holds no secret, HF_TOKEN and WANDB_API_KEY do.
-_SECRET_LIKE = re.compile(r"TOKEN(?!IZ|S)|SECRET|KEY|(?<!BY)PASS", re.IGNORECASE)
 
 
 def destination_problem(text: str) -> str:
@@ -73,8 +72,8 @@ def variable_problem(name: str) -> str:
 
 def public_problem(name: str, value: str) -> str:
     """Say what keeps a variable from standing in a file as plain text."""
-    if _PASSWORD_IN_URL.search(value):
-        return f"holds a password; write it as proxies: {{{name}: {{secret: NAME}}}}, the value then comes from you"
-    if _SECRET_LIKE.search(name):
+    if names_secret(name):
         return f"looks like a secret; name it in the recipe instead: secrets: [{name}]"
+    if is_secret(name, value):
+        return f"holds a password; write it as proxies: {{{name}: {{secret: NAME}}}}, the value then comes from you"
     return variable_problem(name)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rlx.errors import UsageError
+from rlx.secret_text import mask
 from rlx.yaml_reader.reader import YamlForm, compose, text_value
 from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
@@ -62,7 +63,7 @@ class Reader:
 
     def _complain(self, line: int, key: str, text: str) -> None:
         where = f"{self._place(line)}: {key}" if key else self._place(line)
-        self._problems.append((line, f"{where}: {text}"))
+        self._problems.append((line, f"{where}: {mask(text)}"))
 
     def check(self) -> None:
         """Raises UsageError with everything that was wrong, in the order of the file."""

@@ -21,6 +21,7 @@ from rlx.hosts.ssh.sockets import control_path, socket_folder, socket_path
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import by_hand, explain_ssh
 from rlx.plan import Cmd
+from rlx.secret_text import names_secret
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -45,7 +46,6 @@ _OWN = ("ControlMaster=no", "ControlPath=none")
 
 _IPV6_URL = re.compile(r"ssh://(?P<user>[^@]+@)?\[(?P<address>[0-9A-Fa-f:.]+)\](:(?P<port>\d{1,5}))?/?")
 _LOCALE = re.compile(r"LANG|LANGUAGE|LC_\w+")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY", re.IGNORECASE)
 
 
 def check_destination(destination: str) -> str:
@@ -59,7 +59,7 @@ def check_destination(destination: str) -> str:
 
 def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Choose what ssh may see of the environment, since `SendEnv` would pass it on: no secrets and no locale."""
-    return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or _SECRET.search(name))}
+    return {name: text for name, text in environment.items() if not (_LOCALE.fullmatch(name) or names_secret(name))}
 
 
 def interactive(destination: str, cmd: Cmd) -> Cmd:

@@ -12,7 +12,7 @@ from rlx.hosts.host_errors import HostError
 from rlx.local_files import open_regular
 from rlx.payload.mask_secrets import LARGEST, mask_file, spans_of, spellings
 from rlx.plan import RunState
-from rlx.plan.run_dir import VALIDATION_DIR
+from rlx.plan.run_dir import SCRIPT_DIR, VALIDATION_DIR
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
 from rlx.runs.copies.fetch import fetch
@@ -22,9 +22,11 @@ from rlx.runs.index.registrations import FOLDER
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
+from rlx.secret_text import secret_spans
 
 Tell = Callable[[str], None]
 _CHUNK = 1 << 20
+_UNNAMED = "a password or key"
 
 
 def gather(
@@ -51,6 +53,8 @@ def gather(
         names = (f"{FOLDER}/{digest}.json" for digest in registered)
         _take(index.home, (name for name in names if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
+        run_dirs = [copy.run_dir for copy in kept(index, [*compared, *others]).values()]
+        _mask_found(folder, run_dirs, tell)
     except (OSError, shutil.Error) as problem:
         raise RlxError(f"{folder}: {getattr(problem, 'strerror', None) or problem}", "is the disk full?") from None
     return silent
@@ -112,21 +116,51 @@ def _secrets(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
 
 
 def _mask(folder: Path, secrets: Mapping[str, str], tell: Tell) -> None:
-    """Mask secrets that somebody printed, with * for each byte. Raises RlxError for one in a file too large for that.
+    """Mask secrets that were printed, with * for each byte. Raises RlxError for one in a file too large for that.
 
     A run masks what it writes. A log that was taken in was masked by nobody.
     """
     for name, value in sorted(secrets.items()):
-        forms = spellings(os.fsencode(value))
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and _holds(path, forms)):
-            shown = path.relative_to(folder)
-            mask_file(forms, path)
-            if _holds(path, forms):
-                raise RlxError(
-                    f"{shown} holds the value of {name}, and is too large to mask, or no text",
-                    f"remove it from a copy of that file (over {LARGEST >> 20} MiB), and import that",
-                )
-            tell(f"{shown}: the value of {name} was masked")
+        _mask_forms(folder, spellings(os.fsencode(value)), f"the value of {name}", tell)
+
+
+def _mask_found(folder: Path, run_dirs: Iterable[Path], tell: Tell) -> None:
+    """Mask secrets that were not given by name, where they are told as such and wherever else their values stand."""
+    scripts = (script for run_dir in run_dirs for script in run_dir.glob(f"{SCRIPT_DIR}/*"))
+    values = {value for script in scripts for _, value in _found_in(script)}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if found := list(_found_in(path)):
+            with path.open("r+b") as file:
+                for start, value in found:
+                    file.seek(start)
+                    file.write(b"*" * len(value))
+            tell(f"{path.relative_to(folder)}: {_UNNAMED} was masked")
+            values |= {value for _, value in found}
+    _mask_forms(folder, {form for value in values for form in spellings(value)}, _UNNAMED, tell)
+
+
+def _found_in(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Where in a file a secret stands that is told by its name or form, and its value. Lines are read whole."""
+    place = 0
+    with open_regular(path) as file:
+        while lines := file.readlines(_CHUNK):
+            text = b"".join(lines).decode("utf-8", "surrogateescape")
+            for start, end in secret_spans(text):
+                before, value = (part.encode("utf-8", "surrogateescape") for part in (text[:start], text[start:end]))
+                yield place + len(before), value
+            place += sum(map(len, lines))
+
+
+def _mask_forms(folder: Path, forms: set[bytes], what: str, tell: Tell) -> None:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and _holds(path, forms)):
+        shown = path.relative_to(folder)
+        mask_file(forms, path)
+        if _holds(path, forms):
+            raise RlxError(
+                f"{shown} holds {what}, and is too large to mask, or no text",
+                f"remove it from a copy of that file (over {LARGEST >> 20} MiB), and import that",
+            )
+        tell(f"{shown}: {what} was masked")
 
 
 def _holds(path: Path, forms: Collection[bytes]) -> bool:
