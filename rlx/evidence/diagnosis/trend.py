@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from statistics import median
 
 from rlx.evidence.metrics import finite, series
 from rlx.evidence.run_evidence import Evidence
 
 WINDOW = 5
+"""An odd number, so that the median is one of the values."""
 FEWEST = 4 * WINDOW
 """Fewer steps say nothing about a trend."""
 
 
 def medians(evidence: Evidence, key: str) -> Mapping[int, float]:
     """step -> median over it and the steps before it; empty for a run that is too short."""
-    values = finite(series(evidence, key))
-    steps = list(values)
+    found = finite(series(evidence, key))
+    steps, values = list(found), list(found.values())
     if len(steps) < FEWEST:
         return {}
-    return {
-        steps[at]: median(values[step] for step in steps[at - WINDOW + 1 : at + 1])
-        for at in range(WINDOW - 1, len(steps))
-    }
+    return {step: sorted(values[at : at + WINDOW])[WINDOW // 2] for at, step in enumerate(steps[WINDOW - 1 :])}
 
 
 def lasting(values: Mapping[int, float], is_so: Callable[[float], bool]) -> int | None:
