@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING
 from rlx.errors import NoSuchRun, UsageError
 
 if TYPE_CHECKING:
+    from rlx.api.telling import Tell
     from rlx.runs import Index, RunRef
 
     Arm = tuple[RunRef, ...]
 
 
-def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> list[Arm]:
-    """The runs of each name: those of the newest launch that has it, with one of `seeds` if any are given.
+def select_arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[Arm]:
+    """The runs of each name, with one of `seeds` if any are given; tells from which launch they are.
 
-    A name is an arm, a run name or id, or several of them with commas, which then are one arm. Raises NoSuchRun and
-    UsageError where a name means no run, several arms, or a run that another name means, too.
+    A name is an arm, a run name or id, or several of them with commas, which then are one arm. Names that are no ids
+    mean runs of one launch (`from_one_group`). Raises NoSuchRun and UsageError where a name means no run, several arms,
+    a run that another name means, too, or runs of several launches between which nothing decides.
     """
+    from rlx.api.arm_groups import from_one_group
     from rlx.runs.index.resolve import resolve
 
-    arms = [_arm(resolve(index, name.split(",")), name, seeds) for name in names]
+    found = [resolve(index, name.split(",")) for name in names]
+    arms = [_arm(*each, seeds) for each in zip(from_one_group(index, names, found, seeds, tell), names, strict=True)]
+    for note in _notes(names, arms):
+        tell(note)
     chosen = list(chain.from_iterable(arms))
     for ref in chosen:
         if chosen.count(ref) > 1:
@@ -30,7 +36,7 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int]) -> l
     return arms
 
 
-def selection_notes(names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
+def _notes(names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
     """Say what a person should know about the runs taken: arms launched apart."""
     launches = [dict.fromkeys(ref.launch_id for ref in arm) for arm in arms]
     if len(set(chain.from_iterable(launches))) > 1:

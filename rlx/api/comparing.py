@@ -27,10 +27,10 @@ def compare(
 ) -> Compared:
     """Hold treatment arms against the control at the last step at which all their runs were validated.
 
-    An arm is its name (all its runs in the newest launch, one a seed), a run, or several runs. `metric` is a name or a
-    part of it, by default the validation metric of the log; shares are compared in points. `tell` hears each note at
-    once. Raises NoSuchRun, UsageError for names that mean several arms or one run twice, RlxError (exit code 11 or 14)
-    where the runs have no metric in common.
+    An arm is its name (all its runs in the newest launch in which all of these arms have finished, one a seed), a run,
+    or several runs. `metric` is a name or a part of it, by default the validation metric of the log; shares are
+    compared in points. `tell` hears each note at once. Raises NoSuchRun, UsageError for names that mean several arms,
+    one run twice or runs of several launches, RlxError (exit code 11 or 14) where the runs have no metric in common.
     """
     from rlx.api.selection import arm_name, open_index
 
@@ -49,12 +49,12 @@ def compare_named(
     index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int], tell: Tell
 ) -> Compared:
     """Compare the arms that the names mean, control first; tells which runs were taken."""
-    from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.arm_names import select_arms
     from rlx.api.left_out import left_out_runs
     from rlx.api.removing import removal_notes
 
-    refs = select_arms(index, names, seeds)
-    for note in (*selection_notes(names, refs), *removal_notes(index, chain(*refs))):
+    refs = select_arms(index, names, seeds, tell)
+    for note in removal_notes(index, chain(*refs)):
         tell(note)
     return with_left_out(compare_refs(index, refs, metric, tell), left_out_runs(index, names, refs))
 

@@ -30,7 +30,7 @@ def left_out_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[Ru
     refs, compared = index.runs(), [*chain(*arms)]
     taken, experiments = {ref.run_id for ref in compared}, {ref.name for ref in compared}
     others = [ref for ref in refs if ref.name in experiments and ref.run_id not in taken]
-    states, reason = _states(index, others), _reasons(index, names, compared)
+    states, reason = known_states(index, others), _reasons(index, names, compared)
     found = [
         LeftOut(
             ref.run_id,
@@ -50,18 +50,26 @@ def left_out_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[Ru
 def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> Callable[[RunRef], Reason]:
     """Make what tells of a run who left it out, and by what."""
     from rlx.compare.left_out import LeftOutBy
-    from rlx.runs.index.resolve import meant_by, named_runs, removed_runs
+    from rlx.runs.index.resolve import called, meant_by, named_runs, removed_runs
 
     tombstones, refs, removed = index.tombstones(), named_runs(index), removed_runs(index)
-    meant = {ref.run_id for name in names for ref in meant_by(name.split(","), refs, removed)}
+    by_id = [name for name in names if not called(refs, name)]
+    meant = {ref.run_id for name in by_id for ref in meant_by(name.split(","), refs, removed)}
     launches, arms = {ref.launch_id for ref in compared}, {ref.arm for ref in compared}
+    taken = {(ref.launch_id, ref.arm) for ref in compared}
+    newest = max((ref.created for ref in compared), default=0.0)
 
     def reason(ref: RunRef) -> Reason:
         if (tombstone := tombstones.get(ref.run_id)) is not None:
             return LeftOutBy.REMOVAL, tombstone.sentence
-        if ref.run_id in meant or (not names and ref.launch_id in launches):
+        is_called = _is_called(ref, names)
+        if ref.run_id in meant or (is_called and (ref.launch_id, ref.arm) in taken):
             return LeftOutBy.COMMAND_LINE, "--seed does not name it"
-        if not names or (ref.launch_id not in launches and _is_called(ref, names)):
+        if not names and ref.launch_id in launches:
+            return LeftOutBy.COMMAND_LINE, "--seed does not name it"
+        if names and is_called and ref.created > newest:
+            return LeftOutBy.ONE_LAUNCH, "in its launch not all of these arms have finished"
+        if not names or is_called:
             return LeftOutBy.NEWEST_LAUNCH, "it is of an earlier one"
         what = "other runs" if ref.arm in arms else "other arms"
         return LeftOutBy.COMMAND_LINE, f"it names {what}"
@@ -70,11 +78,12 @@ def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> 
 
 
 def _is_called(ref: RunRef, names: Sequence[str]) -> bool:
-    """Tell whether some name, no run id, would mean this run, too, if its newest launch were not there."""
+    """Tell whether some name, no run id, would mean this run, too, if its launch were the only one."""
     return any(name in (ref.arm, ref.run_name, ref.short_name, ref.name) for name in names)
 
 
-def _states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
+def known_states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
+    """The states of runs by id: of those on this machine now, of others as last seen, without those never seen."""
     from rlx.runs.looking.look import look
 
     here = [ref for ref in refs if ref.place.is_local]

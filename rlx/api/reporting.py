@@ -155,14 +155,11 @@ def found_runs(
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:
     """Make each of several names an arm; one name or none may mean all arms of a launch. Raises NoSuchRun."""
-    from rlx.api.arm_names import select_arms, selection_notes
+    from rlx.api.arm_names import select_arms
     from rlx.api.selection import runs_or_latest
 
     if len(names) > 1:
-        arms = select_arms(index, names, seeds)
-        for note in selection_notes(names, arms):
-            tell(note)
-        return arms
+        return select_arms(index, names, seeds, tell)
     found = [ref for ref in runs_or_latest(index, names or None) if not seeds or ref.seed in seeds]
     if not found:
         raise NoSuchRun(f"no such run with seed {' or '.join(map(str, seeds))}", "leave out --seed")

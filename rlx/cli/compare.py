@@ -45,8 +45,9 @@ def compare(
     """Compare arms, and say what may be reported.
 
     By step: difference, interval, p-value, and what differs besides the treatment. An arm is all its runs of the
-    newest launch, one a seed; names joined by commas are one arm. Several seeds an arm say something about the
-    treatment, one run says something about two checkpoints, item by item where the outputs were kept.
+    newest launch in which all named arms have finished, one a seed; ids joined by commas are one arm. Several seeds
+    that the runs show say something about the treatment, one run says something about two checkpoints, item by item
+    where the outputs were kept.
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Runs of a registered
     experiment first answer its question, once all of them are in. Exit code: 0 the claim may be reported as it is
     worded: all runs are valid and comparable · 11 a run has not finished, or a registered one is missing · 14 it may

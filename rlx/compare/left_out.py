@@ -13,6 +13,7 @@ class LeftOutBy(StrEnum):
 
     COMMAND_LINE = "this command line"
     NEWEST_LAUNCH = "the rule that a name means its newest launch"
+    ONE_LAUNCH = "the rule that all names mean runs of one launch"
     REGISTRATION = "the registration"
     REMOVAL = "whoever removed it"
 

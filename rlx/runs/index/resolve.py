@@ -105,8 +105,15 @@ def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
     """Find what is called exactly so before what only begins so, since every beginning is somebody's whole name."""
     if exact := [ref for ref in refs if name in (ref.run_id, ref.launch_id)]:
         return exact
-    called = ([ref for ref in refs if name in names(ref)] for names in _EXACT)
-    return next((_newest(found) for found in called if found), None) or _by_prefix(refs, name)
+    return _newest(found) if (found := called(refs, name)) else _by_prefix(refs, name)
+
+
+def called(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
+    """The runs of all launches that are called so, of which `resolve` takes the newest; none for ids."""
+    if any(name in (ref.run_id, ref.launch_id) for ref in refs):
+        return ()
+    found = ([ref for ref in refs if name in names(ref)] for names in _EXACT)
+    return next((each for each in found if each), ())
 
 
 def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
