@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +18,9 @@ from omegaconf import OmegaConf
 
 import rlx as package
 from rlx.backends.shared.hydra_values import hydra_value
+from rlx.evidence import Evidence, judge
 from rlx.evidence.charges.composed_settings import setting_mismatches
-from rlx.plan import to_jsonable
+from rlx.plan import RunState, to_jsonable
 from rlx.plan.lineage import Lineage
 from rlx.plan.run_dir import COMPOSED_FILE, LINEAGE_FILE
 from rlx.yaml_reader.hydra import read_hydra
@@ -26,7 +28,7 @@ from rlx.yaml_reader.hydra_words import read_words
 from tests.backends.test_hydra_values import VALUES
 from tests.cli.support import rlx
 from tests.conftest import CASES
-from tests.recorded import place_runs
+from tests.recorded import place_runs, recorded_expectations
 
 BASE = {
     "model_engine": "dp",
@@ -89,8 +91,8 @@ def test_what_hydra_composes_of_the_plan_is_as_planned(configs: Path, words: tup
     assert mismatches(composed(configs, *words), *words) == []
 
 
-# An interpolation must be one of OmegaConf's, and is left out anyhow.
-PLAIN = VALUES.filter(lambda value: "$" not in repr(value))
+# An interpolation must be one of OmegaConf's, and is left out anyhow. A file with control characters is not read.
+PLAIN = VALUES.filter(lambda value: re.search(r"\$|\\[rxuU]", repr(value)) is None)
 PATHS = st.sampled_from(["actor.optim.lr", "actor.dtype", "actor.maps", "actor.new", "data.files", "data.deep.new"])
 
 
@@ -200,3 +202,11 @@ def test_what_an_attempt_composed_that_counts_no_more(run: Path) -> None:
     again(run, 0)
     change(run, "train_batch_size: 10", "train_batch_size: 20", 2)
     assert "RLX644" not in said(run)[1]
+
+
+@pytest.mark.parametrize(("state", "is_seen"), [("running", False), ("failed", True)])
+def test_before_the_first_step_the_file_may_not_be_whole(state: str, is_seen: bool) -> None:
+    expectations = recorded_expectations(json.loads((CASES / "logs/tiny-baseline/expectations.json").read_text()))
+    evidence = Evidence(setting_mismatches=("data.seed planned 1, composed (absent)",))
+    verdict = judge(evidence, expectations, RunState(state), arm="baseline")
+    assert ("RLX644" in [finding.id for finding in verdict.findings]) == is_seen

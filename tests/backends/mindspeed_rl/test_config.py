@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, shipped_versions
+from rlx.backends.mindspeed_rl.log import GRAMMAR
 from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
+from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.plan import Finding, Severity
 from rlx.preflight.rules import check
-from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, planned
+from rlx.yaml_reader.hydra import read_hydra
+from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, file_of, planned
 
 BACKEND = load_backend("mindspeed-rl")
 
@@ -33,6 +39,29 @@ def test_the_sample_of_the_project_is_written_as_it_ships_it(recipe: MakeRecipe)
     assert config["rl_config"]["actor_resource"] == {"num_npus": 16}
     assert config["rl_config"]["adv_estimator"] == "group_norm"
     assert not {"ref_config", "reward_config", "critic_config"} & config.keys()
+
+
+def test_what_hydra_composes_of_the_overrides_is_as_planned(recipe: MakeRecipe, tmp_path: Path) -> None:
+    """The plan in a manifest has the overrides, and not the file that was written of them."""
+    overrides = {
+        "actor_config.weight-decay": 1e-2,
+        "+rl_config": {"note": "1e-3", "integrated_mode_config": {"ref_model_load_path": "${oc.env:HOME}/w"}},
+        "rl_config.clip_ratio": 0.3,
+        "~rl_config.kl_ctrl_type": None,
+        "generate_config.sampling_config.top_k": 50,
+    }
+    launch = planned(recipe({"overrides": overrides}))
+    (tmp_path / "configs/model").mkdir(parents=True)
+    (tmp_path / "configs/model/qwen25_7b.yaml").write_text("qwen25_7b: {num_layers: 28}\n")
+    (tmp_path / "mindspeed_rl.yaml").write_text(file_of(launch, "config/mindspeed_rl.yaml"), encoding="utf-8")
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        config = compose("mindspeed_rl", [f"hydra.searchpath=[file://{tmp_path}/configs]"])
+    settings = list(GRAMMAR.planned_settings(launch.command, launch.recipe))
+    assert ("actor_config.weight_decay", 1e-2) in settings
+    text = OmegaConf.to_yaml(config)
+    assert list(setting_mismatches(settings, read_hydra(text))) == []
+    other = read_hydra(text.replace("clip_ratio: 0.3", "clip_ratio: 0.2"))
+    assert list(setting_mismatches(settings, other)) == ["rl_config.clip_ratio planned 0.3, composed 0.2"]
 
 
 def test_mini_batches_are_in_prompts_on_both_sides(recipe: MakeRecipe) -> None:
