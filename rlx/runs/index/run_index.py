@@ -10,8 +10,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeVar
 
 from rlx.errors import RlxError
@@ -193,8 +194,10 @@ class Index:
         self._guarded(lambda db: tables.create(db, refs, removed))
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self.path.exists() and not self.path.is_file():
-            raise RlxError(f"{self.path} is no file", _REINDEX)
+        # SQLite would wait for a pipe, or read a device without end. What cannot be looked at, it explains.
+        with suppress(OSError):
+            if not S_ISREG(self.path.stat().st_mode):
+                raise RlxError(f"{self.path} is no file", _REINDEX)
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as db:
                 return work(db)
