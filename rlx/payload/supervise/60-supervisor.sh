@@ -83,7 +83,8 @@ beat() {
     done
 }
 
-# The mark is set here and nowhere before: in the environment of tmux it would pass to strangers.
+# The mark is set here and nowhere before: in the environment of tmux it would pass to strangers. Python writes each line
+# to the log when it prints it, unless the host, the recipe or the script sets PYTHONUNBUFFERED otherwise.
 start_leader() {
     # A shell starts what it sends to the background with INT ignored; where env can undo that, it does.
     find_resume
@@ -92,6 +93,7 @@ start_leader() {
     # shellcheck disable=SC2086 # no word, or two
     RLX_RUN=${run##*/} RLX_RUN_DIR=$run RLX_ATTEMPT_DIR=$ATTEMPT RLX_RAY_TMP=$ray_tmp RLX_DEVICES=$1 \
         RLX_NODE=$node RLX_NODES=$nodes RLX_HEAD=$head RLX_RESUME_FROM=$resume_from \
+        PYTHONUNBUFFERED=${PYTHONUNBUFFERED-1} \
         setsid $reset sh "$0" ${WITHIN:+inside} lead "$run" </dev/null >>"$ATTEMPT/$LOG_FILE" 2>&1 &
     leader=$!
 }
