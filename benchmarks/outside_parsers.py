@@ -118,6 +118,14 @@ def _launch(data: bytes, folder: Path) -> object:
     return recipe_from(str(folder / "run.sh"))
 
 
+def _lines(data: bytes, folder: Path) -> object:
+    from rlx.api.scripts import read_script
+    from rlx.preflight.script_lines import findings_of
+
+    (folder / "run.sh").write_bytes(data)
+    return list(findings_of(read_script(folder / "run.sh", "name").text, "run.sh"))
+
+
 def _hosts(data: bytes, folder: Path) -> None:
     from rlx.hosts.inventory.host_file import read_host_file
 
@@ -587,6 +595,12 @@ PARSERS = {
             ("rlx/shell_reader/", "rlx/api/recipe_from.py", "rlx/api/recipe_source.py", "rlx/api/users_launch.py"),
             lambda: _files(*_LAUNCHES),
             _launch,
+        ),
+        Parser(
+            "lines of scripts",
+            ("rlx/shell_reader/", "rlx/preflight/script_lines.py", "rlx/preflight/ray_commands.py"),
+            lambda: _files(*_LAUNCHES),
+            _lines,
         ),
         Parser("rules of recipes", ("rlx/preflight/rules/", "rlx/backends/verl/rules/"), _valid_recipes, _rules),
         Parser(

@@ -21,7 +21,9 @@ _MOST_BYTES = 4 << 20
 _CONFIGURATIONS = (".yaml", ".yml")
 _LOGS = (".log", ".out", ".txt")
 _LINE = re.compile(
-    r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:ray\s+job\s+submit|(?:\S*/)?python[\d.]*|nohup|torchrun|bash\s+-c)\s"
+    r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:ray\s+job\s+submit|(?:\S*[/}])?python[\d.]*|nohup|torchrun|bash\s+-c|srun"
+    r"|(?:uv|poetry|pixi|conda|mamba|micromamba|pdm|pipenv)\s+run|accelerate\s+launch"
+    r"|(?:docker|podman|singularity|apptainer)\s+(?:exec|run)|nsys\s+profile|msprof)\s"
 )
 _MOST_DEPTH = 40
 _FORMS = "a bash script, a line that starts a training, its configuration as YAML, or a log that shows it"

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from rlx.shell_reader import ShellScript, Word
     from rlx.shell_reader.wrappers import Inner
 
-_PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
 _WITH_A_WORD = ("-X", "-W")
 # Programs of Python that start another one, whose words follow theirs.
-_DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|torch\.distributed\.run|debugpy")
+_DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|debugpy")
 _NAME_OPTIONS = ("--config-name", "-cn")
 _FOLDER_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd")
 _NPU = re.compile(r"\b(?:npu|ascend|hccl|cann)", re.IGNORECASE)
@@ -79,26 +78,29 @@ def find_launch(text: str, name: str) -> FoundLaunch:
 
 
 def _texts(script: ShellScript) -> dict[str, str]:
-    found = {key: word.text() for key, word in script.variables.items()}
+    words = dict(script.variables)
     for command in script.commands:
-        found |= {key: word.text() for key, word in command.environment.items()}
-    return found
+        words |= command.environment
+    return {key: word.text() for key, word in words.items()}
 
 
 def _starts(script: ShellScript, name: str) -> Iterator[Inner]:
     """Each start of a Python program, in order."""
-    from rlx.shell_reader.wrappers import inner_commands
+    from rlx.shell_reader.wrappers import programs
 
-    for command in script.commands:
-        for inner in inner_commands(command, name):
-            if _inner_words(inner.command.words):
-                yield inner
+    for inner in programs(script, name):
+        if _inner_words(inner.command.words):
+            yield inner
 
 
 def _inner_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The module or file that Python is to run, and its arguments; () for other commands."""
+    from rlx.shell_reader.wrappers import PYTHON
+
     texts = [word.text() for word in words]
-    if not texts or not _PYTHON.fullmatch(texts[0]):
+    # Before -m a program that only the shell knows, such as $PYTHON, is one.
+    is_open = bool(words) and not any(isinstance(part, str) for part in words[0].parts) and texts[1:2] == ["-m"]
+    if not is_open and not (texts and PYTHON.fullmatch(texts[0])):
         return ()
     at = _program_at(texts, 1)
     while at < len(texts) and _DRIVERS.fullmatch(texts[at]):
@@ -131,7 +133,7 @@ def _chosen(starts: list[Inner], name: str, secrets: Secrets) -> Inner:
     if not refusals:
         raise UsageError(
             f"{name}: starts no training that rlx knows",
-            f"name the script that has the line {examples()}, also behind `ray job submit … --`",
+            f"name the script that has the line {examples()}, also behind `uv run`, `srun` or `ray job submit … --`",
         )
     named = [(start, problem) for start, problem in refusals if "is no program" not in problem.message]
     first, refusal = (named or refusals)[0]
@@ -211,6 +213,11 @@ def _findings(
         message = f"the script sources {file}, which is not read here"
         fix = "write it into the host's entry: setup: [FILE] (rlx hosts); CANN's own are sourced without"
         yield Finding("RLX005", Severity.NOTE, message, fix, name)
+    if chosen.wrappers:
+        message = (
+            f"line {chosen.command.line}: {', '.join(chosen.wrappers)} before the training is left out of the recipe"
+        )
+        yield Finding("RLX007", Severity.NOTE, secrets.masked(message), "", name)
     for unread in chosen.unread:
         message = f"{secrets.masked(unread)} is not read here"
         yield Finding("RLX005", Severity.WARNING, message, "write its variables into the recipe's env", name)

@@ -48,6 +48,10 @@ class Conditions:
 
     def of_words(self, words: list[str]) -> bool | None:
         """Decide what the commands `test` and `[` are told, which have no brackets but `-o` and `-a`."""
+        with self._state.deeper():
+            return self._of_words(words)
+
+    def _of_words(self, words: list[str]) -> bool | None:
         for word, decide in (("-o", _any), ("-a", _all)):
             if word in words[1:-1]:
                 at = words.index(word, 1)
@@ -64,7 +68,8 @@ class Conditions:
         """The words between the brackets, which the grammar binds as in `[[`, and `[` does not."""
         for child in node.children:
             if child.type in ("unary_expression", "binary_expression"):
-                yield from self._flat(child)
+                with self._state.deeper():
+                    yield from self._flat(child)
             elif child.is_named:
                 yield self._expander.joined(child)
             elif child.type not in ("[", "]"):

@@ -20,14 +20,17 @@ _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR
 _GLUE = {b"": "", b"\\ ": " "}
 
 
-def read_script(text: str, name: str) -> ShellScript:
-    """Read a script called `name`. Raises UsageError for one that is too large, has no end, or calls itself."""
-    state = State(name)
+def read_script(text: str, name: str, steps: int = 0) -> ShellScript:
+    """Read a script called `name`. Raises UsageError for one that is too large, has no end, or calls itself.
+
+    `steps` were done already for the script that it is a part of.
+    """
+    state = State(name, steps=steps)
     evaluator = Evaluator(state)
     with suppress(Ended, Left):
         evaluator.text(text)
     variables = {key: state.marks.word(value) for key, value in state.variables.items() if isinstance(value, str)}
-    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, tuple(state.skipped))
+    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, tuple(state.skipped), state.steps)
 
 
 class Evaluator:
@@ -106,6 +109,9 @@ class Evaluator:
         if status == MAYBE:
             self._state.branch(lambda: self.run(right), lambda: None)
             return MAYBE
+        if is_or and status == RAN:
+            self._state.aside(lambda: self.run(right))
+            return status
         return self.run(right) if (status == NO) == is_or else status
 
     def _pipeline(self, node: Node) -> Status:
@@ -133,7 +139,7 @@ class Evaluator:
         """One condition with what follows it; the `elif` and `else` behind it are the other way."""
         at = next((i for i, child in enumerate(children) if child.type == word), len(children))
         others = [child for child in children if child.type in ("elif_clause", "else_clause")]
-        body = [child for child in children[at + 1 :] if child not in others]
+        body = [child for child in children[at + 1 :] if child.type not in ("elif_clause", "else_clause")]
         status = self.all(child for child in children[:at] if child.is_named)
         if status == YES:
             return self.all(body)
@@ -147,7 +153,8 @@ class Evaluator:
             return YES
         if others[0].type == "else_clause":
             return self.run(others[0])
-        return self._choice([*others[0].children, *others[1:]], "then")
+        with self._state.deeper():
+            return self._choice([*others[0].children, *others[1:]], "then")
 
     def _for(self, node: Node) -> Status:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
@@ -294,9 +301,10 @@ class Evaluator:
         if name is None:
             return self.all(own)
         # The grammar takes assignments on lines of their own for those of the command that follows.
-        apart = [child for child in own if b"\n" in _gap(node, child, name)]
+        text = bytes(node.text)
+        apart = [child for child in own if b"\n" in _gap(text, node, child, name)]
         self.all(apart)
-        words = self._words(node, [child for child in named(node) if child not in own])
+        words = self._words(text, node, [child for child in named(node) if child.type != "variable_assignment"])
         given = dict(map(self._assigned, (child for child in own if child not in apart)))
         if not words:
             for key, value in given.items():
@@ -304,12 +312,12 @@ class Evaluator:
             return RAN
         return self.started(words, given, line_of(name))
 
-    def _words(self, node: Node, children: list[Node]) -> list[str]:
+    def _words(self, text: bytes, node: Node, children: list[Node]) -> list[str]:
         """The words of a command. The grammar parts some that only an escaped blank or new line seems to part."""
         words: list[str] = []
         for i, child in enumerate(children):
             fields = self.expander.fields(child)
-            glue = _GLUE.get(_gap(node, children[i - 1], child)) if i else None
+            glue = _GLUE.get(_gap(text, node, children[i - 1], child)) if i else None
             if glue is not None and words and fields:
                 words[-1] += glue + fields.pop(0)
             words += fields
@@ -329,10 +337,10 @@ class Evaluator:
         return RAN
 
 
-def _gap(node: Node, assignment: Node, name: Node) -> bytes:
-    """What lies between two parts of a command: a new line ends it, unless a backslash goes on."""
+def _gap(text: bytes, node: Node, assignment: Node, name: Node) -> bytes:
+    """What lies between two parts of a command of this text: a new line ends it, unless a backslash goes on."""
     begin, end = assignment.end_byte - node.start_byte, name.start_byte - node.start_byte
-    return bytes(node.text[begin:end]).replace(b"\\\n", b"")
+    return text[begin:end].replace(b"\\\n", b"")
 
 
 def _first_error(root: Node) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,12 +12,13 @@ from rlx.shell_reader import parameter_operators as parameters
 from rlx.shell_reader.arithmetic import compute
 from rlx.shell_reader.shell_state import State, Value
 from rlx.shell_reader.shell_syntax import Node, named, text_of
-from rlx.shell_reader.shell_words import is_known
+from rlx.shell_reader.shell_words import is_known, without_marks
 
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r'\\(\n|[$`"\\])')
 _RANGE = re.compile(r"\{(-?\d{1,6})\.\.(-?\d{1,6})\}")
 _MOST_IN_RANGE = 1000
+_MOST_DIGITS = 10
 _HOME = re.compile(r"([A-Za-z_]\w*=)?~(?=/|$)")
 _BLANKS = re.compile(r"[ \t\n]+")
 # What each shell, or each call, has of its own.
@@ -138,7 +140,7 @@ class Expander:
             return state.positional or []
         if name == "#" and state.positional is not None:
             return str(len(state.positional))
-        if name.isdecimal() and name != "0" and state.positional is not None:
+        if name.isdecimal() and name != "0" and len(name) < _MOST_DIGITS and state.positional is not None:
             return state.positional[int(name) - 1] if int(name) <= len(state.positional) else ""
         if name == "PWD":
             return state.workdir or None
@@ -317,7 +319,10 @@ def _slice(text: bytes, node: Node, begin: int, end: int) -> str:
 
 
 def _ansi(text: str) -> str:
+    """What `$'…'` stands for, without what is no text."""
     try:
-        return codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
+        with warnings.catch_warnings(action="ignore"):
+            decoded = codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
     except UnicodeDecodeError:
         return text
+    return without_marks(decoded.encode("utf-8", "ignore").decode())

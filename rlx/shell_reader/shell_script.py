@@ -32,9 +32,13 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ShellScript:
-    """The commands in their order, the scripts that it sources, the variables that it sets, and what was skipped."""
+    """The commands in their order, the scripts that it sources, the variables that it sets, and what was skipped.
+
+    `steps` is how much was done to read it.
+    """
 
     commands: tuple[ShellCommand, ...]
     sourced: tuple[Word, ...]
     variables: Mapping[str, Word]
     skipped: tuple[Skipped, ...]
+    steps: int = 0

@@ -14,6 +14,8 @@ from rlx.shell_reader.shell_words import Marks, Unknown, Variable, Word
 MOST_STEPS = 20_000
 _MOST_DEPTH = 60
 _MOST_CHARACTERS = 4_000_000
+# What keeping a value takes besides its characters.
+_A_VALUE = 16
 _LONGEST = 64 * 1024
 _MOST_COMMANDS = 1000
 _MOST_SHOWN = 200
@@ -46,6 +48,7 @@ class State:
     marks: Marks = field(default_factory=Marks)
     exports_all: bool = False
     may_leave: bool = False
+    is_aside: bool = False
     commands: list[ShellCommand] = field(default_factory=list)
     sourced: list[Word] = field(default_factory=list)
     skipped: dict[Skipped, None] = field(default_factory=dict)
@@ -78,7 +81,7 @@ class State:
 
     def made(self, text: str) -> str:
         """Count text that came about. Raises UsageError for too much of it."""
-        self.characters += len(text)
+        self.characters += len(text) + _A_VALUE
         if len(text) > _LONGEST or self.characters > _MOST_CHARACTERS:
             raise UsageError(f"{self.name}: makes values of more than {_LONGEST // 1024} KB", "name a smaller script")
         return text
@@ -105,6 +108,24 @@ class State:
             if isinstance(value, str):
                 found[name] = self.marks.word(value)
         return found
+
+    def aside(self, way: Callable[[], object]) -> None:
+        """Go a way that is taken only where a program fails: its commands are noted, and what it changes is not.
+
+        It is gone once: a function that calls itself there goes no deeper.
+        """
+        if self.is_aside:
+            return
+        kept = self.variables, self.exported, self.workdir, self.positional, self.is_certain, self.may_leave
+        self.variables, self.exported = dict(self.variables), set(self.exported)
+        self.is_certain, self.is_aside = False, True
+        try:
+            way()
+        except (Ended, Left):
+            pass
+        finally:
+            self.variables, self.exported, self.workdir, self.positional, self.is_certain, self.may_leave = kept
+            self.is_aside = False
 
     def branch(self, *ways: Callable[[], object]) -> None:
         """Go each of several ways of which nobody can tell which one is taken: what they make different is unknown.

@@ -16,7 +16,8 @@ MOST_CHARACTERS = 64 * 1024
 _TANGLING = re.compile(r"\||=\(|\[\[|\(\(")
 _MOST_TANGLING = 1000
 _MOST_SECONDS = 0.5
-_CHUNK = 1 << 16
+# Small, since the text of each node is read by such pieces, too.
+_CHUNK = 1 << 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 Node = Any
 """A node of tree-sitter's tree: its package is imported where a script is read."""
@@ -27,13 +28,17 @@ def parse(text: str, name: str) -> Node:
     from tree_sitter import Language, Parser
     from tree_sitter_bash import language
 
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name}: is no UTF-8 text", "name a launch script, a YAML or a log") from None
     if len(text) > MOST_CHARACTERS:
         raise UsageError(f"{name}: is larger than {MOST_CHARACTERS // 1024} KB", "name the launch script alone")
     if _CONTROL.search(text):
         raise UsageError(f"{name}: is no text", "name a launch script, a YAML or a log")
     if sum(1 for _ in _TANGLING.finditer(text)) > _MOST_TANGLING:
         raise UsageError(f"{name}: has more than {_MOST_TANGLING} pipes and tests", "name the launch script alone")
-    data, begun = text.encode(), time.monotonic()
+    begun = time.monotonic()
     # A new parser each time: one that was stopped goes on where it stopped.
     parser = Parser(Language(language()))
     try:

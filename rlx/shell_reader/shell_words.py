@@ -64,6 +64,8 @@ class Marks:
     def __init__(self) -> None:
         self._parts: list[Variable | Unknown] = []
         self._numbers: dict[Variable | Unknown, int] = {}
+        # Each command has all of the environment.
+        self._words: dict[str, Word] = {}
 
     def mark(self, part: Variable | Unknown) -> str:
         number = self._numbers.setdefault(part, len(self._parts))
@@ -72,7 +74,10 @@ class Marks:
         return f"{BEGIN}{number}{END}"
 
     def word(self, text: str) -> Word:
-        return Word(tuple(self._split(text)))
+        word = self._words.get(text)
+        if word is None:
+            word = self._words[text] = Word(tuple(self._split(text)))
+        return word
 
     def only_variable(self, text: str) -> str:
         """The name of the variable from outside that is all of the text; "" for any other."""

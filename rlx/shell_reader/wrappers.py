@@ -1,115 +1,246 @@
-"""Take off what stands around a program: `nohup`, `env`, `ray job submit … --`, `docker exec`, `bash -c`."""
+"""Take off what stands around a program: `nohup`, `env`, `uv run`, `srun`, `ray job submit … --`, `bash -c`."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.shell_script import ShellCommand
+from rlx.shell_reader.shell_script import ShellCommand, ShellScript
 from rlx.shell_reader.shell_words import Unknown, Variable, Word
 
-# Program -> its options that take a word of their own. What follows them is the program that it starts.
-_PLAIN: Mapping[str, tuple[str, ...]] = {
-    "nohup": (),
-    "setsid": (),
-    "time": (),
-    "command": (),
-    "sudo": ("-u", "-g"),
-    "env": ("-u", "-C"),
-    "nice": ("-n",),
-    "ionice": ("-c", "-n"),
-    "stdbuf": ("-o", "-e", "-i"),
-    "numactl": ("-N", "-m", "-C", "-i", "-p"),
-}
-# The same, behind one word more: the time, the processors, the container.
-_WITH_A_WORD: Mapping[str, tuple[str, ...]] = {"timeout": ("-k", "-s"), "taskset": ()}
-_OF_EXEC = ("-e", "--env", "-w", "--workdir", "-u", "--user", "--env-file")
-_OF_RAY = (
-    "--address",
-    "--working-dir",
-    "--runtime-env",
-    "--runtime-env-json",
-    "--submission-id",
-    "--entrypoint-num-cpus",
+PYTHON = re.compile(r"(?:.*[/}])?python(?:3(?:\.\d+)?)?")
+"""A Python by its name, whose folder may be known only to the shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrapper:
+    """A program that starts another one. `with_word` are its options that take a word of their own.
+
+    `words` are words of its own before the program, such as the name of a container. `runs_python`: in place of a
+    program it may be told a file of Python, or a module behind -m.
+    """
+
+    with_word: tuple[str, ...] = ()
+    words: int = 0
+    runs_python: bool = False
+
+
+_UV_RUN = (
+    *("--with", "-w", "--with-editable", "--with-requirements", "--extra", "--no-extra", "--group", "--no-group"),
+    *("--only-group", "--env-file", "--package", "-p", "--python", "--project", "--directory", "--config-file"),
+    *("--index", "--default-index", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--index-strategy"),
+    *("--resolution", "--prerelease", "--fork-strategy", "--exclude-newer", "--link-mode", "-C", "--config-setting"),
+    *("--no-build-package", "--no-binary-package", "--no-build-isolation-package", "-P", "--upgrade-package"),
+    *("--reinstall-package", "--refresh-package", "--cache-dir", "--color", "--python-platform", "--keyring-provider"),
+    "--allow-insecure-host",
 )
+_CONDA_RUN = _Wrapper(("-n", "-p", "--name", "--prefix", "--cwd"))
+_IN_CONTAINER = _Wrapper(("-e", "--env", "-w", "--workdir", "-u", "--user", "--env-file"), words=1)
+_NEW_CONTAINER = (
+    *("-v", "--volume", "--mount", "--name", "--network", "--net", "--ipc", "--shm-size", "--gpus", "--device"),
+    *("-p", "--publish", "--ulimit", "--entrypoint", "--cpus", "-m", "--memory", "--runtime", "-h", "--hostname"),
+)
+_IMAGE_EXEC = _Wrapper(
+    ("-B", "--bind", "--env", "--env-file", "-H", "--home", "--pwd", "--overlay", "-W", "--workdir"), words=1
+)
+_SRUN = (
+    *("-A", "--account", "-c", "--cpus-per-task", "-C", "--constraint", "-d", "--dependency", "-D", "--chdir", "-e"),
+    *("--error", "-G", "--gpus", "--gpus-per-node", "--gpus-per-task", "--gres", "-i", "--input", "-J", "--job-name"),
+    *("-m", "--distribution", "-M", "--clusters", "-n", "--ntasks", "--ntasks-per-node", "-N", "--nodes", "-o"),
+    *("--output", "-p", "--partition", "-q", "--qos", "-r", "--relative", "-t", "--time", "-w", "--nodelist", "-W"),
+    *("--wait", "-x", "--exclude", "--mem", "--jobid", "--export", "--mpi", "--container-image", "--container-mounts"),
+    *("--container-name", "--container-workdir", "--reservation", "--cpu-bind", "--network", "--signal"),
+)
+_TORCHRUN = (
+    *("--nnodes", "--nproc_per_node", "--nproc-per-node", "--node_rank", "--node-rank", "--master_addr"),
+    *("--master-addr", "--master_port", "--master-port", "--rdzv_backend", "--rdzv-backend", "--rdzv_endpoint"),
+    *("--rdzv-endpoint", "--rdzv_id", "--rdzv-id", "--rdzv_conf", "--rdzv-conf", "--max_restarts", "--max-restarts"),
+    *("--monitor_interval", "--monitor-interval", "--start_method", "--start-method", "--role", "--log_dir"),
+    *("--log-dir", "-r", "--redirects", "-t", "--tee", "--local_addr", "--local-addr"),
+)
+_ACCELERATE = (
+    *("--config_file", "--num_processes", "--num_machines", "--machine_rank", "--main_process_ip", "--gpu_ids"),
+    *("--main_process_port", "--mixed_precision", "--dynamo_backend", "--deepspeed_config_file", "--zero_stage"),
+    *("--rdzv_backend", "--num_cpu_threads_per_process", "--gradient_accumulation_steps", "--deepspeed_hostfile"),
+)
+_NSYS = (
+    "-o",
+    "--output",
+    "-t",
+    "--trace",
+    "-c",
+    "--capture-range",
+    "-s",
+    "--sample",
+    "-d",
+    "--duration",
+    "-y",
+    "--delay",
+)
+_RAY = (
+    *("--address", "--working-dir", "--runtime-env", "--runtime-env-json", "--submission-id", "--entrypoint-num-cpus"),
+    *("--entrypoint-num-gpus", "--entrypoint-memory", "--entrypoint-resources", "--job-id", "--metadata-json"),
+)
+RAY_JOB = "ray job submit"
+_TORCH = _Wrapper(_TORCHRUN, runs_python=True)
+_LAUNCH = _Wrapper(_ACCELERATE, runs_python=True)
+_WRAPPERS: Mapping[str, _Wrapper] = {
+    **dict.fromkeys(("nohup", "setsid", "time", "command", "msprof"), _Wrapper()),
+    "sudo": _Wrapper(("-u", "-g")),
+    "env": _Wrapper(("-u", "-C")),
+    "nice": _Wrapper(("-n",)),
+    "ionice": _Wrapper(("-c", "-n")),
+    "stdbuf": _Wrapper(("-o", "-e", "-i")),
+    "numactl": _Wrapper(("-N", "-m", "-C", "-i", "-p")),
+    "timeout": _Wrapper(("-k", "-s"), words=1),
+    "taskset": _Wrapper(words=1),
+    "ssh": _Wrapper(("-p", "-i", "-o", "-l", "-J"), words=1),
+    **dict.fromkeys(("docker exec", "podman exec"), _IN_CONTAINER),
+    **dict.fromkeys(
+        ("docker run", "podman run"), replace(_IN_CONTAINER, with_word=_IN_CONTAINER.with_word + _NEW_CONTAINER)
+    ),
+    **dict.fromkeys(("apptainer exec", "singularity exec"), _IMAGE_EXEC),
+    **{f"tmux {new}": _Wrapper(("-s", "-n", "-c", "-x", "-y")) for new in ("new", "new-session", "neww", "new-window")},
+    **dict.fromkeys(("conda run", "mamba run", "micromamba run"), _CONDA_RUN),
+    **dict.fromkeys(("poetry run", "pdm run", "pipenv run"), _Wrapper()),
+    "pixi run": _Wrapper(("-e", "--environment", "--manifest-path")),
+    "uv run": _Wrapper(_UV_RUN, runs_python=True),
+    "srun": _Wrapper(_SRUN),
+    "bsub": _Wrapper(("-q", "-n", "-J", "-o", "-e", "-R", "-W", "-P", "-m", "-gpu")),
+    "nsys profile": _Wrapper(_NSYS),
+    "torchrun": _TORCH,
+    "accelerate launch": _LAUNCH,
+    "deepspeed": _Wrapper(
+        ("--num_gpus", "--num_nodes", "-H", "--hostfile", "-i", "--include", "--master_port"), runs_python=True
+    ),
+    RAY_JOB: _Wrapper(_RAY),
+}
+"""The first words of a command -> what it is."""
+_MODULES: Mapping[str, _Wrapper] = {
+    "torch.distributed.run": _TORCH,
+    "torch.distributed.launch": _TORCH,
+    "accelerate.commands.launch": _LAUNCH,
+}
+"""The same for modules of Python."""
+_MODULE = ("-m", "--module")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _MOST = 10
+_LOOK_AHEAD = 5
 _UNKNOWN = "__unknown_"
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The command inside, and what of the wrappers could not be followed."""
+    """The command inside, what of its wrappers could not be followed, and their names, the outermost first."""
 
     command: ShellCommand
     unread: tuple[str, ...] = field(default=())
+    wrappers: tuple[str, ...] = field(default=())
 
 
-def inner_commands(command: ShellCommand, name: str) -> Iterator[Inner]:
-    """The programs that a command comes to start, itself where nothing stands around it."""
-    yield from _inner(Inner(command), name, _MOST)
+def programs(script: ShellScript, name: str) -> Iterator[Inner]:
+    """The programs that the commands of a script come to start, themselves where nothing stands around them.
+
+    Raises UsageError where the scripts inside them, all together, have no end within the bounds of one.
+    """
+    unwrapping = _Unwrapping(name, script.steps)
+    for command in script.commands:
+        yield from unwrapping.inner(Inner(command), _MOST)
 
 
-def _inner(found: Inner, name: str, most: int) -> Iterator[Inner]:
-    words = [word.text() for word in found.command.words]
-    program = words[0].rpartition("/")[2]
-    if most == 0:
-        return
-    if program in _SHELLS and (told := _told(words, "-c")) is not None:
-        yield from _script(found, found.command.words[told], name, most)
-    elif (start := _start(words)) is None:
-        yield found
-    elif start < len(words):
-        environment, unread = _set_by(found.command, words[:start])
-        inside = replace(found.command, words=found.command.words[start:], environment=environment)
-        # ssh, and a shell's own line, come as one word.
-        if len(words) - start == 1 and " " in words[start]:
-            yield from _script(Inner(inside, unread), inside.words[0], name, most)
+class _Unwrapping:
+    """Takes off wrappers, and counts what is done for the scripts inside."""
+
+    def __init__(self, name: str, steps: int) -> None:
+        self._name, self._steps = name, steps
+
+    def inner(self, found: Inner, most: int) -> Iterator[Inner]:
+        words = [word.text() for word in found.command.words]
+        program = words[0].rpartition("/")[2]
+        if most == 0:
+            return
+        if program in _SHELLS and (told := _told(words, "-c")) is not None:
+            yield from self._script(found, found.command.words[told], most)
+        elif (taken := _taken_off(found.command.words, words)) is None:
+            yield found
         else:
-            yield from _inner(Inner(inside, (*found.unread, *unread)), name, most - 1)
+            wrapper, before, inside = taken
+            environment, unread = _set_by(found.command, before)
+            command = replace(found.command, words=inside, environment=environment)
+            inner = Inner(command, (*found.unread, *unread), (*found.wrappers, wrapper))
+            # ssh, and a shell's own line, come as one word.
+            if len(inside) == 1 and " " in inside[0].text():
+                yield from self._script(inner, inside[0], most)
+            else:
+                yield from self.inner(inner, most - 1)
 
-
-def _script(found: Inner, word: Word, name: str, most: int) -> Iterator[Inner]:
-    """What is unknown of the text goes through it as a variable of its own."""
-    outer = found.command
-    unknown = {f"{_UNKNOWN}{i}": part for i, part in enumerate(word.parts) if isinstance(part, Unknown)}
-    parts = (f"${{{_UNKNOWN}{i}}}" if isinstance(part, Unknown) else part for i, part in enumerate(word.parts))
-    for command in read_script(Word(tuple(parts)).text(), name).commands:
-        inside = replace(
-            command,
-            words=tuple(_as_before(each, unknown) for each in command.words),
-            environment={**outer.environment, **command.environment},
-            workdir=command.workdir or outer.workdir,
-            line=outer.line,
-            is_certain=outer.is_certain and command.is_certain,
-        )
-        yield from _inner(Inner(inside, found.unread), name, most - 1)
+    def _script(self, found: Inner, word: Word, most: int) -> Iterator[Inner]:
+        """What is unknown of the text goes through it as a variable of its own."""
+        outer = found.command
+        unknown = {f"{_UNKNOWN}{i}": part for i, part in enumerate(word.parts) if isinstance(part, Unknown)}
+        parts = (f"${{{_UNKNOWN}{i}}}" if isinstance(part, Unknown) else part for i, part in enumerate(word.parts))
+        script = read_script(Word(tuple(parts)).text(), self._name, self._steps)
+        self._steps = script.steps
+        for command in script.commands:
+            inside = replace(
+                command,
+                words=tuple(_as_before(each, unknown) for each in command.words),
+                environment={**outer.environment, **command.environment},
+                workdir=command.workdir or outer.workdir,
+                line=outer.line,
+                is_certain=outer.is_certain and command.is_certain,
+            )
+            yield from self.inner(replace(found, command=inside), most - 1)
 
 
 def _as_before(word: Word, unknown: Mapping[str, Unknown]) -> Word:
     return Word(tuple(unknown.get(part.name, part) if isinstance(part, Variable) else part for part in word.parts))
 
 
-def _start(words: list[str]) -> int | None:
-    """Where the program inside begins; None for a command without wrapper."""
-    program = words[0].rpartition("/")[2]
-    if words[:3] == ["ray", "job", "submit"]:
-        return words.index("--") + 1 if "--" in words else len(words)
-    if program in _PLAIN:
-        return _after_options(words, 1, _PLAIN[program])
-    if program in _WITH_A_WORD:
-        return _after_options(words, 1, _WITH_A_WORD[program]) + 1
-    if program in ("docker", "podman") and words[1:2] == ["exec"]:
-        return _after_options(words, 2, _OF_EXEC) + 1
-    if program == "ssh":
-        return _after_options(words, 1, ("-p", "-i", "-o", "-l", "-J")) + 1
-    if program == "tmux" and any(word.startswith("new") for word in words[1:2]):
-        return _after_options(words, 2, ("-s", "-n", "-c", "-x", "-y"))
-    if program == "conda" and words[1:2] == ["run"]:
-        return _after_options(words, 2, ("-n", "-p", "--name", "--prefix"))
-    return None
+def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str], tuple[Word, ...]] | None:
+    """Name the wrapper that a command begins with, and part its words from those inside; None for other commands."""
+    first = words[0].parts
+    is_outside = bool(first) and all(isinstance(part, Variable) for part in first)
+    if is_outside and len(words) > 1 and _is_program(texts[1:_LOOK_AHEAD]):
+        return texts[0], texts[:1], words[1:]
+    name, begin, wrapper = _wrapper(texts[:_LOOK_AHEAD])
+    if wrapper is None:
+        return None
+    at = _after_options(texts, begin, wrapper.with_word) + wrapper.words
+    is_module = wrapper.runs_python and any(word in _MODULE for word in texts[begin:at])
+    # An option that is not in the table may have taken a word.
+    if not is_module and "".join(texts[at - wrapper.words - 1 : at]).startswith("-"):
+        places = range(at, len(texts))
+        at = next((i for i in places if _is_program(texts[i : i + _LOOK_AHEAD], files=wrapper.runs_python)), at)
+    if at >= len(texts):
+        return None
+    is_file = wrapper.runs_python and texts[at].endswith(".py")
+    python = ("python", "-m") if is_module else ("python",) if is_file else ()
+    return name, texts[:at], (*(Word((word,)) for word in python), *words[at:])
+
+
+def _wrapper(texts: list[str]) -> tuple[str, int, _Wrapper | None]:
+    """The name of the wrapper, where its options begin, and what it is."""
+    program = texts[0].rpartition("/")[2]
+    for size in (3, 2, 1):
+        name = " ".join((program, *texts[1:size]))
+        if name in _WRAPPERS:
+            return name, size, _WRAPPERS[name]
+    if PYTHON.fullmatch(texts[0]) and "-m" in texts[1:-1]:
+        at = texts.index("-m") + 1
+        return f"python -m {texts[at]}", at + 1, _MODULES.get(texts[at])
+    return "", 0, None
+
+
+def _is_program(texts: list[str], *, files: bool = False) -> bool:
+    """Tell whether the words begin with a Python, a shell or a wrapper; or with a file of Python, where those run."""
+    name = texts[0].rpartition("/")[2]
+    if PYTHON.fullmatch(texts[0]) or name in _SHELLS or (files and name.endswith(".py")):
+        return True
+    return _wrapper(texts)[2] is not None
 
 
 def _after_options(words: list[str], at: int, with_word: tuple[str, ...]) -> int:

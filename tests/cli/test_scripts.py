@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +55,34 @@ def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(tmp_p
     assert rlx("logs", row["run_id"], "--grep", "val-core", "--raw").stdout.count("val-core") >= 5
 
 
+def test_lines_of_a_python_that_does_not_flush_are_seen_before_it_ends(tmp_path: Path) -> None:
+    go_on, lines = tmp_path / "go-on", BASELINE.read_text(encoding="utf-8").splitlines()
+    steps = "\n".join(line for line in lines if "step:" in line)[:3000]
+    program = tmp_path / "train.py"
+    waits = f"import pathlib, time\nprint({steps!r})\nwhile not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.05)"
+    program.write_text(waits, encoding="utf-8")
+    file = script(tmp_path, f"{shlex.join([sys.executable, str(program)])}")
+    run = rlx("launch", "--script", file, "--name", "mine", "--host", "local").stdout.strip()
+    try:
+        deadline = time.monotonic() + 240
+        while "step:0" not in (printed := rlx("logs", run, "--raw").stdout) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        (row,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
+    finally:
+        go_on.touch()
+        rlx("wait", run, code=None)
+    assert "step:0" in printed
+    assert row["state"] == "running"
+
+
+def test_a_value_of_pythonunbuffered_that_the_user_sets_stays(tmp_path: Path) -> None:
+    folder = Path(os.environ["RLX_CONFIG"])
+    folder.mkdir(parents=True)
+    (folder / "hosts.yaml").write_text('hosts: {local: {env: {PYTHONUNBUFFERED: ""}}}\n', encoding="utf-8")
+    row = launched(script(tmp_path, 'echo "<$PYTHONUNBUFFERED>"'))
+    assert (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8") == "<>\n"
+
+
 @pytest.mark.parametrize(
     ("text", "state", "found"),
     [
@@ -88,6 +120,19 @@ def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -
     row = launched(file, "--accept-lines")
     assert row["state"] == "finished"
     assert {"RLX031", "RLX032", "RLX716"} == set(ids(row)), "what was accepted stays with the result"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("false && ray job submit -- python x.py || ray job submit", "RLX046"), ("true || ray start --head", "")],
+)
+def test_commands_of_ray_that_leave_the_run_are_refused(line: str, found: str, tmp_path: Path) -> None:
+    file = script(tmp_path, f"{line}\n{TRAINING}")
+    words = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--json")
+    findings = json.loads(rlx(*words, code=2 if found else 0).stdout)["findings"]
+    assert [(each["id"], each["severity"]) for each in findings] == ([(found, "error")] if found else [])
+    accepted = json.loads(rlx(*words, "--accept-lines").stdout)["findings"]
+    assert [(each["id"], each["severity"]) for each in accepted] == ([(found, "note")] if found else [])
 
 
 def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None:

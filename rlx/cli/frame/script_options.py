@@ -33,7 +33,10 @@ SecretOption = Annotated[
     list[str] | None, typer.Option("--secret", metavar="NAME", help="A variable that --script gets, never shown.")
 ]
 AcceptOption = Annotated[
-    bool, typer.Option("--accept-lines", help="Launch --script although it reaches beyond its run (RLX031, RLX032).")
+    bool,
+    typer.Option(
+        "--accept-lines", help="Launch --script although it reaches beyond its run (RLX031, RLX032, RLX046, RLX047)."
+    ),
 ]
 
 
