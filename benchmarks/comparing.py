@@ -103,7 +103,7 @@ def _lay_out(folder: Path, arms: Sequence[str], steps: int) -> float:
 
 
 def _after_more(folder: Path, arms: Sequence[str], log: Path, step: int) -> Cost:
-    with log.open("a") as file:
+    with log.open("a", encoding="utf-8") as file:
         file.write("chatter of somebody else, nothing more\n" * (_MB // 39))
         file.write(f"step:{step} - timing_s/step:40.5 - actor/some_longer_name/1:0.5\n")
     return run_rlx(folder, "compare", *arms)
@@ -117,7 +117,7 @@ def run_rlx(folder: Path, *words: str, more: Mapping[str, Path] | None = None) -
     environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command, began = [sys.executable, "-m", "rlx", *words], time.monotonic()
-    with (folder / "said").open("w+") as said:
+    with (folder / "said").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=environment, cwd=folder)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -133,11 +133,11 @@ def _too_long(signum: int, frame: Any) -> None:
 
 
 def _reset_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
 def _peak_mib() -> int:
-    found = _PEAK.search(Path("/proc/self/status").read_text())
+    found = _PEAK.search(Path("/proc/self/status").read_text(encoding="utf-8"))
     return int(found[1]) // 1024 if found else 0
 
 
@@ -197,7 +197,7 @@ def _worker(name: str, options: argparse.Namespace, first: int, seconds: float) 
         "RLX_PROJECT": os.devnull,
     }
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | home
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | home, encoding="utf-8"
     )
     hung = _watched(process, options.scratch / f"at.{name}", seconds)
     out, err = process.communicate()
@@ -230,7 +230,7 @@ def _watched(process: subprocess.Popen[str], at: Path, seconds: float) -> bool:
 
 def _cpu_s(pid: int) -> float:
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError):
         return 0.0
@@ -246,7 +246,7 @@ def branches(scratch: Path) -> dict[str, tuple[int, int]]:
     counted = coverage.Coverage(data_file=str(scratch / "all"), branch=True, config_file=False)
     counted.combine([str(path) for path in scratch.glob("coverage.*")])
     counted.json_report(outfile=str(scratch / "branches.json"))
-    files = json.loads((scratch / "branches.json").read_text())["files"]
+    files = json.loads((scratch / "branches.json").read_text(encoding="utf-8"))["files"]
     found = {str(Path(path).resolve().relative_to(REPOSITORY)): file["summary"] for path, file in files.items()}
     return {
         path: (summary.get("covered_branches", 0), summary.get("num_branches", 0)) for path, summary in found.items()

@@ -30,7 +30,7 @@ def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True,
     ref = RunRef(*names, LOCAL, str(root), time.time())
     attempt = ref.run_dir / "attempts" / "1"
     (attempt / "state").mkdir(parents=True)
-    (ref.run_dir / "manifest.json").write_text(render_manifest(ref, number, plan))
+    (ref.run_dir / "manifest.json").write_text(render_manifest(ref, number, plan), encoding="utf-8")
     (ref.run_dir / "latest").symlink_to("attempts/1")
     write_console(attempt / "log", number, steps, seed)
     _write_metrics(attempt / "metrics.jsonl", number, steps, seed)
@@ -38,14 +38,14 @@ def write_run(root: Path, arm: str, number: int, steps: int, ended: bool = True,
         _write_events(attempt / "events", plan.expectations.noise, steps)
     (attempt / "state" / "started").touch()
     if ended:
-        (attempt / "state" / "exit").write_text(f"0 leader {time.time():.0f} 100\n")
+        (attempt / "state" / "exit").write_text(f"0 leader {time.time():.0f} 100\n", encoding="utf-8")
     return attempt / "log"
 
 
 def write_console(path: Path, number: int, steps: int, seed: int = 1) -> None:
     """About 3 kB a step."""
     bodies = [_printed(body) for body in _bodies()]
-    with path.open("w") as log:
+    with path.open("w", encoding="utf-8") as log:
         log.write(f"train dataset size: 7473, val dataset size: {ITEMS}\nTotal training steps: {steps}\n")
         for step, values in _values(number, steps, seed):
             log.write(f"(TaskRunner pid=7) step:{step} - {_printed(values)} - {bodies[step % _BODIES]}\n")
@@ -53,7 +53,7 @@ def write_console(path: Path, number: int, steps: int, seed: int = 1) -> None:
 
 def _write_metrics(path: Path, number: int, steps: int, seed: int) -> None:
     bodies = [json.dumps(body)[1:] for body in _bodies()]
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for step, values in _values(number, steps, seed):
             file.write(f'{{"step": {step}, "data": {json.dumps(values)[:-1]}, {bodies[step % _BODIES]}}}\n')
 
@@ -61,7 +61,7 @@ def _write_metrics(path: Path, number: int, steps: int, seed: int) -> None:
 def _write_events(folder: Path, noise: NoiseSchedule, steps: int) -> None:
     """Clean weights before each validation, noisy ones before each rollout, as the payload records them."""
     folder.mkdir()
-    with (folder / "replica-0.jsonl").open("w") as file:
+    with (folder / "replica-0.jsonl").open("w", encoding="utf-8") as file:
         for step in range(steps + 1):
             if step % _VALIDATE_EVERY == 0:
                 file.write(json.dumps(_event("validation", step, 0.0)) + "\n")

@@ -178,7 +178,7 @@ def killer(mutation: Mutation, copy: Path, tests: tuple[str, ...]) -> str:
     """Name the first of these tests that fails with this change and passes without it; "" for none."""
     target = copy / mutation.path
     source = target.read_bytes()
-    target.write_text(mutation.source())
+    target.write_text(mutation.source(), encoding="utf-8")
     try:
         by = first_failure(copy, tests)
     finally:
@@ -199,7 +199,7 @@ def first_failure(copy: Path, tests: tuple[str, ...]) -> str:
     The tests run in a fork of this process, which has loaded what they need besides rlx. Raises RuntimeError where
     pytest itself cannot run them.
     """
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         child = multiprocessing.get_context("fork").Process(target=run_tests, args=(copy, tests, output.fileno()))
         child.start()
         child.join(LIMIT_S)

@@ -38,7 +38,7 @@ Weights = dict[str, "Tensor"]
 def prepare(folder: Path) -> None:
     """What the payload and verl read from the environment of a run."""
     (folder / "payload").mkdir()
-    (folder / "payload/aqn.json").write_text(json.dumps(AQN))
+    (folder / "payload/aqn.json").write_text(json.dumps(AQN), encoding="utf-8")
     os.environ |= {"RLX_RUN_DIR": str(folder), "RLX_ATTEMPT_DIR": str(folder)}
     os.environ |= {"VERL_USE_EXTERNAL_MODULES": "rlx_verl_cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
 

@@ -65,7 +65,7 @@ def _among_others(data: bytes, folder: Path) -> Path:
     (folder / "own").mkdir()
     for name in ("base", "aqn", "nla", "gsm8k", "tiny-cpu"):
         (folder / "own" / name).symlink_to(REPOSITORY / "recipes" / name)
-    (folder / "own" / "base.yaml").write_text("version: 1\nname: base\nextends: recipe.yaml\n")
+    (folder / "own" / "base.yaml").write_text("version: 1\nname: base\nextends: recipe.yaml\n", encoding="utf-8")
     (folder / "own" / "recipe.yaml").write_bytes(data)
     return folder / "own" / "recipe.yaml"
 
@@ -534,7 +534,7 @@ def _run(data: bytes, folder: Path) -> None:
     )
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(content)
-    promised = json.loads((attempt / "expectations.json").read_text())
+    promised = json.loads((attempt / "expectations.json").read_text(encoding="utf-8"))
     expectations = salvage_jsonable(Expectations, promised, "expectations")[0]
     evidence = read_evidence([copy])
     for state in (RunState.FINISHED, RunState.RUNNING):

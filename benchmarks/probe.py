@@ -82,10 +82,13 @@ def _cpu_seconds(way: Way) -> float:
 def watching_server_of(folder: Path) -> Any:
     """Of an arm without noise beside one with it."""
     settings = folder.parent / "payload/aqn.json"
-    noisy = settings.read_text()
-    settings.write_text(json.dumps({**json.loads(noisy), "sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}))
+    noisy = settings.read_text(encoding="utf-8")
+    settings.write_text(
+        json.dumps({**json.loads(noisy), "sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}),
+        encoding="utf-8",
+    )
     server = server_of(folder, True)
-    settings.write_text(noisy)
+    settings.write_text(noisy, encoding="utf-8")
     return server
 
 

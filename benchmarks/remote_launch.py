@@ -54,13 +54,15 @@ def launches(rig: Rig, rounds: int) -> Iterator[Row]:
 
 def _prepare(client: Client, host: Host) -> None:
     host.docker.container("rl", {"/srv": "/srv"}, python=True)
-    host.path("/srv/python").write_text(_PYTHON)
+    host.path("/srv/python").write_text(_PYTHON, encoding="utf-8")
     host.path("/srv/python").chmod(0o755)
     recipe = (
-        (REPOSITORY / "recipes/tiny-cpu.yaml").read_text().replace("kind: verl,", "kind: verl, python: /srv/python,")
+        (REPOSITORY / "recipes/tiny-cpu.yaml")
+        .read_text(encoding="utf-8")
+        .replace("kind: verl,", "kind: verl, python: /srv/python,")
     )
     tiny_cpu_files(host.path("/srv"))
-    client.path("/root/recipe.yaml").write_text(recipe.replace("~/.cache", "/srv/.cache"))
+    client.path("/root/recipe.yaml").write_text(recipe.replace("~/.cache", "/srv/.cache"), encoding="utf-8")
     shutil.copytree(REPOSITORY / "recipes/tiny-cpu", client.path("/root/tiny-cpu"))
-    client.path("/root/launch.sh").write_text(_SCRIPT)
+    client.path("/root/launch.sh").write_text(_SCRIPT, encoding="utf-8")
     client.rlx("hosts", "add", "h1", "root@h1", "--container", "rl", "--root", "/srv/rlx")

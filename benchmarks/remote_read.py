@@ -152,7 +152,7 @@ class _Reader:
 def _lags(log: Path, readers: Sequence[_Reader], line: str) -> list[float]:
     # Training writes now and then, in no rhythm with whoever reads.
     time.sleep(0.4 + 0.2 * random.random())
-    with log.open("a") as file:
+    with log.open("a", encoding="utf-8") as file:
         began = time.monotonic()
         file.write(f"{line}\n")
     while not all(line in reader.seen for reader in readers):

@@ -37,7 +37,9 @@ def main() -> int:
         began = time.monotonic()
         sampler = started(Path(folder), run)
         time.sleep(asked.seconds)
-        ticks = sum(map(int, Path(f"/proc/{sampler.pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+        ticks = sum(
+            map(int, Path(f"/proc/{sampler.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:15])
+        )
         os.killpg(sampler.pid, signal.SIGKILL)
         sampler.wait()
         samples = len(read_usage(run / ATTEMPTS_DIR / "1").samples)
@@ -50,13 +52,17 @@ def prepared(folder: Path, program_ms: int) -> Path:
     """A run directory whose supervisor is this process, and an npu-smi."""
     state = folder / "run" / ATTEMPTS_DIR / "1" / STATE_DIR
     state.mkdir(parents=True)
-    tick = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    boot, node = (Path(f"/proc/sys/kernel/{name}").read_text().strip() for name in ("random/boot_id", "hostname"))
-    (state / SUPERVISOR_FILE).write_text(f"{os.getpid()} {tick} {boot} {node}\n")
-    (folder / SUPERVISE_FILE).write_text(supervisor.script())
+    tick = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    boot, node = (
+        Path(f"/proc/sys/kernel/{name}").read_text(encoding="utf-8").strip() for name in ("random/boot_id", "hostname")
+    )
+    (state / SUPERVISOR_FILE).write_text(f"{os.getpid()} {tick} {boot} {node}\n", encoding="utf-8")
+    (folder / SUPERVISE_FILE).write_text(supervisor.script(), encoding="utf-8")
     program = folder / "npu-smi"
     turns = TURNS * program_ms
-    program.write_text(f"#!/bin/sh\ni=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done\ncat {TABLE}\n")
+    program.write_text(
+        f"#!/bin/sh\ni=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done\ncat {TABLE}\n", encoding="utf-8"
+    )
     program.chmod(0o755)
     return folder / "run"
 

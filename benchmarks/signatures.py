@@ -78,11 +78,11 @@ def tables(checked: Sequence[Checked], samples: Sequence[Checked], language: str
 
 
 def check_cases() -> Iterator[Checked]:
-    not_yet = (CASES / "diagnosis" / "not-yet.txt").read_text().split()
+    not_yet = (CASES / "diagnosis" / "not-yet.txt").read_text(encoding="utf-8").split()
     for folder in sorted(folder for folder in (CASES / "diagnosis").iterdir() if folder.is_dir()):
         if folder.name in not_yet:
             continue
-        expected = json.loads((folder / "expected.json").read_text())
+        expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
         cause = [expected["cause"]] if expected["cause"] else []
         wanted = [*cause, *expected["symptoms"], *expected["warnings"], *expected["findings"]]
         yield check(folder / "log", folder.name, wanted)
@@ -105,10 +105,10 @@ def check_samples() -> Iterator[Checked]:
         log = Path(folder, "log")
         for each in signatures():
             for text in each.samples:
-                log.write_text(f"{text}\n")
+                log.write_text(f"{text}\n", encoding="utf-8")
                 yield check(log, f"sample of {each.id}: {text[:60]}", [each.id])
             for text in each.others:
-                log.write_text(f"{text}\n")
+                log.write_text(f"{text}\n", encoding="utf-8")
                 found = [id for id in ids(diagnose_log(log).diagnosis) if id == each.id]
                 yield Checked(f"counter-example of {each.id}: {text[:60]}", [], found)
 

@@ -80,7 +80,11 @@ def _check_it_starts(wheel: Path, version: str) -> None:
         subprocess.run(pip, check=True)
         program = f"import sys; sys.path.insert(0, {scratch!r}); from rlx.__main__ import main; main()"
         said = subprocess.run(
-            [sys.executable, "-I", "-c", program, "--version"], capture_output=True, text=True, check=False
+            [sys.executable, "-I", "-c", program, "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            encoding="utf-8",
         )
     if said.returncode or version not in said.stdout:
         sys.exit(f"release: the wheel does not say its version: {said.stdout}{said.stderr}")
@@ -95,7 +99,9 @@ def _check_number(version: str, current: str) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     if done.returncode:
         sys.exit(f"release: git {arguments[0]}: {done.stderr.strip()}")
     return done.stdout

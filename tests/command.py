@@ -58,7 +58,9 @@ def run_rlx(
         given.write(stdin)
         given.seek(0)
         order = json.dumps({"arguments": list(arguments), "environment": environment, "folder": folder})
-        answer, *output = _ask(order, given.fileno(), [files.enter_context(file.open()) for file in namespaces])
+        answer, *output = _ask(
+            order, given.fileno(), [files.enter_context(file.open(encoding="utf-8")) for file in namespaces]
+        )
         said, out, err = _read_to_the_end([answer.detach(), *output], arguments, timeout_s)
     return subprocess.CompletedProcess(arguments, int(said.split()[1]), out, err)
 

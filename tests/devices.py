@@ -44,13 +44,16 @@ def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> 
         ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", _SETUP, "devices", str(dev), *nodes],
         stdout=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
     )
     try:
         assert keeper.stdout is not None
         if keeper.stdout.readline() != "ready\n":
             pytest.skip("this kernel does not let us have a mount namespace")
         shell = shutil.which("sh")
-        (programs / "sh").write_text(f'#!{shell}\nexec nsenter --mount --target {keeper.pid} {shell} "$@"\n')
+        (programs / "sh").write_text(
+            f'#!{shell}\nexec nsenter --mount --target {keeper.pid} {shell} "$@"\n', encoding="utf-8"
+        )
         (programs / "sh").chmod(0o755)
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         yield programs
@@ -62,6 +65,6 @@ def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> 
 
 
 def put_program(folder: Path, name: str, script: str) -> None:
-    (folder / f"{name}.new").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / f"{name}.new").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     (folder / f"{name}.new").chmod(0o755)
     (folder / f"{name}.new").rename(folder / name)

@@ -57,7 +57,9 @@ class Engine:
         deadline = time.monotonic() + 60
         while self._call("version").returncode != 0:
             if self.daemon.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"dockerd does not start: {(self.folder / 'log').read_text()[-500:]}")
+                raise RuntimeError(
+                    f"dockerd does not start: {(self.folder / 'log').read_text(encoding='utf-8')[-500:]}"
+                )
             time.sleep(0.05)
 
     def kill_daemon(self) -> None:
@@ -80,7 +82,7 @@ class Engine:
             self.docker("rm", "-f", container)
         self.daemon.terminate()
         self.daemon.wait(timeout=120)
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
         for mount in sorted((m for m in mounts if m.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -60,7 +60,7 @@ class Loopback:
         _make_key(self.identity)
         self.change_host_key()
         self._learn_host_key()
-        self.config.write_text(self._client_config())
+        self.config.write_text(self._client_config(), encoding="utf-8")
 
     @property
     def place(self) -> Place:
@@ -77,14 +77,14 @@ class Loopback:
         )
 
     def add_config(self, text: str) -> None:
-        self.config.write_text(text + "\n" + self.config.read_text())
+        self.config.write_text(text + "\n" + self.config.read_text(encoding="utf-8"), encoding="utf-8")
 
     def write_bashrc(self, text: str) -> None:
-        (self.home / ".bashrc").write_text(text)
+        (self.home / ".bashrc").write_text(text, encoding="utf-8")
 
     def _learn_host_key(self) -> None:
-        key = (self._folder / "host_key.pub").read_text()
-        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {key}")
+        key = (self._folder / "host_key.pub").read_text(encoding="utf-8")
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {key}", encoding="utf-8")
 
     def change_host_key(self) -> None:
         for path in (self._folder / "host_key", self._folder / "host_key.pub"):
@@ -93,7 +93,7 @@ class Loopback:
         self._restart_if_running()
 
     def forget_host_key(self) -> None:
-        self.known_hosts.write_text("")
+        self.known_hosts.write_text("", encoding="utf-8")
 
     def deny_user(self) -> None:
         self._denied = True
@@ -116,7 +116,7 @@ class Loopback:
 
     def start(self) -> None:
         config = self._folder / "sshd_config"
-        config.write_text(self._server_config())
+        config.write_text(self._server_config(), encoding="utf-8")
         Path("/run/sshd").mkdir(exist_ok=True)
         log = (self._folder / "sshd.log").open("ab")
         with log:
@@ -129,7 +129,7 @@ class Loopback:
     def _server_config(self) -> str:
         session = {"HOME": str(self.home), "PATH": _PATH, **self._environment}
         keys = self._folder / "authorized_keys"
-        keys.write_text(self.identity.with_suffix(".pub").read_text())
+        keys.write_text(self.identity.with_suffix(".pub").read_text(encoding="utf-8"), encoding="utf-8")
         lines = [
             f"Port {self.port}",
             "ListenAddress 127.0.0.1",
@@ -166,7 +166,7 @@ class Loopback:
         self.stop()
 
     def log(self) -> str:
-        return (self._folder / "sshd.log").read_text(errors="replace")
+        return (self._folder / "sshd.log").read_text(errors="replace", encoding="utf-8")
 
     def stop(self) -> None:
         """Nothing listens any more. Open connections stay, as those of a real sshd do."""
@@ -220,7 +220,7 @@ def _sshds_of(parent: int) -> list[int]:
 
 def _children(parent: int) -> list[int]:
     try:
-        return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+        return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()]
     except OSError:
         return []
 

@@ -28,6 +28,7 @@ def run_python(code: str, stage: Path, environment: Mapping[str, str]) -> subpro
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
 
 

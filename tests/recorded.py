@@ -42,8 +42,10 @@ def _runs_in(folder: Path) -> list[Path]:
 def _place(recorded: Path, run: Path) -> None:
     shutil.copytree(recorded, run)
     manifest = run / "manifest.json"
-    text = manifest.read_text()
-    manifest.write_text(text.replace(json.loads(text)["plan"]["site"]["root"], os.environ["RLX_ROOT"]))
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(
+        text.replace(json.loads(text)["plan"]["site"]["root"], os.environ["RLX_ROOT"]), encoding="utf-8"
+    )
     (run / "attempts/1/state/started").touch()
     (run / "latest").symlink_to("attempts/1")
 

@@ -28,24 +28,26 @@ def grows(step: int, phase: str) -> float:
 def sample(run: Path, memory: Callable[[int, str], float], others: int = 0, every: int = 3) -> None:
     """Write `usage` for a run directory, by the times that its metrics say, and make these times longer."""
     attempt = run / "attempts/1"
-    documents = [_slower(json.loads(line)) for line in (attempt / "metrics.jsonl").read_text().splitlines()]
+    documents = [
+        _slower(json.loads(line)) for line in (attempt / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     lines = [json.dumps(document) + "\n" for document in documents]
-    (attempt / "metrics.jsonl").write_text("".join(lines))
+    (attempt / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
     log = attempt / "log"
-    log.write_text(re.sub(r"timing_s/", "timing_before/", log.read_text()))
+    log.write_text(re.sub(r"timing_s/", "timing_before/", log.read_text(encoding="utf-8")), encoding="utf-8")
     written = f"start {BEGAN} kind=npu devices=0,1 kills=0 scope=cgroup\n"
     written += "".join(_samples(documents, lines, memory, others, every))
-    (attempt / "usage").write_text(written + "end kills=0\n")
+    (attempt / "usage").write_text(written + "end kills=0\n", encoding="utf-8")
 
 
 def on_npus(run: Path, recipe: Mapping[str, Any]) -> None:
     """Have the manifest say that the run was one of this recipe, on NPUs."""
     manifest = run / "manifest.json"
-    document = json.loads(manifest.read_text())
+    document = json.loads(manifest.read_text(encoding="utf-8"))
     own = document["plan"]["recipe"]
     kept = {key: own[key] for key in ("name", "seed", "aqn") if key in own}
     document["plan"] |= {"recipe": {**recipe, **kept}, "device_kind": "npu"}
-    manifest.write_text(json.dumps(document))
+    manifest.write_text(json.dumps(document), encoding="utf-8")
 
 
 def _slower(document: dict[str, Any]) -> dict[str, Any]:

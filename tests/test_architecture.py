@@ -35,7 +35,9 @@ RIDDLE = re.compile(r"(What|Which|Where|Why|How|Whether|Who|Nothing|Not)\b")
 
 def test_rooms_import_one_way() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([linter, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -25,7 +25,7 @@ def test_a_fork_answers_as_a_process_does(arguments: list[str]) -> None:
 
 
 def test_environment_folder_and_stdin_are_the_caller_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here.yaml").write_text("version: 1\n")
+    (tmp_path / "here.yaml").write_text("version: 1\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert b"here.yaml" in run_rlx(["validate", "here.yaml"]).stdout
     home = str(tmp_path / "here.yaml" / "home")

@@ -47,7 +47,7 @@ sys.exit(fuzz.main())
 
 def fuzz(program: str | Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(program), *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
 
 
 # A process for each parser, one after the other: a minute of a machine of one's own, ten of a busy one.
@@ -64,7 +64,7 @@ def test_a_few_inputs_of_each_parser_find_nothing(tmp_path: Path) -> None:
 
 def test_it_notices_a_crash_a_hang_and_memory(tmp_path: Path) -> None:
     program = tmp_path / "planted.py"
-    program.write_text(PLANTED.format(repository=str(REPOSITORY)))
+    program.write_text(PLANTED.format(repository=str(REPOSITORY)), encoding="utf-8")
     done = fuzz(program, "--inputs", "60", "--minutes", "5", "--keep", str(tmp_path / "kept"))
     assert done.returncode == 1, done.stderr
     found = {line.split(",")[0]: line for line in done.stdout.splitlines() if ", input " in line}

@@ -34,7 +34,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rlx(python: Path, cwd: Path, *arguments: str) -> str:
     environment = {**os.environ, "RLX_HOME": str(cwd / "home")}
     done = subprocess.run(
-        [python.parent / "rlx", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        [python.parent / "rlx", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -61,7 +67,9 @@ assert "Typing :: Typed" in about.get_all("Classifier")
 assert (importlib.resources.files(rlx) / "py.typed").is_file()
 assert len(rlx.plan("tiny-cpu").plans) == 2
 """
-    done = subprocess.run([installed, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [installed, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
@@ -99,7 +107,9 @@ def other_wheel(folder: Path, leave_out: tuple[str, ...] = ()) -> Path:
 
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "RLX_HOME": str(cwd / "home")}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
 
 
 def pip_install(python: Path, *what: str | Path) -> None:

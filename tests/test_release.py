@@ -14,12 +14,14 @@ SCRIPT = REPOSITORY / "requirements/release.py"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, encoding="utf-8")
     return done.stdout
 
 
 def release(folder: Path, version: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, version], cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, SCRIPT, version], cwd=folder, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
 
 
 @pytest.fixture

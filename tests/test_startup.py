@@ -19,7 +19,7 @@ RECIPE_ONLY = {"pydantic", "yaml"}
 def imported_by(*arguments: str) -> set[str]:
     """Top-level packages that `python -m rlx ARGUMENTS` imports."""
     command = [sys.executable, "-X", "importtime", "-m", "rlx", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8")
     assert done.returncode == 0, done.stderr[-2000:]
     names = (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:"))
     return {name.partition(".")[0] for name in names}
@@ -32,7 +32,7 @@ def test_quick_commands_import_nothing_heavy(arguments: tuple[str, ...]) -> None
 
 def test_hosts_in_a_file_cost_status_nothing() -> None:
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}")
+    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}", encoding="utf-8")
     imported_by("status")  # the first makes the index, and looks where this machine keeps its runs
     assert sorted(imported_by("status") & (HEAVY | RECIPE_ONLY)) == []
     assert "yaml" in imported_by("hosts")
@@ -56,7 +56,9 @@ def test_import_rlx_imports_nothing() -> None:
 
     def modules(program: str) -> set[str]:
         program = f"import sys; before = {{*sys.modules}}; {program}; print(*{{*sys.modules}} - before)"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, encoding="utf-8"
+        )
         return set(done.stdout.split())
 
     assert modules("import rlx") == {"rlx", "__future__"}
@@ -77,7 +79,9 @@ sys.argv = ["rlx", "status"]
 from rlx.__main__ import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
@@ -86,7 +90,9 @@ def test_only_the_command_that_is_asked_for_is_built() -> None:
         program = (
             "import sys; from rlx.cli.frame.app import command_line; command_line(sys.argv[1:]); print(*sys.modules)"
         )
-        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, encoding="utf-8"
+        )
         return {"rlx.cli.status", "rlx.cli.launch"} & set(done.stdout.split())
 
     assert commands("-q", "status", "--help") == {"rlx.cli.status"}

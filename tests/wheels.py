@@ -61,7 +61,9 @@ def _download(package: str, version: str, folder: Path) -> None:
             "--dest",
             scratch,
         ]
-        done = subprocess.run([*pip, f"{package}=={version}"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*pip, f"{package}=={version}"], capture_output=True, text=True, check=False, encoding="utf-8"
+        )
         if done.returncode:
             pytest.skip(f"pip cannot download {package} {version}: {done.stderr.strip().splitlines()[-1:]}")
         unpacked = Path(scratch, "unpacked")

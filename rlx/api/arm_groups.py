@@ -52,8 +52,8 @@ def from_one_group(
     arms = arms or _only_way(named, options, keys, states)
     if arms is None:
         raise UsageError(
-            f"{' and '.join(named)}: several launches have runs of these names, and none has finished runs of all of them"
-            f": {_listed([*groups.values()], states)}",
+            f"{' and '.join(named)}: several launches have runs of these names, and none has finished runs of all of "
+            f"them: {_listed([*groups.values()], states)}",
             "name the runs of each arm by their ids, joined by commas (rlx status LAUNCH shows them), or take a launch "
             "out of names (rlx rm LAUNCH)",
         )

@@ -50,7 +50,7 @@ def test_a_function_and_a_package_of_one_name(name: str) -> None:
     assert package.__path__
     assert inspect.isfunction(getattr(rlx, name))
     program = f"import rlx.{name}, rlx; from rlx.{name} import __path__; print(callable(rlx.{name}))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, encoding="utf-8")
     assert done.stdout == "True\n"
 
 
@@ -58,10 +58,11 @@ def test_types_reach_those_who_use_rlx(tmp_path: Path) -> None:
     assert (REPOSITORY / "rlx/py.typed").exists()
     (tmp_path / "script.py").write_text(
         "import rlx\nfrom rlx.plan import LaunchPlan\n"
-        "reveal_type(rlx.compare('a', 'b').sentences)\nreveal_type(rlx.plan('r').plans)\nrlx.judge(3)\n"
+        "reveal_type(rlx.compare('a', 'b').sentences)\nreveal_type(rlx.plan('r').plans)\nrlx.judge(3)\n",
+        encoding="utf-8",
     )
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "script.py", "--cache-dir", tmp_path / "cache"]
-    done = subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8")
     assert 'Revealed type is "tuple[str, ...]"' in done.stdout.replace("builtins.", "")
     assert "LaunchPlan, ...]" in done.stdout
     assert 'Argument 1 to "judge" has incompatible type "int"' in done.stdout

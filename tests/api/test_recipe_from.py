@@ -40,7 +40,7 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Rec
     others = sorted(path.name for path in folder.glob("*.sh") if path.stem != "run")
     source = next(folder.glob("run.*")).name
     return recipe_from(
-        (folder / source).read_text() if folder.name == "line" else source,
+        (folder / source).read_text(encoding="utf-8") if folder.name == "line" else source,
         arms={Path(each).stem: each for each in others},
     )
 
@@ -50,8 +50,8 @@ def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path) -> No
     found = dict(zip(EXPECTED, (made.text, said(made)), strict=True))
     if os.environ.get("RLX_WRITE_CASES"):
         for name, text in found.items():
-            (folder / name).write_text(text)
-    assert found == {name: (folder / name).read_text() for name in EXPECTED}
+            (folder / name).write_text(text, encoding="utf-8")
+    assert found == {name: (folder / name).read_text(encoding="utf-8") for name in EXPECTED}
     file = load_recipe(Source("made", folder, made.text))
     assert set(file.arms) == (set(made.arms) if len(made.arms) > 1 else {"main"})
 
@@ -62,9 +62,9 @@ SECRETS = ("NotARealToken", "0123456789abcdef", "secretpassword", "hunter2hunter
 @pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "json"])
 def test_no_secret_of_a_script_is_shown_or_written(option: list[str], tmp_path: Path) -> None:
     script = CASES / "init-from/ray-job/run.sh"
-    assert all(secret in script.read_text() for secret in SECRETS)
+    assert all(secret in script.read_text(encoding="utf-8") for secret in SECRETS)
     done = rlx("init", "--from", str(script), str(tmp_path / "new.yaml"), *option)
-    everything = done.stdout + done.stderr + (tmp_path / "new.yaml").read_text()
+    everything = done.stdout + done.stderr + (tmp_path / "new.yaml").read_text(encoding="utf-8")
     assert [secret for secret in SECRETS if secret in everything] == []
     assert "HF_TOKEN" in done.stdout and "http_proxy" in done.stdout
 
@@ -73,10 +73,11 @@ def test_files_and_lengths_are_no_secrets_and_literal_ones_are(tmp_path: Path) -
     (tmp_path / "run.sh").write_text(
         "export TRAIN_FILES=/data/hf_gsm8k_math_train/a.parquet\n"
         "OPENAI_API_KEY=qwertyuiop python3 -m verl.trainer.main_ppo data.train_files=$TRAIN_FILES data.max_token_len=5 "
-        "+trainer.hub_token=qwertyuiop +trainer.other=qwertyuiop trainer.total_epochs=1\n"
+        "+trainer.hub_token=qwertyuiop +trainer.other=qwertyuiop trainer.total_epochs=1\n",
+        encoding="utf-8",
     )
     done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), "--json")
-    text = (tmp_path / "new.yaml").read_text()
+    text = (tmp_path / "new.yaml").read_text(encoding="utf-8")
     assert "qwertyuiop" not in done.stdout + done.stderr + text
     assert "secrets: [HUB_TOKEN, OTHER, OPENAI_API_KEY]" in text
     assert "hf_gsm8k_math_train" in text and "TRAIN_FILES: /data/hf_gsm8k_math_train" in text
@@ -108,7 +109,7 @@ REFUSED = {
 def test_what_is_no_launch_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
     text, message, fix = REFUSED[name]
     if text is not None:
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     begun = time.process_time()
     done = rlx("init", "--from", str(tmp_path / name), str(tmp_path / "new.yaml"), code=None)
     assert done.returncode == 2
@@ -120,9 +121,9 @@ def test_what_is_no_launch_is_refused_in_a_sentence(name: str, tmp_path: Path) -
 def test_nothing_is_overwritten_and_options_go_with_a_launch(tmp_path: Path) -> None:
     script = str(CASES / "init-from/arms/run.sh")
     target = tmp_path / "new.yaml"
-    target.write_text("mine")
+    target.write_text("mine", encoding="utf-8")
     assert "exists already" in rlx("init", "--from", script, str(target), code=None).stderr
-    assert target.read_text() == "mine"
+    assert target.read_text(encoding="utf-8") == "mine"
     assert "--arm" in rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", "aqn", code=None).stderr
     assert "--json goes with --from FILE" in rlx("init", "--json", str(tmp_path / "x.yaml"), code=None).stderr
     again = rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", f"baseline={script}", code=None)
@@ -139,7 +140,9 @@ def test_a_printed_configuration_becomes_a_recipe() -> None:
 
 
 def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text("export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n")
+    (tmp_path / "run.sh").write_text(
+        "export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n", encoding="utf-8"
+    )
     done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), code=2)
     assert "is no program that rlx knows" in done.stderr
     assert "qwertyuiop" not in done.stderr and "other-word" not in done.stderr
@@ -150,10 +153,11 @@ def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> Non
         "actor_rollout_ref: {model: {path: /m}}\n"
         "trainer: {wandb_token: qwertyuiop, proxy: 'http://me:qwertyuiop@p', name: fine}\n"
         "ray_kwargs: {ray_init: {runtime_env: {env_vars: {HF_TOKEN: qwertyuiop, list: [hf_qwertyuiop]}}}}\n"
-        "data: {prompt_key: prompt, max_token_len: 5, reward_fn_key: data_source}\n"
+        "data: {prompt_key: prompt, max_token_len: 5, reward_fn_key: data_source}\n",
+        encoding="utf-8",
     )
     done = rlx("init", "--from", str(tmp_path / "run.yaml"), str(tmp_path / "new.yaml"), "--json")
-    text = (tmp_path / "new.yaml").read_text()
+    text = (tmp_path / "new.yaml").read_text(encoding="utf-8")
     assert "qwertyuiop" not in done.stdout + done.stderr + text
     assert "secrets: [WANDB_TOKEN, PROXY, HF_TOKEN, LIST]" in text
     assert "reward_fn_key: data_source" in text

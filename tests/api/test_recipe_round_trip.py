@@ -30,7 +30,7 @@ def test_every_key_comes_back(path: Path, tmp_path: Path) -> None:
         part = optional_part(backend.kind, "users_keys")
         for written in load_backend(backend.kind).plan(resolved, Site()).files:
             if written.path in ("launch.sh", "config/mindspeed_rl.yaml"):
-                (tmp_path / Path(written.path).name).write_text(written.content)
+                (tmp_path / Path(written.path).name).write_text(written.content, encoding="utf-8")
         script = str(tmp_path / "launch.sh")
         if part is None or backend.entrypoint:
             # No launch of a back-end without this part, and none of a fork without a table of keys, becomes a recipe.

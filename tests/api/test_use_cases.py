@@ -47,7 +47,7 @@ def refused(error: pytest.ExceptionInfo[rlx.RlxError], code: ExitCode = ExitCode
 def test_validate_tells_everything_and_raises_nothing(tmp_path: Path) -> None:
     assert rlx.validate("tiny-cpu").is_valid()
     broken = tmp_path / "broken.yaml"
-    broken.write_text("version: 1\nname: x\nnonsense: 1\n")
+    broken.write_text("version: 1\nname: x\nnonsense: 1\n", encoding="utf-8")
     found = rlx.validate(broken)
     assert not found.is_valid()
     assert any("nonsense" in each.finding.message for each in found.findings)
@@ -101,7 +101,7 @@ def test_layouts_have_the_recipe_itself_among_them() -> None:
 def test_migrate_writes_a_new_file_only(tmp_path: Path) -> None:
     target = tmp_path / "megatron.yaml"
     result = rlx.migrate("qwen2.5-1.5b-gsm8k-npu", target=target)
-    assert result.is_valid and target.read_text() == result.text
+    assert result.is_valid and target.read_text(encoding="utf-8") == result.text
     assert rlx.load_recipe(target).arms
     with pytest.raises(rlx.UsageError) as error:
         rlx.migrate("qwen2.5-1.5b-gsm8k-npu", target=target)
@@ -174,7 +174,7 @@ def test_files_are_fetched_into_a_folder_each(tmp_path: Path) -> None:
     files = rlx.pull(run, tmp_path / "pulled")
     assert all(file.is_good for file in files[run.run_id])
     (log,) = (tmp_path / "pulled" / run.run_id / "attempts").glob("*/log")
-    assert log.read_text() == "hello\n"
+    assert log.read_text(encoding="utf-8") == "hello\n"
 
 
 # Results
@@ -204,8 +204,8 @@ def test_a_comparison_has_the_runs_that_were_left_out(recorded: list[Path]) -> N
 def test_a_report_is_replaced_and_nothing_else(recorded: list[Path], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert rlx.report(page) == page
-    assert rlx.report(page, "baseline", "aqn") == page and "<html" in page.read_text()
-    page.write_text("somebody's own")
+    assert rlx.report(page, "baseline", "aqn") == page and "<html" in page.read_text(encoding="utf-8")
+    page.write_text("somebody's own", encoding="utf-8")
     with pytest.raises(rlx.RlxError) as error:
         rlx.report(page)
     assert "rlx has not made it" in refused(error, ExitCode.ERROR)
@@ -235,9 +235,11 @@ def test_logs_that_are_not_there(tmp_path: Path) -> None:
 def test_a_run_started_by_hand(tmp_path: Path) -> None:
     log = tmp_path / "hand.log"
     script = "for step in 1 2; do echo step:$step - critic/score/mean:0.5; read next; done"
-    with log.open("w") as out:
-        training = subprocess.Popen(["bash", "-c", script], stdin=subprocess.PIPE, stdout=out, text=True)
-    until(lambda: "step:1" in log.read_text(), "the training writes")
+    with log.open("w", encoding="utf-8") as out:
+        training = subprocess.Popen(
+            ["bash", "-c", script], stdin=subprocess.PIPE, stdout=out, text=True, encoding="utf-8"
+        )
+    until(lambda: "step:1" in log.read_text(encoding="utf-8"), "the training writes")
     run = rlx.adopt(str(log), "hand")
     assert rlx.status(run)[0].steps_done == 1
     assert training.stdin is not None

@@ -29,8 +29,8 @@ def checkout(folder: Path, code: str, **others: str) -> Path:
     """`others` are modules beside the noise code, in a package whose own `__init__` fails."""
     package = folder / "trainer"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ImportError('the training framework is not here')\n")
-    (package / "noise.py").write_text(code)
+    (package / "__init__.py").write_text("raise ImportError('the training framework is not here')\n", encoding="utf-8")
+    (package / "noise.py").write_text(code, encoding="utf-8")
     for name, text in others.items():
-        (package / f"{name}.py").write_text(text)
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
     return folder

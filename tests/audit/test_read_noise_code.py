@@ -39,13 +39,15 @@ def packages(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return folder
 
 
 def test_what_the_source_says(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "c", BY_CLASS, loop=CALLER)
-    (folder / "setup.sh").write_text("pip install vllm==0.10.1\npip install 'transformers>=4.50,<5'\n")
+    (folder / "setup.sh").write_text(
+        "pip install vllm==0.10.1\npip install 'transformers>=4.50,<5'\n", encoding="utf-8"
+    )
     hook = find_hook(folder)
     assert (hook.file, hook.module, hook.commit) == ("trainer/noise.py", "trainer.noise", None)
     assert (hook.scheduler, hook.injector, hook.trend) == ("sigma_now", "add_noise", None)
@@ -74,7 +76,7 @@ def test_classes_imported_inside_the_function_count(tmp_path: Path) -> None:
 def test_reading_executes_nothing(tmp_path: Path) -> None:
     trace = f"open({str(tmp_path / 'trace')!r}, 'w')\n"
     folder = checkout(tmp_path / "c", trace + BY_TEXT)
-    (folder / "conftest.py").write_text(trace)
+    (folder / "conftest.py").write_text(trace, encoding="utf-8")
     assert read_noise_code(folder, python=sys.executable).hook.file == "trainer/noise.py"
     assert not (tmp_path / "trace").exists()
 
@@ -104,7 +106,9 @@ def test_the_commit_is_read_without_git(tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-C", str(folder)]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], check=True, capture_output=True)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout.strip()
     assert find_hook(folder).commit == head
     subprocess.run([*git, "pack-refs", "--all"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", "--detach", str(tmp_path / "w")], check=True, capture_output=True)

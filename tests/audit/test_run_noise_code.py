@@ -85,9 +85,9 @@ def test_code_that_looks_for_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     with socket.create_server(("127.0.0.1", 0)) as server:
         folder = checkout(tmp_path / "c", HOSTILE)
-        (folder / "trainer/port").write_text(str(server.getsockname()[1]))
+        (folder / "trainer/port").write_text(str(server.getsockname()[1]), encoding="utf-8")
         runs = run_noise_code(read_noise_code(folder).hook, schedule=FAST)
-    seen = (folder / "trainer/seen").read_text()
+    seen = (folder / "trainer/seen").read_text(encoding="utf-8")
     assert str(Path.home()) not in seen.splitlines()[0] and SECRET not in seen.splitlines()[0]
     assert runs.outcomes[0].reached == 5
     assert runs.fenced == find_fence().closed
@@ -100,7 +100,7 @@ def test_code_that_hangs(tmp_path: Path) -> None:
     hook = read_noise_code(checkout(tmp_path / "c", BY_TEXT)).hook
     slow, seconds = tmp_path / "python", f"98765.{os.getpid()}"  # who tests beside us has another
     starts = f'case "$*" in *" -c "*) exec {sys.executable} "$@";; esac'
-    slow.write_text(f"#!/bin/sh\n{starts}\nsleep {seconds} & sleep {seconds}\n")
+    slow.write_text(f"#!/bin/sh\n{starts}\nsleep {seconds} & sleep {seconds}\n", encoding="utf-8")
     slow.chmod(0o755)
     with pytest.raises(RlxError, match="not finished after 2 s"):
         run_noise_code(hook, python=str(slow), schedule=FAST, time_limit=2)

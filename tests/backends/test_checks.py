@@ -202,15 +202,15 @@ def test_a_run_of_no_length_or_without_end_is_an_error(key: str, value: int, rec
 
 def test_a_forks_own_tree_replaces_the_table(recipe: MakeRecipe, tmp_path: Path) -> None:
     fork = tmp_path / "fork.yaml"
-    tree = (config_tree("0.9.1") / "_generated_ppo_trainer.yaml").read_text()
-    fork.write_text(tree + "fork_only:\n  key: 1\n")
+    tree = (config_tree("0.9.1") / "_generated_ppo_trainer.yaml").read_text(encoding="utf-8")
+    fork.write_text(tree + "fork_only:\n  key: 1\n", encoding="utf-8")
     change = with_override("fork_only.key", version="0.1-fork") | {}
     change["backend"]["key_source"] = str(fork)
     assert check(recipe(change)) == ()
 
 
 def test_a_key_source_may_be_flat(recipe: MakeRecipe, tmp_path: Path) -> None:
-    (tmp_path / "flat.yaml").write_text("trainer.only_this: 1\n")
+    (tmp_path / "flat.yaml").write_text("trainer.only_this: 1\n", encoding="utf-8")
     change = with_override("trainer.only_this")
     change["backend"]["key_source"] = str(tmp_path / "flat.yaml")
     messages = [finding.message for finding in check(recipe(change))]
@@ -221,7 +221,7 @@ def test_a_key_source_may_be_flat(recipe: MakeRecipe, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, "- a\n", "a: [\n"])
 def test_a_key_source_that_is_none(content: str | None, recipe: MakeRecipe, tmp_path: Path) -> None:
     if content is not None:
-        (tmp_path / "keys.yaml").write_text(content)
+        (tmp_path / "keys.yaml").write_text(content, encoding="utf-8")
     finding = found(recipe, {"backend": {"key_source": str(tmp_path / "keys.yaml")}})["RLX012"]
     assert str(tmp_path / "keys.yaml") in finding.message
 

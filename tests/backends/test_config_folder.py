@@ -19,7 +19,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = folder / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return folder
 
 

@@ -110,7 +110,7 @@ def test_shipped_tables_are_what_the_release_says(
     tree = config_tree(version)
     monkeypatch.setattr("rlx.backends.verl.generate_keys.KEYS_FOLDER", tmp_path)
     for written in generate(version, tree):
-        assert written.read_text() == (KEYS_FOLDER / version / written.name).read_text()
+        assert written.read_text(encoding="utf-8") == (KEYS_FOLDER / version / written.name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("version", ["0.9.1", DEVELOPMENT])

@@ -48,9 +48,9 @@ def launch(recipe: MakeRecipe, tmp_path: Path) -> Launch:
     """launch(ends_with=0): the trainer's exit code; `rows` are in the file, of 3 that are promised."""
 
     def run(ends_with: int, rows: int = 3) -> tuple[Done, Expectations]:
-        (tmp_path / "trainer.py").write_text(TRAINER)
+        (tmp_path / "trainer.py").write_text(TRAINER, encoding="utf-8")
         row = {"prompt": [{"role": "user", "content": "1+1"}], "reward_model": {"ground_truth": "2"}}
-        (tmp_path / "rows.jsonl").write_text((json.dumps(row) + "\n") * rows)
+        (tmp_path / "rows.jsonl").write_text((json.dumps(row) + "\n") * rows, encoding="utf-8")
         changes = {
             "backend": {"python": sys.executable, "entrypoint": str(tmp_path / "trainer.py")},
             "reward": "gsm8k",
@@ -64,7 +64,7 @@ def launch(recipe: MakeRecipe, tmp_path: Path) -> Launch:
         for file in launched.files:
             path = tmp_path / "run" / file.path
             path.parent.mkdir(exist_ok=True)
-            path.write_text(file.content)
+            path.write_text(file.content, encoding="utf-8")
         places = {"RLX_RUN": "run", "RLX_RUN_DIR": str(tmp_path / "run"), "RLX_ATTEMPT_DIR": str(attempt)}
         with (attempt / "log").open("wb") as log:
             done = subprocess.run(
@@ -74,7 +74,7 @@ def launch(recipe: MakeRecipe, tmp_path: Path) -> Launch:
                 stderr=log,
                 check=False,
             )
-        return Done(done.returncode, (attempt / "log").read_text(), attempt), launched.expectations
+        return Done(done.returncode, (attempt / "log").read_text(encoding="utf-8"), attempt), launched.expectations
 
     return run
 

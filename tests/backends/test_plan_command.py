@@ -130,11 +130,11 @@ def test_files_are_shown_on_demand(recipe: str) -> None:
 
 def test_a_plan_read_back_is_the_plan(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = invoke(recipe, "--json").stdout
-    (tmp_path / "p.json").write_text(answer)
+    (tmp_path / "p.json").write_text(answer, encoding="utf-8")
     plans = list(planned(recipe).plans)
     assert [one.run_name for one in plans] == ["base-baseline-s1", "base-aqn-s1"]
     assert read_plans(str(tmp_path / "p.json")) == plans
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(answer.encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(answer.encode()), encoding="utf-8"))
     assert read_plans("-") == plans
 
 
@@ -154,7 +154,7 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
 
 def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:
     bad = written(tmp_path, {"overrides": {"trainer.tset_freq": 1}})
-    (tmp_path / "p.json").write_text(invoke(bad, "--json", code=2).stdout)
+    (tmp_path / "p.json").write_text(invoke(bad, "--json", code=2).stdout, encoding="utf-8")
     with pytest.raises(UsageError, match="RLX010"):
         plan_again(read_plans(str(tmp_path / "p.json"))).refuse()
 
@@ -166,7 +166,7 @@ def test_a_written_plan_with_errors_is_refused_too(tmp_path: Path) -> None:
 def test_what_is_no_plan_is_refused(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     if content is not None:
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
     with pytest.raises(UsageError, match=r"p\.json"):
         read_plans(str(path))
 
@@ -178,7 +178,7 @@ def test_a_plan_with_a_damaged_field_is_refused(changed: str, recipe: str, tmp_p
         document["plans"][0]["surplus"] = 1
     else:
         del document["plans"][0][changed]
-    (tmp_path / "p.json").write_text(json.dumps(document))
+    (tmp_path / "p.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(UsageError, match=changed):
         read_plans(str(tmp_path / "p.json"))
 

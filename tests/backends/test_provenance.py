@@ -35,9 +35,10 @@ def run(folder: Path, *data: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=True,
+        encoding="utf-8",
     )
     assert done.stdout + done.stderr == ""
-    record: dict[str, Any] = json.loads(output.read_text())
+    record: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     return record
 
 
@@ -78,7 +79,7 @@ def test_it_is_quick(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 10**6)
     run(tmp_path, str(tmp_path / "data"))
     command = [sys.executable, "-c", MEASURE, SCRIPT.parent, tmp_path / "again.json", tmp_path / "data"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
     assert float(done.stdout) < 0.5
 
 
@@ -86,7 +87,9 @@ def test_the_commit_of_the_working_directory(tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(tmp_path)]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
         subprocess.run([*git, *arguments], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout.strip()
     assert run(tmp_path)["git_commit"] == commit
     subprocess.run([*git, "pack-refs", "--all"], check=True)
     assert run(tmp_path)["git_commit"] == commit
@@ -98,8 +101,8 @@ def fork(folder: Path) -> list[str]:
     """A working tree with a package `verl`, and the git command for it."""
     git = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(folder)]
     (folder / "verl").mkdir()
-    (folder / "verl" / "__init__.py").write_text("a = 1\n")
-    (folder / ".gitignore").write_text("*.json\n__pycache__/\n")
+    (folder / "verl" / "__init__.py").write_text("a = 1\n", encoding="utf-8")
+    (folder / ".gitignore").write_text("*.json\n__pycache__/\n", encoding="utf-8")
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*git, *arguments], check=True)
     return git
@@ -110,7 +113,7 @@ def from_fork(folder: Path, **environment: str) -> dict[str, Any]:
     output = folder.parent / "provenance.json"
     variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
     subprocess.run([sys.executable, SCRIPT, output, "/nowhere/model"], cwd="/", env=variables, check=True)
-    record: dict[str, Any] = json.loads(output.read_text())
+    record: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     return record
 
 
@@ -118,17 +121,19 @@ def test_uncommitted_changes_of_a_fork_are_on_record(tmp_path: Path) -> None:
     folder = tmp_path / "fork"
     folder.mkdir()
     git = fork(folder)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout.strip()
     clean = from_fork(folder)
     assert (clean["commits"]["verl"], clean["changes"]["verl"]) == (head, "none")
     assert clean["changes"]["mindspeed_rl"] is None
     seen = set()
     for file, text in (("verl/__init__.py", "a = 2\n"), ("verl/__init__.py", "a = 3\n"), ("verl/new.py", "")):
-        (folder / file).write_text(text)
+        (folder / file).write_text(text, encoding="utf-8")
         seen.add(from_fork(folder)["changes"]["verl"])
     assert len(seen) == 3 and all(len(digest) == 64 for digest in seen)
     (folder / "verl/new.py").unlink()
-    (folder / "verl/__init__.py").write_text("a = 1\n")
+    (folder / "verl/__init__.py").write_text("a = 1\n", encoding="utf-8")
     index = (folder / ".git/index").read_bytes()
     assert from_fork(folder)["changes"]["verl"] == "none"
     assert (folder / ".git/index").read_bytes() == index
@@ -150,12 +155,12 @@ def test_a_repository_runs_nothing_of_its_own(tmp_path: Path) -> None:
     folder.mkdir()
     git = fork(folder)
     trap = tmp_path / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n", encoding="utf-8")
     trap.chmod(0o755)
     for key in ("core.fsmonitor", "diff.external", "diff.evil.textconv", "core.pager"):
         subprocess.run([*git, "config", key, str(trap)], check=True)
-    (folder / ".gitattributes").write_text("*.py diff=evil\n")
-    (folder / "verl/__init__.py").write_text("a = 2\n")
+    (folder / ".gitattributes").write_text("*.py diff=evil\n", encoding="utf-8")
+    (folder / "verl/__init__.py").write_text("a = 2\n", encoding="utf-8")
     assert len(from_fork(folder)["changes"]["verl"]) == 64
     assert not (tmp_path / "sprung").exists()
 
@@ -164,7 +169,9 @@ def test_a_host_without_git(tmp_path: Path) -> None:
     folder = tmp_path / "fork"
     folder.mkdir()
     git = fork(folder)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout.strip()
     record = from_fork(folder, PATH=str(tmp_path))
     assert record["commits"]["verl"] == head
     assert record["changes"]["verl"].startswith("error: FileNotFoundError")
@@ -174,22 +181,22 @@ def test_an_environment_in_a_working_tree_is_no_part_of_it(tmp_path: Path) -> No
     fork(tmp_path)
     packages = tmp_path / ".venv/lib/python3/site-packages"
     (packages / "verl").mkdir(parents=True)
-    (packages / "verl/__init__.py").write_text("")
+    (packages / "verl/__init__.py").write_text("", encoding="utf-8")
     record = from_fork(packages)
     assert record["code"]["verl"] == str(packages / "verl")
     assert record["commits"]["verl"] is None and record["changes"]["verl"] is None
 
 
 def test_the_image_comes_from_whoever_started_the_run(tmp_path: Path) -> None:
-    (tmp_path / "image").write_text("quay.io/x@sha256:12\n")
+    (tmp_path / "image").write_text("quay.io/x@sha256:12\n", encoding="utf-8")
     assert from_fork(tmp_path / "none", RLX_RUN_DIR=str(tmp_path))["image"] == "quay.io/x@sha256:12"
     assert from_fork(tmp_path / "none", RLX_IMAGE="sha256:34")["image"] == "sha256:34"
     assert from_fork(tmp_path / "none")["image"] is None
 
 
 def test_versions_of_driver_and_cann(tmp_path: Path) -> None:
-    (tmp_path / "version.info").write_text("Version=7.35\npackage_version=25.5.0\n")
-    (tmp_path / "version.cfg").write_text("# x\ntoolkit_running_version=[7.7.0.1.231:8.2.RC1]\n")
+    (tmp_path / "version.info").write_text("Version=7.35\npackage_version=25.5.0\n", encoding="utf-8")
+    (tmp_path / "version.cfg").write_text("# x\ntoolkit_running_version=[7.7.0.1.231:8.2.RC1]\n", encoding="utf-8")
     assert provenance.ascend_version([f"{tmp_path}/none", f"{tmp_path}/version.info"]) == "25.5.0"
     assert provenance.ascend_version([f"{tmp_path}/*.cfg"]) == "8.2.RC1"
     assert provenance.ascend_version([f"{tmp_path}/none"]) is None
@@ -218,7 +225,7 @@ def test_whole_files_are_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("script", sorted(SCRIPT.parent.glob("provenance*.py")), ids=lambda script: script.stem)
 def test_it_is_python_3_8_and_standard_library(script: Path) -> None:
-    tree = ast.parse(script.read_text(), feature_version=(3, 8))
+    tree = ast.parse(script.read_text(encoding="utf-8"), feature_version=(3, 8))
     modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     modules |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {module.partition(".")[0] for module in modules} <= {*sys.stdlib_module_names, provenance_weights.__name__}
@@ -231,8 +238,8 @@ def model(folder: Path, weights: bytes = b"w" * 3_000_000, template: str = "{{ x
     for number in (1, 2):
         content = len(header).to_bytes(8, "little") + header + weights
         (folder / f"model-{number}-of-2.safetensors").write_bytes(content)
-    (folder / "config.json").write_text("{}")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}), encoding="utf-8")
     return folder
 
 
@@ -244,7 +251,7 @@ def recorded(folder: Path, of: Path) -> dict[str, Any]:
     subprocess.run([sys.executable, SCRIPT, output, of], env=environment, check=True)
     while command_lines(str(output)):
         time.sleep(0.1)
-    found: dict[str, Any] = json.loads(output.read_text())["model"]
+    found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))["model"]
     assert "sha256" in found
     return found
 
@@ -281,7 +288,9 @@ def test_what_was_read_is_remembered_until_the_file_changes(tmp_path: Path, monk
 def test_a_folder_without_weights_is_said(tmp_path: Path) -> None:
     (tmp_path / "out.json").parent.mkdir(exist_ok=True)
     subprocess.run([sys.executable, SCRIPT, tmp_path / "out.json", tmp_path], check=True)
-    assert json.loads((tmp_path / "out.json").read_text())["model"].startswith("error: ValueError: no weights")
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["model"].startswith(
+        "error: ValueError: no weights"
+    )
 
 
 def test_other_weights_are_named_where_runs_are_compared(tmp_path: Path) -> None:

@@ -63,7 +63,9 @@ def test_plans_are_deterministic_and_survive_json(folder: Path) -> None:
 @pytest.mark.parametrize("checker", [["bash", "-n"], ["shellcheck"]], ids=["bash", "shellcheck"])
 def test_launch_script_is_clean(folder: Path, checker: list[str]) -> None:
     tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run([*checker, folder / "launch.sh"], capture_output=True, text=True, check=False, env=tools)
+    done = subprocess.run(
+        [*checker, folder / "launch.sh"], capture_output=True, text=True, check=False, env=tools, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
@@ -104,12 +106,13 @@ def executed(launch: LaunchPlan, folder: Path) -> dict[str, Any]:
         "if sys.argv[1].endswith('provenance.py'): sys.exit(1)\n"
         "if any('rlx_eval' in word for word in sys.argv): sys.exit()\n"
         "seen = {'argv': sys.argv[1:], 'env': dict(os.environ), 'cwd': os.getcwd()}\n"
-        f"open({str(folder / 'seen.json')!r}, 'w').write(json.dumps(seen))\n"
+        f"open({str(folder / 'seen.json')!r}, 'w').write(json.dumps(seen))\n",
+        encoding="utf-8",
     )
     recorder.chmod(0o700)
     (home / "venv/bin/python3").symlink_to("python")
     script = launch_script(launch).replace("cd /verl\n", 'cd "$RLX_RUN_DIR"\n')
-    (run / "launch.sh").write_text(script)
+    (run / "launch.sh").write_text(script, encoding="utf-8")
     environment = {
         "HOME": str(home),
         "PATH": f"{home / 'venv/bin'}:/usr/bin:/bin",
@@ -119,9 +122,11 @@ def executed(launch: LaunchPlan, folder: Path) -> dict[str, Any]:
         "RLX_RAY_TMP": str(folder / "ray"),
         "RLX_DEVICES": "2,3",
     }
-    done = subprocess.run(["bash", run / "launch.sh"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", run / "launch.sh"], env=environment, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert (done.returncode, done.stderr) == (0, "rlx: no record of versions and data\n")
-    seen: dict[str, Any] = json.loads((folder / "seen.json").read_text())
+    seen: dict[str, Any] = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
     return seen
 
 

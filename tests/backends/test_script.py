@@ -22,7 +22,9 @@ WORDS = st.lists(st.text(st.sampled_from("~/ab '\"\\$`(){}!*?;&|<>#\n\té🙂-="
 @given(WORDS)
 def test_host_paths_survive_the_shell(words: list[str]) -> None:
     line = "printf '%s\\0' " + " ".join(on_host(word) for word in words)
-    done = subprocess.run(["bash", "-c", line], env={"HOME": "/h o"}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", line], env={"HOME": "/h o"}, capture_output=True, text=True, check=True, encoding="utf-8"
+    )
     expanded = [f"/h o/{word[2:]}" if word.startswith("~/") else word for word in words]
     assert done.stdout.split("\0")[:-1] == expanded
 
@@ -85,12 +87,12 @@ def run_script(text: str, home: Path) -> subprocess.CompletedProcess[str]:
     show = 'exec() { echo "$SAID, $ONLY"; }\npython3() { :; }\n'
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
     command = ["bash", "-c", places + show + text]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, encoding="utf-8")
 
 
 def test_setup_scripts_are_sourced_before_the_rest(tmp_path: Path) -> None:
     # Like CANN's: reads what is not set, and ends with an error status.
-    (tmp_path / "set $env.sh").write_text('export SAID="by the host $NOT_SET" ONLY=here\nfalse\n')
+    (tmp_path / "set $env.sh").write_text('export SAID="by the host $NOT_SET" ONLY=here\nfalse\n', encoding="utf-8")
     done = run_script(setup_script("~/set $env.sh"), tmp_path)
     assert (done.stdout, done.returncode) == ("by the recipe, here\n", 0), done.stderr
 
@@ -103,7 +105,9 @@ def test_a_setup_script_that_cannot_be_read_ends_the_run(path: str, tmp_path: Pa
 
 
 def test_the_script_with_setup_is_clean_for_shellcheck(tmp_path: Path) -> None:
-    (tmp_path / "launch.sh").write_text(setup_script("/a b", "~/c"))
+    (tmp_path / "launch.sh").write_text(setup_script("/a b", "~/c"), encoding="utf-8")
     checker = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout

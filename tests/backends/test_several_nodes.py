@@ -21,7 +21,7 @@ TWO = {"layout": {"nodes": 2}}
 
 @pytest.fixture
 def reward(tmp_path: Path) -> dict[str, Any]:
-    (tmp_path / "score.py").write_text("def compute_score(**_): return 0.0\n")
+    (tmp_path / "score.py").write_text("def compute_score(**_): return 0.0\n", encoding="utf-8")
     return {"reward": {"path": "score.py"}}
 
 
@@ -89,7 +89,9 @@ def is_error(finding: Any) -> bool:
 
 @pytest.mark.parametrize("change", [CPU, {}], ids=["cpu", "npu"])
 def test_the_script_is_clean_for_shellcheck(change: dict[str, Any], recipe: MakeRecipe, tmp_path: Path) -> None:
-    (tmp_path / "launch.sh").write_text(file_of(plan(recipe(change, TWO), Site()), "launch.sh"))
+    (tmp_path / "launch.sh").write_text(file_of(plan(recipe(change, TWO), Site()), "launch.sh"), encoding="utf-8")
     checker = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout

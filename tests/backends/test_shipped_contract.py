@@ -95,7 +95,7 @@ KEY_FILES = {
 
 @pytest.mark.parametrize("path", KEY_FILES)
 def test_key_files_are_what_the_script_writes_from_the_fork(path: str) -> None:
-    shipped = (recipes_folder() / path).read_text()
+    shipped = (recipes_folder() / path).read_text(encoding="utf-8")
     source = shipped.removeprefix("# Every key of ").partition(", for a start from ")[0]
     assert "commit " in source
     assert fork_keys(source, FORKS / Path(path).parent / "config", KEY_FILES[path]) == shipped
@@ -130,6 +130,7 @@ def complaints(version: str, starts: dict[str, tuple[str, list[str]]]) -> dict[s
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, str] = json.loads(done.stdout.splitlines()[-1])

@@ -38,7 +38,7 @@ arms:
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setitem(registry.PACKAGES, "toy", "tests.backends.toy")
     path = tmp_path / "sums.yaml"
-    path.write_text(RECIPE)
+    path.write_text(RECIPE, encoding="utf-8")
     yield str(path)
 
 

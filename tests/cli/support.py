@@ -26,9 +26,9 @@ def tiny_cpu_files(home: Path) -> None:
     """Files where the recipe tiny-cpu has its model and its data, for launches that train nothing."""
     folder = home / ".cache/rlx/tiny-cpu"
     (folder / "model").mkdir(parents=True)
-    (folder / "model/config.json").write_text('{"model_type": "of a test"}')
+    (folder / "model/config.json").write_text('{"model_type": "of a test"}', encoding="utf-8")
     for name in ("model/model.safetensors", "train.parquet", "val.parquet"):
-        (folder / name).write_text("nothing that anybody reads")
+        (folder / name).write_text("nothing that anybody reads", encoding="utf-8")
 
 
 def trust_project() -> None:

@@ -81,6 +81,7 @@ def test_an_answer_of_a_mirror(make: object, said: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
+        encoding="utf-8",
     )
     word, peak = done.stdout.split()
     assert (word, int(peak) < MOST_KIB) == (said, True), done.stdout
@@ -110,7 +111,10 @@ def _bomb(path: Path, mib: int) -> None:
 def test_a_log_that_unpacks_to_too_much(tmp_path: Path) -> None:
     _bomb(tmp_path / "log.gz", 1600)
     done = subprocess.run(
-        [sys.executable, "-m", "rlx", "import", str(tmp_path / "log.gz"), "--name", "x"], capture_output=True, text=True
+        [sys.executable, "-m", "rlx", "import", str(tmp_path / "log.gz"), "--name", "x"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 1
     assert "unpacks to more than" in done.stderr

@@ -53,7 +53,14 @@ def completed(shell: str, *words: str, folder: Path | None = None) -> str:
         "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
     }
     done = subprocess.run(
-        [shell, "-c", text], capture_output=True, text=True, check=False, timeout=120, env=environment, cwd=folder
+        [shell, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+        cwd=folder,
+        encoding="utf-8",
     )
     assert done.stderr == ""
     return done.stdout
@@ -83,7 +90,7 @@ def test_commands_runs_recipes_hosts_and_ids(shell: str) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_recipe_files_of_the_folder(shell: str, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs/mine.yaml").write_text("name: mine\n")
+    (tmp_path / "runs/mine.yaml").write_text("name: mine\n", encoding="utf-8")
     assert "runs/" in completed(shell, "validate", "ru", folder=tmp_path)
     assert "runs/mine.yaml" in completed(shell, "validate", "runs/m", folder=tmp_path)
 
@@ -93,16 +100,18 @@ def test_nothing_is_offered_where_nothing_can_be_read(tmp_path: Path, monkeypatc
     assert completed("bash", "logs", "").strip() == ""
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "nowhere").mkdir()
-    (tmp_path / "nowhere/index.db").write_text("no database")
+    (tmp_path / "nowhere/index.db").write_text("no database", encoding="utf-8")
     assert completed("bash", "logs", "").strip() == ""
 
 
 def test_hosts_complete_without_the_ways_to_reach_them() -> None:
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}")
+    user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}", encoding="utf-8")
     typed = {"COMP_WORDS": "rlx doctor a", "COMP_CWORD": "2", "_RLX_COMPLETE": "complete_bash"}
     command = [sys.executable, "-X", "importtime", Path(sys.executable).with_name("rlx")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **typed}, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, **typed}, timeout=60, encoding="utf-8"
+    )
     assert done.stdout.split() == ["a3"]
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "rlx.hosts.inventory.host_file" in imported

@@ -41,7 +41,7 @@ def test_the_plan_says_how_the_container_calls_the_root(root: Path) -> None:
     wanted = f", in {root} on local, container trainer (/shared there)\n"
     assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON, code=5).stdout
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {local: {container: trainer}}")
+    user_file().write_text("hosts: {local: {container: trainer}}", encoding="utf-8")
     assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON, code=5).stdout
     assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "", *NOWHERE, code=5).stdout
 
@@ -75,7 +75,9 @@ def test_a_proxy_reaches_the_container_and_no_argument(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {local: {container: trainer, proxies: {https_proxy: {secret: CORP_PROXY}}}}")
+    user_file().write_text(
+        "hosts: {local: {container: trainer, proxies: {https_proxy: {secret: CORP_PROXY}}}}", encoding="utf-8"
+    )
     planned = json.loads(rlx("plan", RECIPE, "--arm", "aqn", "--json", *PYTHON, code=5).stdout)["plans"][0]
     plan = replace(toy_plan(SHOW), site=from_jsonable(Site, planned["site"]))
     monkeypatch.setenv("CORP_PROXY", PROXY)

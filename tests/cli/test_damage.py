@@ -51,7 +51,7 @@ def test_a_removed_run_is_lost_and_the_others_are_still_shown() -> None:
 def test_a_run_with_a_damaged_manifest_is_shown_and_not_believed(damage: str) -> None:
     bad, kept = start(toy_plan("true", arm="bad"), toy_plan("true", arm="kept"))
     ended(kept)
-    (bad.run_dir / "manifest.json").write_text(damage)
+    (bad.run_dir / "manifest.json").write_text(damage, encoding="utf-8")
     assert states()["bad"] == ("finished", "unverified")
     assert "nothing says what it promised" in rlx("status", "-v").stdout
 
@@ -81,7 +81,9 @@ def test_values_that_are_no_numbers_are_null_in_json() -> None:
 def test_a_follow_into_a_closed_pipe_ends_without_a_word() -> None:
     start_one("while :; do echo line; sleep 0.1; done")
     line = f"{sys.executable} -m rlx logs -f | head -n 1"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=True, timeout=60, encoding="utf-8"
+    )
     assert (done.stdout, done.stderr) == ("up\n", "")
 
 
@@ -108,8 +110,10 @@ def test_a_follow_that_is_killed_leaves_no_reader_on_the_host() -> None:
 
 
 def test_a_full_disk_is_no_bug_of_rlx() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([sys.executable, "-m", "rlx", "recipes"], stdout=full, stderr=subprocess.PIPE, text=True)
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rlx", "recipes"], stdout=full, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
     assert (done.returncode, done.stderr) == (1, "rlx: the output could not be written: No space left on device\n")
     assert not (home() / "bug.log").exists()
 

@@ -37,7 +37,7 @@ def check(*arguments: str) -> Result:
 
 def written(folder: Path) -> str:
     recipe = folder / "recipe.yaml"
-    recipe.write_text(RECIPE.replace("FOLDER", str(folder)))
+    recipe.write_text(RECIPE.replace("FOLDER", str(folder)), encoding="utf-8")
     return str(recipe)
 
 
@@ -45,7 +45,7 @@ def written(folder: Path) -> str:
 def test_case(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(shutil.copytree(case, tmp_path / "case"))
     monkeypatch.chdir(folder)  # a path in --set starts from where one stands
-    expected = json.loads((case / "expected.json").read_text())
+    expected = json.loads((case / "expected.json").read_text(encoding="utf-8"))
     sets = [word for value in expected["sets"] for word in ("--set", value)]
     answer = check(written(folder), *sets, "--json")
     document = json.loads(answer.stdout)
@@ -70,7 +70,7 @@ def test_lengths_are_counted_by_the_model_s_own_tokenizer(tmp_path: Path) -> Non
     tokenizers = pytest.importorskip("tokenizers")
     folder = Path(shutil.copytree(CASES / "data/fits", tmp_path / "case"))
     long = {"prompt": [{"role": "user", "content": "one two three four five"}], "data_source": "openai/gsm8k"}
-    with (folder / "train.jsonl").open("a") as file:
+    with (folder / "train.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps({**long, "reward_model": {"ground_truth": "5"}}) + "\n")
     from transformers import PreTrainedTokenizerFast
 

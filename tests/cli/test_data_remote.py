@@ -28,7 +28,7 @@ layout: {device: npu}
 def published(folder: Path) -> None:
     folder.mkdir(parents=True)
     for split, rows in (("train", ROWS), ("test", ROWS[:1])):
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def test_on_a_host_nothing_but_its_python_is_needed(rig: Rig) -> None:
@@ -41,7 +41,7 @@ def test_on_a_host_nothing_but_its_python_is_needed(rig: Rig) -> None:
         ("/srv/out/test.jsonl", 1, True),
         ("/srv/out/gsm8k.yaml", 0, True),
     ]
-    assert json.loads(host.path("/srv/out/train.jsonl").read_text().splitlines()[1])["answer"] == "2"
+    assert json.loads(host.path("/srv/out/train.jsonl").read_text(encoding="utf-8").splitlines()[1])["answer"] == "2"
     assert sorted(path.name for path in host.path("/srv/out").iterdir()) == ["gsm8k.yaml", "test.jsonl", "train.jsonl"]
     refused = rig.client.rlx(*command, "out", check=False)
     assert refused.returncode == 2
@@ -56,7 +56,7 @@ def test_in_a_container_that_has_pyarrow(docker_rig: Rig) -> None:
     there = ("--host", "h1", "--container", "rl")
     client.rlx("data", "gsm8k", "/data/in", "--to", "/data/gsm8k", *there)
     assert sorted(path.name for path in host.path("/srv/gsm8k").iterdir()) == ["test.parquet", "train.parquet"]
-    client.path("/root/recipe.yaml").write_text(RECIPE)
+    client.path("/root/recipe.yaml").write_text(RECIPE, encoding="utf-8")
     done = client.rlx("data", "check", "/root/recipe.yaml", *there, "--json")
     answer = json.loads(done.stdout)
     assert [(finding["id"], finding["severity"]) for finding in answer["findings"]] == [

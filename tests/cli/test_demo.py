@@ -33,7 +33,7 @@ def test_each_pair_is_told_apart() -> None:
         assert id in scenes[name]["said"]
     assert "no significant difference" in scenes["honest"]["said"]
     for scene in scenes.values():
-        assert "<html" in Path(scene["page"]).read_text()
+        assert "<html" in Path(scene["page"]).read_text(encoding="utf-8")
 
 
 def test_what_it_says_to_type_next_works_and_the_own_runs_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,8 +61,8 @@ def test_it_replaces_an_earlier_demo_and_nothing_else(tmp_path: Path) -> None:
     rlx("demo", "--to", "shown")
     rlx("demo", "--to", "shown")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/thesis.tex").write_text("years of work")
-    (tmp_path / "file").write_text("x")
+    (tmp_path / "mine/thesis.tex").write_text("years of work", encoding="utf-8")
+    (tmp_path / "file").write_text("x", encoding="utf-8")
     for name in ("mine", "file"):
         assert "no demo of rlx" in rlx("demo", "--to", name, code=2).stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]

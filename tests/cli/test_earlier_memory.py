@@ -36,14 +36,17 @@ def taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     recipe = json.loads(plan("--json"))["plans"][0]["recipe"]
     for run, size in zip(runs, ("20.5", "20.9", "0.0"), strict=True):
         manifest = run / "manifest.json"
-        written = json.loads(manifest.read_text())
+        written = json.loads(manifest.read_text(encoding="utf-8"))
         written["plan"] |= {
             "recipe": {**recipe, "name": "earlier", "seed": written["plan"]["seed"]},
             "device_kind": "npu",
         }
-        manifest.write_text(json.dumps(written))
+        manifest.write_text(json.dumps(written), encoding="utf-8")
         for log in (run / "attempts/1/metrics.jsonl", run / "attempts/1/log"):
-            log.write_text(re.sub(r"(max_memory_allocated_gb\"?:)0\.0", rf"\g<1>{size}", log.read_text()))
+            log.write_text(
+                re.sub(r"(max_memory_allocated_gb\"?:)0\.0", rf"\g<1>{size}", log.read_text(encoding="utf-8")),
+                encoding="utf-8",
+            )
     return runs
 
 
@@ -63,5 +66,5 @@ def test_runs_of_another_kind_say_nothing(taken: list[Path]) -> None:
     for other in ("train.mini_batch_size=8", "rollout.memory_fraction=0.6", "layout.devices_per_node=4"):
         assert answer("--set", other)["earlier_runs"] == []
     log = taken[0] / "attempts/1/metrics.jsonl"
-    log.write_text(log.read_text().replace('allocated_gb":20.5', 'allocated_gb":NaN'))
+    log.write_text(log.read_text(encoding="utf-8").replace('allocated_gb":20.5', 'allocated_gb":NaN'), encoding="utf-8")
     assert [run["allocated_gib"] for run in answer()["earlier_runs"]] == [20.9]

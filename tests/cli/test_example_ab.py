@@ -49,7 +49,7 @@ class Session:
 def sessions() -> Iterator[Session]:
     """Each indented block that begins with a prompt."""
     launches = 0
-    for block in re.findall(r"^    \$ rlx .*\n(?:(?:    .*)?\n)*", PAGE.read_text(), re.M):
+    for block in re.findall(r"^    \$ rlx .*\n(?:(?:    .*)?\n)*", PAGE.read_text(encoding="utf-8"), re.M):
         command, _, shown = textwrap.dedent(block).strip().partition("\n")
         session = Session(command.removeprefix("$ "), shown, launches)
         yield session
@@ -83,7 +83,7 @@ def known_to(session: Session) -> None:
 
 def end_of(run: Path) -> float:
     """In seconds since 1970."""
-    return float((run / "attempts/1/state/exit").read_text().split()[2])
+    return float((run / "attempts/1/state/exit").read_text(encoding="utf-8").split()[2])
 
 
 def without_padding(text: str) -> str:
@@ -137,5 +137,7 @@ def write_again(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_picture_is_what_compare_draws(tmp_path: Path) -> None:
     place_bundle(BUNDLES[0])
     rlx("compare", "baseline", "aqn", "--plot", "curves.svg")
-    shown = re.sub(r"made by rlx [\d.]+", f"made by rlx {__version__}", (SHOWN / "curves.svg").read_text())
-    assert (tmp_path / "curves.svg").read_text() == shown
+    shown = re.sub(
+        r"made by rlx [\d.]+", f"made by rlx {__version__}", (SHOWN / "curves.svg").read_text(encoding="utf-8")
+    )
+    assert (tmp_path / "curves.svg").read_text(encoding="utf-8") == shown

@@ -55,7 +55,7 @@ ALL = {(arm, seed) for arm in ("slow", "fast") for seed in (11, 12, 13)}
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setitem(registry.PACKAGES, "toy", "tests.backends.toy")
     path = tmp_path / "sums.yaml"
-    path.write_text(RECIPE + ASKED)
+    path.write_text(RECIPE + ASKED, encoding="utf-8")
     yield path
 
 
@@ -108,14 +108,14 @@ def test_without_a_word_all_registered_seeds_are_planned_in_blocks(recipe: Path)
 
 
 def test_without_an_experiment_several_seeds_go_in_blocks_too(recipe: Path) -> None:
-    recipe.write_text(RECIPE)
+    recipe.write_text(RECIPE, encoding="utf-8")
     assert order(planned(recipe, "--seed", 1, 2)) == [("slow", 1), ("fast", 1), ("slow", 2), ("fast", 2)]
     assert order(planned(recipe)) == [("slow", 11), ("fast", 11)]
     assert planned(recipe)[0]["registration"] is None
 
 
 def test_the_order_within_blocks_is_drawn(recipe: Path) -> None:
-    recipe.write_text((RECIPE + ASKED).replace("seeds: 3", "seeds: 40", 1))
+    recipe.write_text((RECIPE + ASKED).replace("seeds: 3", "seeds: 40", 1), encoding="utf-8")
     firsts = [arm for arm, _ in order(planned(recipe))[::2]]
     assert 8 < firsts.count("slow") < 32
 
@@ -134,7 +134,10 @@ def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path) -> None
     assert f"experiment {asked.short}: Does a larger rate help?" in narrated
     assert "not in this launch" not in narrated
     assert asked.registered.endswith("Z") and "@" in asked.by
-    assert json.loads((home() / "experiments" / f"{asked.digest}.json").read_text())["registered"] == asked.registered
+    assert (
+        json.loads((home() / "experiments" / f"{asked.digest}.json").read_text(encoding="utf-8"))["registered"]
+        == asked.registered
+    )
     manifest = read_manifest(refs[0].run_dir)
     assert manifest is not None and asked.registered <= manifest.created and manifest.unread == ()
 
@@ -143,7 +146,9 @@ def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -
     (first, *_), narrated = launched(recipe, "--seed", 11)
     assert "not in this launch: " in narrated and "slow-s12" in narrated and "fast-s13" in narrated
     path = home() / "experiments" / f"{registered(first).digest}.json"
-    path.write_text(path.read_text().replace(registered(first).registered, "2026-01-01T00:00:00Z"))
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(registered(first).registered, "2026-01-01T00:00:00Z"), encoding="utf-8"
+    )
     (later, *_), _ = launched(recipe, "--seed", 12)
     assert registered(later).registered == "2026-01-01T00:00:00Z"
     assert registered(later).digest == registered(first).digest
@@ -151,12 +156,12 @@ def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -
 
 def test_an_interrupted_launch_is_completed_with_the_same_runs_and_the_same_registration(recipe: Path) -> None:
     refs, _ = launched(recipe, "--seed", 11)
-    manifests = [(ref.run_dir / "manifest.json").read_text() for ref in refs]
+    manifests = [(ref.run_dir / "manifest.json").read_text(encoding="utf-8") for ref in refs]
     with closing(sqlite3.connect(home() / "index.db")) as db, db:
         db.execute("UPDATE launches SET resolved = 0")
     again, narrated = launched(recipe, "--seed", 11)
     assert again == refs and "this completes launch" in narrated and "launched before" not in narrated
-    assert [(ref.run_dir / "manifest.json").read_text() for ref in again] == manifests
+    assert [(ref.run_dir / "manifest.json").read_text(encoding="utf-8") for ref in again] == manifests
     assert [run["run_id"] for run in the_one()["runs"]] == [ref.run_id for ref in refs]
 
 
@@ -164,7 +169,7 @@ def test_what_a_run_directory_says_of_the_time_counts_only_where_nothing_is_know
     (ref, *_), _ = launched(recipe, "--seed", 11)
     first = registered(ref).registered
     path = ref.run_dir / "manifest.json"
-    path.write_text(path.read_text().replace(first, "1999-01-01T00:00:00Z", 1))
+    path.write_text(path.read_text(encoding="utf-8").replace(first, "1999-01-01T00:00:00Z", 1), encoding="utf-8")
     assert the_one()["registered"] == first
 
 
@@ -190,15 +195,15 @@ def test_the_same_question_is_the_same_whatever_is_launched(recipe: Path) -> Non
 
 def test_a_reward_counts_by_what_is_in_its_file(recipe: Path) -> None:
     reward = recipe.with_name("reward.py")
-    reward.write_text("def compute_score(): return 1\n")
-    recipe.write_text((RECIPE + ASKED).replace("reward: gsm8k", "reward: {path: reward.py}"))
+    reward.write_text("def compute_score(): return 1\n", encoding="utf-8")
+    recipe.write_text((RECIPE + ASKED).replace("reward: gsm8k", "reward: {path: reward.py}"), encoding="utf-8")
     before = digest_of(planned(recipe)[0])
     elsewhere = recipe.parent / "elsewhere"
     elsewhere.mkdir()
     for path in (recipe, reward):
-        (elsewhere / path.name).write_text(path.read_text())
+        (elsewhere / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     assert digest_of(planned(elsewhere / recipe.name)[0]) == before
-    reward.write_text("def compute_score(): return 0\n")
+    reward.write_text("def compute_score(): return 0\n", encoding="utf-8")
     assert digest_of(planned(recipe)[0]) != before
 
 
@@ -211,7 +216,7 @@ def digest_of(plan: dict[str, Any]) -> str:
 def test_a_written_plan_carries_its_experiment_and_no_other(recipe: Path, tmp_path: Path) -> None:
     text = say("plan", recipe, "--seed", 11, "--host", "local", "--json")[0]
     written = tmp_path / "plans.json"
-    written.write_text(text.replace('"registered": ""', '"registered": "1999-01-01T00:00:00Z"'))
+    written.write_text(text.replace('"registered": ""', '"registered": "1999-01-01T00:00:00Z"'), encoding="utf-8")
     out, _ = say("launch", "--plan", written)
     refs = [ref for ref in Index(home()).runs() if ref.run_id in out.split()]
     for ref in refs:
@@ -238,7 +243,7 @@ def test_a_written_plan_that_contradicts_its_experiment_is_refused(
         place = place[key]
     place[path[-1]] = value
     written = tmp_path / "plans.json"
-    written.write_text(json.dumps(document))
+    written.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(UsageError, match="its experiment is not that of the recipe in the plan"):
         say("launch", "--plan", written)
 
@@ -278,7 +283,7 @@ def test_a_run_that_failed_stays_in_the_list(recipe: Path) -> None:
 
 def test_runs_of_the_recipe_that_answer_something_else_are_counted(recipe: Path) -> None:
     launched(recipe, "--seed", 11)
-    recipe.write_text(RECIPE)
+    recipe.write_text(RECIPE, encoding="utf-8")
     launched(recipe)
     assert len(the_one()["apart"]) == 2
     assert "2 other runs of sums are not of this experiment" in say("experiments")[0]
@@ -302,7 +307,7 @@ def test_nothing_registered_and_a_name_that_is_none(recipe: Path) -> None:
 def test_a_damaged_file_is_named_at_the_next_launch(recipe: Path) -> None:
     (ref, *_), _ = launched(recipe, "--seed", 11)
     path = home() / "experiments" / f"{registered(ref).digest}.json"
-    path.write_text("{")
+    path.write_text("{", encoding="utf-8")
     with pytest.raises(RlxError, match="no registration can be read"):
         say("launch", recipe, "--host", "local", "--seed", 12)
     assert the_one()["registered"] == registered(ref).registered, "its runs still say it"
@@ -310,7 +315,7 @@ def test_a_damaged_file_is_named_at_the_next_launch(recipe: Path) -> None:
 
 def test_an_imported_log_is_no_run_of_the_experiment(recipe: Path, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
-    log.write_text("toy step 1 of 3: loss=0.8\ntoy score after 3: 0.5\n")
+    log.write_text("toy step 1 of 3: loss=0.8\ntoy score after 3: 0.5\n", encoding="utf-8")
     say("import", log, "--name", "sums", "--recipe", recipe, "--arm", "slow", "--seed", 11)
     assert json.loads(say("experiments", "--json")[0])["experiments"] == []
 
@@ -320,7 +325,7 @@ def test_show_prints_it_behind_the_recipe(recipe: Path) -> None:
     assert "#   question: " in shown and "sums.yaml" in shown.partition("# experiment:")[2]
     assert json.loads(say("show", recipe, "--json")[0])["experiment"]["seeds"] == 3
     again = recipe.with_name("again.yaml")
-    again.write_text(shown)
+    again.write_text(shown, encoding="utf-8")
     say("validate", again)
 
 
@@ -395,7 +400,7 @@ def test_a_spare_seed_enters_for_what_the_machine_ended(recipe: Path) -> None:
 
 
 def test_without_a_spare_the_seed_is_launched_again(recipe: Path) -> None:
-    recipe.write_text(recipe.read_text().replace("spare_seeds: 1", "spare_seeds: 0"))
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("spare_seeds: 1", "spare_seeds: 0"), encoding="utf-8")
     lost = toys(recipe, (FULL, "slow", 12))["slow", 12]
     refs, narrated = launched(recipe)
     assert {(ref.arm, ref.seed) for ref in refs} == ALL
@@ -444,7 +449,7 @@ def test_an_interrupted_launch_of_all_is_completed_under_its_ids(recipe: Path) -
 
 
 def test_dunnett_is_noted_where_several_treatments_may_spread_unlike_each_other(recipe: Path) -> None:
-    recipe.write_text(RECIPE + "  faster: {train: {lr: 0.9}}\n" + ASKED)
+    recipe.write_text(RECIPE + "  faster: {train: {lr: 0.9}}\n" + ASKED, encoding="utf-8")
     _, narrated = launched(recipe, "--seed", 11)
     assert "note RLX041" in narrated and "holm holds there" in narrated
     assert "RLX041" not in launched(recipe, "--seed", 11, "--set", "experiment.several=holm")[1]

@@ -32,12 +32,14 @@ SETTINGS = (
 
 
 def launch_on(host: str, home: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> RunRef:
-    (home / "set_env.sh").write_text("export FROM_SETUP=sourced$NOT_SET TOKENIZERS_PARALLELISM=setup\n")
-    (home / "python").write_text(PYTHON)
+    (home / "set_env.sh").write_text(
+        "export FROM_SETUP=sourced$NOT_SET TOKENIZERS_PARALLELISM=setup\n", encoding="utf-8"
+    )
+    (home / "python").write_text(PYTHON, encoding="utf-8")
     (home / "python").chmod(0o700)
     tiny_cpu_files(home)
     user_file().parent.mkdir()
-    user_file().write_text(f"hosts: {{{host}: {{{entry}}}}}")
+    user_file().write_text(f"hosts: {{{host}: {{{entry}}}}}", encoding="utf-8")
     monkeypatch.setenv("CORP_PROXY", PROXY)
     with watched_arguments() as found:
         rlx("launch", RECIPE, "--host", host, "--arm", "aqn", "--set", "backend.python=~/python")
@@ -62,7 +64,7 @@ def test_on_a_host_reached_by_ssh(loopback: Loopback, monkeypatch: pytest.Monkey
     ref = launch_on("a3", loopback.home, f"ssh: loop, root: {root}, leases: {root}/leases, {SETTINGS}", monkeypatch)
     assert (ref.host, ref.place.destination) == ("a3", "loop")
     log = root / "runs" / ref.run_id / "attempts" / "1" / "log"
-    check(log.read_text())
+    check(log.read_text(encoding="utf-8"))
     files = [path for path in root.rglob("*") if path.is_file()]
     assert log in files
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]

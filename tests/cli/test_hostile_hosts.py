@@ -72,7 +72,7 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes]
     folder, sh = tmp_path / "ssh", shutil.which("sh")
     (folder / "there").mkdir(parents=True)
     for path, text in ((folder / "ssh", _SSH), (folder / "there" / "sh", _THERE)):
-        path.write_text(text.format(sh=sh, folder=folder))
+        path.write_text(text.format(sh=sh, folder=folder), encoding="utf-8")
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return lambda answer: (folder / "answer").write_bytes(answer) and None
@@ -240,7 +240,7 @@ def test_facts_of_data_files_in_another_form(answer: bytes, tmp_path: Path, monk
         (folder / "ssh", _SSH.format(sh=shutil.which("sh"), folder=folder)),
         (folder / "there" / "python3", f"#!/bin/sh\ncat >/dev/null\ncat {folder}/answer\n"),
     ):
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
     (folder / "answer").write_bytes(answer)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -253,14 +253,14 @@ def test_a_silent_host_of_several_runs_is_asked_and_told_once(tmp_path: Path, mo
     program, calls = tmp_path / "ssh" / "ssh", tmp_path / "calls"
     program.parent.mkdir()
     refused = "ssh: connect to host evil port 22: Connection refused"
-    program.write_text(f"#!/bin/sh\necho \"$*\" >>{calls}\necho '{refused}' >&2\nexit 255\n")
+    program.write_text(f"#!/bin/sh\necho \"$*\" >>{calls}\necho '{refused}' >&2\nexit 255\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     for number in range(3):
         Index(home()).add(ref_there(f"main-{number}"), number)
     one = rlx("logs", "main-0", code=4)
-    asked = len(calls.read_text().splitlines())
+    asked = len(calls.read_text(encoding="utf-8").splitlines())
     several = rlx("logs", code=4)
     assert several.stderr == one.stderr
     assert several.stderr.count("Connection refused") == 1
-    assert len(calls.read_text().splitlines()) == 2 * asked
+    assert len(calls.read_text(encoding="utf-8").splitlines()) == 2 * asked

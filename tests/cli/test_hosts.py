@@ -94,11 +94,11 @@ def test_a_host_comes_and_goes() -> None:
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(arguments: tuple[str, ...], said: str) -> None:
     write("hosts: # mine\n  a3: {ssh: user@npu-host-1}\n")
-    before = user_file().read_text()
+    before = user_file().read_text(encoding="utf-8")
     done = rlx("hosts", *arguments, code=2)
     assert said in done.stderr
     assert "hunter2" not in done.stderr
-    assert user_file().read_text() == before
+    assert user_file().read_text(encoding="utf-8") == before
 
 
 WRITTEN = """\
@@ -129,16 +129,16 @@ def test_what_a_person_wrote_stays() -> None:
     write(WRITTEN)
     rlx("hosts", "add", "b1", "user@npu-host-5")
     added = "    b1:\n      ssh: user@npu-host-5\n"
-    assert user_file().read_text() == WRITTEN.replace("host-4}\n", "host-4}\n" + added)
+    assert user_file().read_text(encoding="utf-8") == WRITTEN.replace("host-4}\n", "host-4}\n" + added)
     rlx("hosts", "remove", "b1")
-    assert user_file().read_text() == WRITTEN
+    assert user_file().read_text(encoding="utf-8") == WRITTEN
     rlx("hosts", "add", "a3", "me@npu-host-9", "--replace")
     entry = "    a3:\n      ssh: me@npu-host-9\n"
     head, _, rest = WRITTEN.partition("    a3: {")
     replaced = head + entry + rest.partition("verl}\n")[2]
-    assert user_file().read_text() == replaced
+    assert user_file().read_text(encoding="utf-8") == replaced
     rlx("hosts", "remove", "a3")
-    assert user_file().read_text() == replaced.replace("    # The one for experiments.\n" + entry, "")
+    assert user_file().read_text(encoding="utf-8") == replaced.replace("    # The one for experiments.\n" + entry, "")
     done = rlx("hosts", "remove", "a2")
     assert "hosts.yaml:8 still names it as the default" in done.stderr
 
@@ -150,11 +150,11 @@ def test_the_first_host_of_a_file(text: str) -> None:
     write(text)
     if "{}" in text:
         assert "edit it by hand" in rlx("hosts", "add", "a3", "user@npu-host-1", code=1).stderr
-        assert user_file().read_text() == text
+        assert user_file().read_text(encoding="utf-8") == text
     else:
         rlx("hosts", "add", "a3", "user@npu-host-1")
         assert list(known_hosts()) == ["local", "a3"]
-        assert text.strip() in user_file().read_text()
+        assert text.strip() in user_file().read_text(encoding="utf-8")
 
 
 def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
     user_file().symlink_to(kept)
     rlx("hosts", "add", "a3", "user@npu-host-1")
     assert user_file().is_symlink()
-    assert "a3:" in kept.read_text()
+    assert "a3:" in kept.read_text(encoding="utf-8")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o640
 
 
@@ -175,7 +175,7 @@ def test_hosts_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("RLX_PROJECT")
     monkeypatch.chdir(tmp_path)
     rlx("hosts", "add", "a3", "user@npu-host-1", "--project")
-    assert "a3:" in (tmp_path / "rlx.yaml").read_text()
+    assert "a3:" in (tmp_path / "rlx.yaml").read_text(encoding="utf-8")
     # What rlx wrote itself counts, until the user has an own entry: that is replaced by no file in silence.
     assert "user@npu-host-1" in rlx("hosts", "show", "a3").stdout
     rlx("hosts", "add", "a3", "me@npu-host-2")
@@ -274,7 +274,7 @@ def test_the_default_host_is_where_a_launch_goes() -> None:
 
 @pytest.mark.parametrize("option", [("--host", "local"), ("--container", ""), ("--devices", "1")], ids=str)
 def test_a_written_plan_takes_no_options(option: tuple[str, str], tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(rlx("plan", CPU_RECIPE, "--json").stdout)
+    (tmp_path / "plan.json").write_text(rlx("plan", CPU_RECIPE, "--json").stdout, encoding="utf-8")
     assert (
         "--plan is complete in itself" in rlx("launch", "--plan", str(tmp_path / "plan.json"), *option, code=2).stderr
     )

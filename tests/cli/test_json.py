@@ -137,7 +137,7 @@ NAMES_A_FILE = (
 
 @pytest.mark.parametrize("command", NAMES_A_FILE)
 def test_no_number_of_the_system_reaches_a_person(command: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
+    (tmp_path / "file").write_text("x", encoding="utf-8")
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights/model.safetensors").mkdir()
     for name in ("none", "weights", "file/inside", "/proc/self/mem"):
@@ -155,7 +155,7 @@ def rlx_anyhow(*arguments: str) -> str:
 
 def test_commands_order_id_and_severity_alike(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(Path(RECIPE).read_text().replace("group_size:", "group_sise:"))
+    recipe.write_text(Path(RECIPE).read_text(encoding="utf-8").replace("group_size:", "group_sise:"), encoding="utf-8")
     heads = re.compile(r"^ *(?:error|warning|note) RLX\d{3} ", re.MULTILINE)
     assert heads.search(rlx("validate", str(recipe), code=2).stdout)
     assert heads.search(rlx("plan", RECIPE, "--arm", "aqn").stdout)

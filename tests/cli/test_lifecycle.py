@@ -121,6 +121,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
     )
     assert follow.stdout is not None
     assert follow.stdout.readline() == "up\n"
@@ -135,8 +136,10 @@ def test_since_dates_lines_by_when_they_were_written() -> None:
     ref = start_one(f"until [ -e go ]; do sleep 0.1; done; echo late; {FOREVER}")
     until(lambda: dates(ref)[-1:] == [len("up\n")], "the supervisor dates the first line")
     clock = state_file(ref, "clock")
-    earlier = [f"{int(line.split()[0]) - 3600} {line.split()[1]}\n" for line in clock.read_text().splitlines()]
-    clock.with_name("earlier").write_text("".join(earlier))
+    earlier = [
+        f"{int(line.split()[0]) - 3600} {line.split()[1]}\n" for line in clock.read_text(encoding="utf-8").splitlines()
+    ]
+    clock.with_name("earlier").write_text("".join(earlier), encoding="utf-8")
     clock.with_name("earlier").replace(clock)
     (ref.run_dir / "go").touch()
     until(lambda: "late" in log_of(ref), "the late line")
@@ -148,7 +151,7 @@ def test_since_dates_lines_by_when_they_were_written() -> None:
 def dates(ref: RunRef) -> list[int]:
     """How long the log was whenever the supervisor looked."""
     clock = state_file(ref, "clock")
-    return [int(line.split()[1]) for line in clock.read_text().splitlines()] if clock.exists() else []
+    return [int(line.split()[1]) for line in clock.read_text(encoding="utf-8").splitlines()] if clock.exists() else []
 
 
 @pytest.mark.parametrize(("script", "code", "word"), [("exit 7", 10, "failed"), ("kill -9 $$", 10, "failed")])

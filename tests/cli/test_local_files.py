@@ -32,6 +32,7 @@ def rlx(*arguments: str | Path, home: Path | None = None) -> subprocess.Complete
         stdin=subprocess.DEVNULL,
         env={**os.environ, **({"HOME": str(home)} if home else {})},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (DATA + (200 << 20), MOST_ADDRESSES)),
+        encoding="utf-8",
     )
     assert "Traceback" not in done.stdout + done.stderr
     assert "MemoryError" not in done.stdout + done.stderr
@@ -57,24 +58,24 @@ def _huge(path: Path) -> None:
 
 
 def _minus(path: Path) -> None:
-    path.write_text("-" * 200_000)
+    path.write_text("-" * 200_000, encoding="utf-8")
 
 
 def _names(path: Path) -> None:
-    path.write_text("[" + "a," * 2_000_000 + "]")
+    path.write_text("[" + "a," * 2_000_000 + "]", encoding="utf-8")
 
 
 def _merges(path: Path) -> None:
     lines = ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 40))]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _brackets(path: Path) -> None:
-    path.write_text("[" * 500_000)
+    path.write_text("[" * 500_000, encoding="utf-8")
 
 
 def _lists(path: Path) -> None:
-    path.write_text('{"plans": [' + "[]," * 8_000_000 + "[]]}")
+    path.write_text('{"plans": [' + "[]," * 8_000_000 + "[]]}", encoding="utf-8")
 
 
 HOSTILE = (_pipe, _device, _folder, _huge, _minus, _names, _merges, _brackets, _lists)
@@ -99,10 +100,10 @@ def test_a_file_that_a_recipe_names(section: str, tmp_path: Path) -> None:
         (folder / "classes").mkdir()
         for name in ("odd", "keys/ppo_trainer.yaml", "classes/odd.py"):
             make(folder / name)
-        (folder / "base.yaml").write_text(RECIPE)
+        (folder / "base.yaml").write_text(RECIPE, encoding="utf-8")
         recipes.append(folder / "recipe.yaml")
         base = "" if section.startswith("extends") else "extends: base.yaml\n"
-        recipes[-1].write_text(f"version: 1\n{base}{section}\n")
+        recipes[-1].write_text(f"version: 1\n{base}{section}\n", encoding="utf-8")
     done = rlx("validate", "--json", *recipes)
     told = {Path(one["path"]).parent.name: one for one in json.loads(done.stdout)["recipes"]}
     assert len(told) == len(HOSTILE)
@@ -112,16 +113,18 @@ def test_a_file_that_a_recipe_names(section: str, tmp_path: Path) -> None:
 
 def test_source_with_a_name_of_thousands_of_parts(tmp_path: Path) -> None:
     """Python's parser takes 480 MB for it."""
-    (tmp_path / "odd").write_text("import transformers" + ".transformers" * 9000 + "\n" + REWARD)
-    (tmp_path / "base.yaml").write_text(RECIPE)
-    (tmp_path / "recipe.yaml").write_text("version: 1\nextends: base.yaml\nreward: {path: odd}\n")
+    (tmp_path / "odd").write_text("import transformers" + ".transformers" * 9000 + "\n" + REWARD, encoding="utf-8")
+    (tmp_path / "base.yaml").write_text(RECIPE, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text("version: 1\nextends: base.yaml\nreward: {path: odd}\n", encoding="utf-8")
     assert "has a name of over 1,000 parts" in rlx("validate", tmp_path / "recipe.yaml").stdout
 
 
 @pytest.mark.parametrize("make", [_pipe, _device, _huge], ids=lambda make: make.__name__)
 def test_a_grader_for_afterwards(make: Make, tmp_path: Path) -> None:
     make(tmp_path / "odd")
-    (tmp_path / "recipe.yaml").write_text(f"{RECIPE}eval: {{post: {{rows: /d/x.parquet, reward: {{path: odd}}}}}}\n")
+    (tmp_path / "recipe.yaml").write_text(
+        f"{RECIPE}eval: {{post: {{rows: /d/x.parquet, reward: {{path: odd}}}}}}\n", encoding="utf-8"
+    )
     assert "odd" in rlx("plan", tmp_path / "recipe.yaml", "--arm", "baseline").stderr
 
 
@@ -129,10 +132,10 @@ def test_a_folder_of_many_large_files(tmp_path: Path) -> None:
     text = "".join(f"k%d_{n}: {'x' * 900}\n" for n in range(4_000))
     (tmp_path / "keys").mkdir()
     for n in range(40):
-        (tmp_path / "keys" / f"c{n}.yaml").write_text(text.replace("%d", str(n)))
+        (tmp_path / "keys" / f"c{n}.yaml").write_text(text.replace("%d", str(n)), encoding="utf-8")
     names = "".join(f"  - c{n}\n" for n in range(40))
-    (tmp_path / "keys" / "ppo_trainer.yaml").write_text(f"defaults:\n{names}")
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "keys" / "ppo_trainer.yaml").write_text(f"defaults:\n{names}", encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     done = rlx("validate", tmp_path / "recipe.yaml", "--set", f"backend.key_source={tmp_path / 'keys'}")
     assert done.returncode == 2
     assert "MiB together" in done.stdout
@@ -141,7 +144,7 @@ def test_a_folder_of_many_large_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [_pipe, _device, _folder, _huge, _lists], ids=lambda make: make.__name__)
 def test_a_file_of_secrets_a_plan_and_a_log(make: Make, tmp_path: Path) -> None:
     make(tmp_path / "odd")
-    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("device: npu", "device: cpu"))
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("device: npu", "device: cpu"), encoding="utf-8")
     launch = rlx("launch", tmp_path / "recipe.yaml", "--secret-file", tmp_path / "odd", "-y")
     plan = rlx("launch", "--plan", tmp_path / "odd")
     assert plan.returncode == 2
@@ -166,13 +169,13 @@ def clone(tmp_path: Path) -> Path:
     """A cloned folder below a home that has secrets."""
     home = tmp_path / "person"
     (home / "work/clone").mkdir(parents=True)
-    (home / ".env").write_text("TOKEN = 'of the person'\n")
+    (home / ".env").write_text("TOKEN = 'of the person'\n", encoding="utf-8")
     (home / ".aws").mkdir()
-    (home / ".aws/credentials.py").write_text("KEY = 1\n")
-    (home / "work/private.py").write_text(REWARD)
+    (home / ".aws/credentials.py").write_text("KEY = 1\n", encoding="utf-8")
+    (home / "work/private.py").write_text(REWARD, encoding="utf-8")
     (home / "work/private.py").chmod(0o600)
-    (home / "work/shared.py").write_text(REWARD)
-    (home / "work/clone/own.py").write_text(REWARD)
+    (home / "work/shared.py").write_text(REWARD, encoding="utf-8")
+    (home / "work/clone/own.py").write_text(REWARD, encoding="utf-8")
     (home / "work/clone/own.py").chmod(0o600)
     (home / "work/clone/link.py").symlink_to(home / ".aws/credentials.py")
     return home / "work/clone"
@@ -181,7 +184,7 @@ def clone(tmp_path: Path) -> Path:
 def findings(clone: Path, path: str, *options: str | Path) -> list[tuple[str, str]]:
     """Severity and message of what is said of files that travel."""
     home = clone.parent.parent
-    (clone / "recipe.yaml").write_text(RECIPE.replace("reward: gsm8k", f"reward: {{path: {path}}}"))
+    (clone / "recipe.yaml").write_text(RECIPE.replace("reward: gsm8k", f"reward: {{path: {path}}}"), encoding="utf-8")
     done = rlx("plan", clone / "recipe.yaml", "--arm", "baseline", "--json", *options, home=home)
     found = json.loads(done.stdout)["findings"]
     return [(one["severity"], one["message"]) for one in found if one["id"] == "RLX026"]

@@ -39,10 +39,10 @@ def test_case(case: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(case, tmp_path / "case"))
     done = run(folder / "recipe.yaml", "--write", folder / "new.yaml")
     assert done.exit_code == 0, done.stderr
-    written = (folder / "new.yaml").read_text()
-    assert written.replace("name: new", f"name: {case.name}") == (case / "expected.yaml").read_text()
+    written = (folder / "new.yaml").read_text(encoding="utf-8")
+    assert written.replace("name: new", f"name: {case.name}") == (case / "expected.yaml").read_text(encoding="utf-8")
     changed = [line for line in done.stdout.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    old = (case / "recipe.yaml").read_text().splitlines()
+    old = (case / "recipe.yaml").read_text(encoding="utf-8").splitlines()
     assert [line[1:] for line in changed if line[0] == "-"] == [line for line in old if f"-{line}" in changed]
     assert load_recipe(folder / "new.yaml").resolve(load_recipe(folder / "new.yaml").arms[0]).recipe.layout.tp > 1
 
@@ -60,7 +60,7 @@ def test_a_new_place_reaches_the_same_files(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     new = tmp_path / "elsewhere/faster.yaml"
     assert run(folder / "recipe.yaml", "--write", new).exit_code == 0
-    assert "extends: ../case/base.yaml\n" in new.read_text()
+    assert "extends: ../case/base.yaml\n" in new.read_text(encoding="utf-8")
     assert load_recipe(new).name == "faster"
     with pytest.raises(UsageError, match="exists already"):
         run(folder / "recipe.yaml", "--write", new)

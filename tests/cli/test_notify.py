@@ -59,7 +59,7 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
 def listeners(text: str) -> None:
     folder = Path(os.environ["RLX_CONFIG"])
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "notify.yaml").write_text(text)
+    (folder / "notify.yaml").write_text(text, encoding="utf-8")
 
 
 UNTIL_GO = "while [ ! -e ../../go ]; do sleep 0.05; done"
@@ -76,7 +76,11 @@ class Waited(NamedTuple):
 def waited() -> Waited:
     """Wait for runs that end once `rlx wait` has looked at them."""
     wait = subprocess.Popen(
-        [sys.executable, "-m", "rlx", "wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "rlx", "wait"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     )
     assert wait.stderr is not None
     assert "waiting:" in wait.stderr.readline()
@@ -106,7 +110,7 @@ def test_a_command_gets_the_sentence_and_the_facts(tmp_path: Path) -> None:
     )
     start(toy_plan(UNTIL_GO, arm="good"), toy_plan(f"{UNTIL_GO}; exit 3", arm="bad"))
     assert waited().code == 10
-    (line,) = told.read_text().splitlines()
+    (line,) = told.read_text(encoding="utf-8").splitlines()
     assert line.startswith("finished good: rlx: toy-good-s1-")
 
 

@@ -38,7 +38,7 @@ def test_each_command_says_what_it_waits_for(new_rig: Callable[[int], Rig]) -> N
     rig = new_rig(1)
     client, host = rig.client, rig.host("h1")
     client.rlx("hosts", "add", "h1", "h1", "--device", "cpu")
-    client.path("/root/own.sh").write_text("sleep 1000\n")
+    client.path("/root/own.sh").write_text("sleep 1000\n", encoding="utf-8")
     for arm in "abc":
         client.rlx("launch", "--script", "/root/own.sh", "--name", "own", "--arm", arm, "--host", "h1")
     until(lambda: "starting" in client.rlx("status").stdout.decode(), "one of them begins")

@@ -17,12 +17,12 @@ from tests.runs.toys import home, toy_plan
 @pytest.fixture
 def trusted_host() -> None:
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {a3-trusted: {ssh: me@npu-host-1}}\n")
+    user_file().write_text("hosts: {a3-trusted: {ssh: me@npu-host-1}}\n", encoding="utf-8")
 
 
 def written(folder: Path, plan: dict[str, Any]) -> str:
     path = folder / "plans.json"
-    path.write_text(json.dumps({"plans": [plan]}))
+    path.write_text(json.dumps({"plans": [plan]}), encoding="utf-8")
     return str(path)
 
 
@@ -68,7 +68,7 @@ def test_secrets_are_named_before_they_go(tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / "root/runs").exists()
     assert not (home() / "agreed.jsonl").exists()
     assert "AWS_SECRET_ACCESS_KEY" in rlx("launch", "--plan", file, "-y").stderr
-    journal = (home() / "agreed.jsonl").read_text()
+    journal = (home() / "agreed.jsonl").read_text(encoding="utf-8")
     agreed = json.loads(journal)
     assert (agreed["secret"], agreed["to"], agreed["plan"]) == ("AWS_SECRET_ACCESS_KEY", "this machine", file)
     assert "of somebody" not in journal

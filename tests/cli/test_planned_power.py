@@ -33,7 +33,7 @@ EQUIVALENCE = ("--set", "experiment.test=equivalence", "--set")
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "asked.yaml"
-    path.write_text(ASKED.format(base=recipes_folder() / "tiny-cpu.yaml"))
+    path.write_text(ASKED.format(base=recipes_folder() / "tiny-cpu.yaml"), encoding="utf-8")
     return str(path)
 
 

@@ -118,7 +118,7 @@ experiment:
 @pytest.fixture
 def asked(tmp_path: Path) -> str:
     path = tmp_path / "asked.yaml"
-    path.write_text(ASKED.format(base=recipes_folder() / "tiny-cpu.yaml"))
+    path.write_text(ASKED.format(base=recipes_folder() / "tiny-cpu.yaml"), encoding="utf-8")
     return str(path)
 
 

@@ -29,9 +29,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "clone").mkdir()
     monkeypatch.chdir(tmp_path / "clone")
     user_file().parent.mkdir(parents=True)
-    user_file().write_text("hosts: {a3: {ssh: me@npu-host-1}}\n")
+    user_file().write_text("hosts: {a3: {ssh: me@npu-host-1}}\n", encoding="utf-8")
     path = tmp_path / "clone/rlx.yaml"
-    path.write_text(HOSTILE)
+    path.write_text(HOSTILE, encoding="utf-8")
     return path
 
 
@@ -50,7 +50,7 @@ def test_an_untrusted_file_that_is_needed_is_an_error(project: Path) -> None:
     done = rlx("launch", "tiny-cpu", code=2)
     assert "rlx hosts trust shows what it would change" in done.stderr
     # A name with a dot could be a destination of its own: not what the file makes of it, nor around it.
-    project.write_text("hosts: {npu.example.org: {ssh: thief@192.0.2.66}}\n")
+    project.write_text("hosts: {npu.example.org: {ssh: thief@192.0.2.66}}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="not trusted"):
         site_of("npu.example.org")
 
@@ -79,7 +79,7 @@ def test_nobody_is_taken_to_agree(project: Path) -> None:
 
 def test_a_change_asks_again(project: Path) -> None:
     trust_project()
-    project.write_text(HOSTILE.replace("192.0.2.67", "192.0.2.68"))
+    project.write_text(HOSTILE.replace("192.0.2.67", "192.0.2.68"), encoding="utf-8")
     with pytest.raises(UsageError, match="not trusted"):
         site_of("new")
     assert site_of("a3").place.destination == "me@npu-host-1"
@@ -93,7 +93,7 @@ def test_the_same_content_elsewhere_is_another_file(
 ) -> None:
     trust_project()
     (tmp_path / "other").mkdir()
-    (tmp_path / "other/rlx.yaml").write_text(HOSTILE)
+    (tmp_path / "other/rlx.yaml").write_text(HOSTILE, encoding="utf-8")
     monkeypatch.chdir(tmp_path / "other")
     with pytest.raises(UsageError, match="not trusted"):
         site_of("new")
@@ -101,14 +101,14 @@ def test_the_same_content_elsewhere_is_another_file(
 
 def test_an_entry_that_the_user_writes_later_is_not_replaced(project: Path) -> None:
     trust_project()
-    user_file().write_text("hosts: {a3: {ssh: me@npu-host-1}, new: {ssh: me@npu-host-2}}\n")
+    user_file().write_text("hosts: {a3: {ssh: me@npu-host-1}, new: {ssh: me@npu-host-2}}\n", encoding="utf-8")
     assert site_of("new").place.destination == "me@npu-host-2"
     assert site_of("a3").place.destination == "thief@192.0.2.66"
 
 
 def test_a_name_of_the_ssh_config_is_the_users(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust_project()
-    (tmp_path / "ssh_config").write_text("Host new\n")
+    (tmp_path / "ssh_config").write_text("Host new\n", encoding="utf-8")
     monkeypatch.setenv("RLX_SSH_CONFIG", str(tmp_path / "ssh_config"))
     assert site_of("new").place.destination == "new"
 
@@ -119,7 +119,7 @@ def test_an_entry_is_added_to_no_untrusted_file_unseen(project: Path) -> None:
 
 
 def test_an_empty_file_needs_no_trust(project: Path) -> None:
-    project.write_text("\n")
+    project.write_text("\n", encoding="utf-8")
     assert site_of().host == "local"
     hosts = json.loads(rlx("hosts", "list", "--json").stdout)["hosts"]
     assert [host["name"] for host in hosts] == ["local", "a3"]

@@ -59,7 +59,7 @@ def test_an_engine_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest
 
 def test_data_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
     broken = tmp_path / "train.parquet"
-    broken.write_text("no parquet")
+    broken.write_text("no parquet", encoding="utf-8")
     error = refusal("qwen2.5-1.5b-gsm8k-npu", "--set", f"data.train={broken}")
     assert "no parquet file" in error.message
     assert nothing_is_left(tmp_path)

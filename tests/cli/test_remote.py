@@ -118,7 +118,9 @@ def test_waiting_goes_on_through_an_outage_and_tells_it_once(far: Far) -> None:
 
 def test_watching_goes_on_through_an_outage(far: Far) -> None:
     ref = started(far, UNTIL_ENOUGH)
-    watch = subprocess.Popen([sys.executable, "-m", "rlx", "status", "-w"], stdout=subprocess.PIPE, text=True)
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "rlx", "status", "-w"], stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
     assert watch.stdout is not None
     until(lambda: "starting" in watch.stdout.readline(), "the run is shown")  # type: ignore[union-attr]
     far.go_down()
@@ -132,7 +134,11 @@ def test_watching_goes_on_through_an_outage(far: Far) -> None:
 def test_following_shows_the_lines_of_before_and_after_an_outage(far: Far) -> None:
     ref = started(far, UNTIL_ENOUGH + "; echo after")
     follow = subprocess.Popen(
-        [sys.executable, "-m", "rlx", "logs", "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "rlx", "logs", "-f"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     )
     assert follow.stdout is not None and follow.stderr is not None
     assert follow.stdout.readline() == "up\n"

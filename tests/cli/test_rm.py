@@ -95,7 +95,7 @@ def test_what_has_not_ended_is_refused() -> None:
 def test_it_outlives_the_index() -> None:
     (_, mistake), imported = (launched("aqn"), launched("aqn")[0]), answer("import", LOG, "--name", "old")
     rlx("rm", mistake.run_id, "old")
-    Path(home(), "index.db").write_text("no database")
+    Path(home(), "index.db").write_text("no database", encoding="utf-8")
     rlx("hosts", "reindex")
     tombstones = Index(home()).tombstones()
     assert {mistake.run_id, imported["run_id"]} == set(tombstones)
@@ -105,15 +105,15 @@ def test_nothing_is_hidden_by_what_is_no_tombstone() -> None:
     (run,) = launched("aqn")
     folder = run.run_dir.parent / ".removed"
     folder.mkdir()
-    (folder / f"{run.run_id}.json").write_text('{"run_id": "' + run.run_id + '", "seed": "one"}')
-    (folder / "other.json").write_text("\x00\x00[" * 1000)
+    (folder / f"{run.run_id}.json").write_text('{"run_id": "' + run.run_id + '", "seed": "one"}', encoding="utf-8")
+    (folder / "other.json").write_text("\x00\x00[" * 1000, encoding="utf-8")
     (home() / "index.db").unlink()
     assert shown("aqn") == [run.run_id]
 
 
 def test_a_folder_that_cannot_be_written_hides_it_here_only() -> None:
     (run,) = launched("aqn")
-    (run.run_dir.parent / ".removed").write_text("a file of somebody")
+    (run.run_dir.parent / ".removed").write_text("a file of somebody", encoding="utf-8")
     (removed,) = answer("rm", "aqn")["removed"]
     assert "cannot be written" in removed["here_only"]
     assert shown() == []

@@ -23,4 +23,4 @@ def test_it_starts_at_home_there_and_is_held_to_its_configuration_here(far: Far,
     (row,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
     assert (row["state"], row["host"]) == ("finished", "ssh://loop")
     assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
-    assert (far.runs / run / "latest/log").read_text().startswith(f"{far.loopback.home}\n")
+    assert (far.runs / run / "latest/log").read_text(encoding="utf-8").startswith(f"{far.loopback.home}\n")

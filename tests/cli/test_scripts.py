@@ -50,7 +50,7 @@ def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(tmp_p
     assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
     run_dir = Path(row["run_dir"])
     assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
-    assert (run_dir / "latest/log").read_text().startswith(f"{tmp_path / 'work'}\n")
+    assert (run_dir / "latest/log").read_text(encoding="utf-8").startswith(f"{tmp_path / 'work'}\n")
     assert read_printed_config(run_dir / "latest/console_config") == read_printed_config(CONFIG) != {}
     assert rlx("logs", row["run_id"], "--grep", "val-core", "--raw").stdout.count("val-core") >= 5
 
@@ -99,7 +99,7 @@ def test_it_is_told_how_it_fell_short(tmp_path: Path, text: str, state: str, fou
 def test_noise_that_was_asked_for_and_never_came(tmp_path: Path) -> None:
     row = launched(script(tmp_path, f"env | grep EXTERNAL; ls $RLX_RUN_DIR/payload; {TRAINING}"), "--aqn", NOISE)
     assert (row["verdict"]["status"], "RLX601" in ids(row), "RLX716" in ids(row)) == ("invalid", True, True)
-    log = (Path(row["run_dir"]) / "latest/log").read_text()
+    log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
     assert log.startswith("VERL_USE_EXTERNAL_MODULES=rlx_verl_hook\naqn.json\n")
 
 
@@ -149,7 +149,7 @@ def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None
 def test_a_secret_goes_there_and_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_KEY", "s3cret-s3cret")
     row = launched(script(tmp_path, 'echo "${#WANDB_KEY} $WANDB_KEY"'), "--secret", "WANDB_KEY")
-    assert (Path(row["run_dir"]) / "latest/log").read_text() == "13 ***\n"
+    assert (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8") == "13 ***\n"
 
 
 LITERAL = "0123456789abcdef0123456789abcdef01234567"
@@ -179,7 +179,7 @@ def test_the_secrets_in_a_script_are_not_shown_and_the_script_runs_unchanged(tmp
     assert {"RLX033", "RLX056"} <= {finding["id"] for finding in findings}
     assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
     assert shown_values((run_dir / "manifest.json").read_bytes()) == []
-    assert f"logged in with {LITERAL}" in (run_dir / "latest/log").read_text(), "it had the value"
+    assert f"logged in with {LITERAL}" in (run_dir / "latest/log").read_text(encoding="utf-8"), "it had the value"
     for command in (
         ("logs", name, "--grep", "hunter|WANDB"), ("logs", name, "--json"), ("status", name, "--json"),
         ("diagnose", name), ("diagnose", name, "--md"), ("report", "-o", str(tmp_path / "report.html")),

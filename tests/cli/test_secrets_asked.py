@@ -27,7 +27,9 @@ PROXY = f"http://me:{SECRET}@192.0.2.1:8080"
 
 
 def sha256(text: str) -> str:
-    return subprocess.run(["sha256sum"], input=text, capture_output=True, text=True, check=True).stdout.split()[0]
+    return subprocess.run(
+        ["sha256sum"], input=text, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.split()[0]
 
 
 def runs() -> tuple[RunRef, ...]:
@@ -42,7 +44,7 @@ def ended_runs() -> tuple[RunRef, ...]:
 
 
 def write_plans(path: Path, *plans: LaunchPlan) -> str:
-    path.write_text(json.dumps({"plans": to_jsonable(plans)}))
+    path.write_text(json.dumps({"plans": to_jsonable(plans)}), encoding="utf-8")
     return str(path)
 
 
@@ -132,7 +134,7 @@ def test_without_a_terminal_it_is_an_error(tmp_path: Path) -> None:
 @pytest.fixture
 def proxies() -> None:
     user_file().parent.mkdir()
-    user_file().write_text("hosts: {local: {proxies: {https_proxy: {secret: CORP_PROXY}}}}")
+    user_file().write_text("hosts: {local: {proxies: {https_proxy: {secret: CORP_PROXY}}}}", encoding="utf-8")
 
 
 @pytest.mark.usefixtures("proxies")
@@ -148,7 +150,7 @@ def test_a_proxy_gets_the_value_of_its_secret_and_nobody_else_does() -> None:
     assert sha256(PROXY) in log_of(ref)
     # The secret goes by the name of the variable alone.
     assert "unset\n" in log_of(ref)
-    assert '"https_proxy": "CORP_PROXY"' in (ref.run_dir / "manifest.json").read_text()
+    assert '"https_proxy": "CORP_PROXY"' in (ref.run_dir / "manifest.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("proxies")

@@ -16,7 +16,13 @@ COMMANDS = ["recipes", "--help", "--version", "schema", "status", "status --json
 
 def in_bash(line: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-c", line], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        ["bash", "-c", line],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+        encoding="utf-8",
     )
 
 

@@ -116,7 +116,7 @@ def test_a_note_moves_no_terminal() -> None:
 def test_they_outlive_the_index() -> None:
     two_arms()
     rlx("tag", "aqn", "keep")
-    Path(os.environ["RLX_HOME"], "index.db").write_text("no database")
+    Path(os.environ["RLX_HOME"], "index.db").write_text("no database", encoding="utf-8")
     rlx("hosts", "reindex")
     assert status("aqn")[0]["tags"] == ["keep"]
 
@@ -124,9 +124,9 @@ def test_they_outlive_the_index() -> None:
 def test_a_damaged_file_is_named_and_left_alone() -> None:
     two_arms()
     file = Path(os.environ["RLX_HOME"], "labels.db")
-    file.write_text("no database, but a text that is long enough to be taken for one " * 20)
+    file.write_text("no database, but a text that is long enough to be taken for one " * 20, encoding="utf-8")
     told = rlx("tag", "aqn", "keep", code=1).stderr
     assert str(file) in told and "move it away" in told
     seen = rlx("status", "-v").stdout
     assert "finished" in seen and f"tags and notes cannot be read: {file}" in seen.replace("\n", "")
-    assert file.read_text().startswith("no database")
+    assert file.read_text(encoding="utf-8").startswith("no database")

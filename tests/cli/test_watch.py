@@ -19,7 +19,9 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 
 
 def tmux(socket: str, *arguments: str) -> str:
-    done = subprocess.run(["tmux", "-L", socket, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["tmux", "-L", socket, *arguments], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     return done.stdout
 
 

@@ -105,7 +105,9 @@ NUMBERS = ("9" * 320, "-" + "9" * 320, "1e400", "1e308", "NaN", "-Infinity", "9"
 def test_numbers_that_no_training_writes_cost_one_row(tmp_path: Path) -> None:
     lines = [line.replace("%s", number) for line in EVENTS for number in NUMBERS]
     for name, kind in (("events/a-1.jsonl", "kind"), ("metrics.jsonl", "data")):
-        (tmp_path / Path(name).name).write_text("\n".join(line for line in lines if f'"{kind}"' in line) + "\n")
+        (tmp_path / Path(name).name).write_text(
+            "\n".join(line for line in lines if f'"{kind}"' in line) + "\n", encoding="utf-8"
+        )
     script = f"cp {tmp_path}/a-1.jsonl $RLX_ATTEMPT_DIR/events/; cp {tmp_path}/metrics.jsonl $RLX_ATTEMPT_DIR/\n"
     values = " ".join(f"m{n}:{number}" for n, number in enumerate(NUMBERS[:7]))
     script += f"echo 'step:1 - {values} - training/global_step:1'\n"
@@ -127,13 +129,13 @@ def test_a_plan_with_numbers_that_no_plan_has(tmp_path: Path) -> None:
 
     document = {"plans": [to_jsonable(toy_plan("true"))]}
     text = json.dumps(document).replace('"seed": 1', '"seed": ' + "9" * 400)
-    (tmp_path / "plan.json").write_text(text)
+    (tmp_path / "plan.json").write_text(text, encoding="utf-8")
     rlx("launch", "--plan", str(tmp_path / "plan.json"))
 
 
 def test_a_folder_without_room(tmp_path: Path) -> None:
     """The program that makes the files fails: its last words are the reason, without its traceback."""
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     done = rlx("data", "tiny-cpu", "--to", str(tmp_path / "file" / "x"))
     assert b"file" in done.stderr
 
@@ -141,12 +143,12 @@ def test_a_folder_without_room(tmp_path: Path) -> None:
 def test_the_log_of_bugs_keeps_no_value_of_a_variable_and_does_not_grow_for_ever(tmp_path: Path) -> None:
     log = tmp_path / "home/bug.log"
     log.parent.mkdir(exist_ok=True)
-    log.write_text("x" * (2 << 20))
+    log.write_text("x" * (2 << 20), encoding="utf-8")
     program = "import sys; from rlx.cli.frame.app import _report_bug; sys.exit(_report_bug(ValueError('x')))"
     sets = ("env.TOKEN=hunter2", "env={A: hunter2}", "arms.a.env.B=hunter2", "train.lr=1")
     words = ["launch", "--set=env.C=hunter2", *(word for each in sets for word in ("--set", each))]
     subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
-    told = log.read_text()
+    told = log.read_text(encoding="utf-8")
     assert "hunter2" not in told and "train.lr=1" in told and "env.TOKEN=…" in told
     assert len(told) < 10_000 and (log.stat().st_mode & 0o077) == 0
     assert log.with_name("bug.log.1").exists()

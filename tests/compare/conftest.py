@@ -77,6 +77,6 @@ def pair() -> dict[str, Path]:
     for recorded in PAIR.glob("tiny-cpu-*"):
         shutil.copytree(recorded, root / "runs" / recorded.name)
         manifest = root / "runs" / recorded.name / "manifest.json"
-        manifest.write_text(manifest.read_text().replace("/root/rlx", str(root)))
+        manifest.write_text(manifest.read_text(encoding="utf-8").replace("/root/rlx", str(root)), encoding="utf-8")
         (manifest.parent / "attempts/1/state/started").touch()
     return {arm: next((root / "runs").glob(f"tiny-cpu-{arm}-*")) for arm in ("baseline", "aqn")}

@@ -88,19 +88,19 @@ def write_run(
     ref = RunRef(run_id, f"{stamp}-abcdef", plan.name, plan.arm, plan.seed, LOCAL, root, now + 60 * minute)
     state = ref.run_dir / "attempts" / "1" / "state"
     state.mkdir(parents=True)
-    (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan))
+    (ref.run_dir / "manifest.json").write_text(render_manifest(ref, 0, plan), encoding="utf-8")
     steps = range(max(series) + finished)
     shown = {
         step: {"timing_s/step": 1.0, **({METRIC: series[step], **further} if step in series else {})} for step in steps
     }
-    (state.parent / "log").write_text("\n".join(log_lines(shown, max(series))) + "\n")
+    (state.parent / "log").write_text("\n".join(log_lines(shown, max(series))) + "\n", encoding="utf-8")
     metrics = [json.dumps({"step": step, "data": data}) for step, data in shown.items()]
-    (state.parent / "metrics.jsonl").write_text("\n".join(metrics) + "\n")
+    (state.parent / "metrics.jsonl").write_text("\n".join(metrics) + "\n", encoding="utf-8")
     (state / "started").touch()
     if supervisor is None:
-        (state / "exit").write_text(f"0 leader {now:.0f} 100\n")
+        (state / "exit").write_text(f"0 leader {now:.0f} 100\n", encoding="utf-8")
     else:
-        (state / "supervisor").write_text(identity_of(supervisor) + "\n")
+        (state / "supervisor").write_text(identity_of(supervisor) + "\n", encoding="utf-8")
 
 
 def log_lines(shown: Mapping[int, Mapping[str, float]], total: int) -> list[str]:
@@ -112,5 +112,5 @@ def log_lines(shown: Mapping[int, Mapping[str, float]], total: int) -> list[str]
 
 
 def identity_of(pid: int) -> str:
-    tick = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
-    return f"{pid} {tick} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    tick = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[19]
+    return f"{pid} {tick} {Path('/proc/sys/kernel/random/boot_id').read_text(encoding='utf-8').strip()}"

@@ -19,7 +19,7 @@ SHARE = re.compile(r"([\d.]+) %")
 
 def test_few_replications_give_the_whole_table() -> None:
     command = [sys.executable, "benchmarks/calibration.py", "--replications", "40"]
-    shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     assert shown.stderr == ""
     assert shown.stdout.count("### ") == 7 + 1 + 8
     old = shown.stdout.partition("### One run an arm, mean@1, no outputs, few items")[0].splitlines()
@@ -43,7 +43,7 @@ def test_what_compare_warns_of_is_marked_and_breaks_nothing() -> None:
     assert Line("", 20_000, 0.09, 0.91, warned=True).notes == ["errs, known"]
     assert Line("", 20_000, 0.05, 0.95, warned=True).notes == []
     command = [sys.executable, "benchmarks/calibration.py", "--replications", "4000", "--only", "unlike spread"]
-    shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     known = [line.split(",")[0] for line in shown.stdout.splitlines() if "known" in line]
     assert shown.returncode == 0
     assert {"| 2 and 5 seeds"} <= {*known} <= {"| 2 and 2 seeds", "| 2 and 5 seeds", "| 3 and 10 seeds"}, known

@@ -151,7 +151,10 @@ def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) ->
     metric = "val-core/<script>\x1b[31m\nx/acc/mean@1"
     for arm, last in (("one", 0.5), ("two", 0.25)):
         log = tmp_path / f"{arm}.jsonl"
-        log.write_text("".join(json.dumps({"step": step, "data": {metric: last * step}}) + "\n" for step in (1, 2)))
+        log.write_text(
+            "".join(json.dumps({"step": step, "data": {metric: last * step}}) + "\n" for step in (1, 2)),
+            encoding="utf-8",
+        )
         rlx("import", str(log), "--name", "old", "--arm", arm)
     done = rlx("compare", "one", "two", "--md", code=14).stdout
     assert done.startswith("**val-core/&lt;script>") and "x/acc/mean@1**\n\n| step |" in done
@@ -169,13 +172,13 @@ GAP = "training/rollout_probs_diff_mean"
 def set_gaps(run: Path, gaps: Callable[[int, float], float]) -> None:
     """Changes the gap between rollout and actor in both records of a run."""
     attempt = run / "attempts/1"
-    rows = [json.loads(line) for line in (attempt / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (attempt / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     for row in rows:
         if GAP in row["data"]:
             row["data"][GAP] = gaps(row["step"], row["data"][GAP])
-    (attempt / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (attempt / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     log = attempt / "log"
-    log.write_text(re.sub(rf" - {re.escape(GAP)}:\S+", "", log.read_text()))
+    log.write_text(re.sub(rf" - {re.escape(GAP)}:\S+", "", log.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def test_what_a_witness_of_the_run_contradicts_is_no_result_whatever_is_allowed(pair: dict[str, Path]) -> None:

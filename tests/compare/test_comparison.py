@@ -18,7 +18,9 @@ from tests.compare.builders import one_run_each, only
 
 Build = Callable[..., JudgedRun]
 
-CURVES = json.loads((Path(__file__).parent.parent / "cases" / "compare" / "published" / "curves.json").read_text())
+CURVES = json.loads(
+    (Path(__file__).parent.parent / "cases" / "compare" / "published" / "curves.json").read_text(encoding="utf-8")
+)
 
 
 def severities(comparison: Comparison) -> dict[str, Severity]:

@@ -26,7 +26,9 @@ def messages(comparison: Comparison) -> list[str]:
 def test_one_log_as_both_arms_is_no_comparison(tmp_path: Path) -> None:
     # As a reconstructed log: nothing in it tells the time.
     log = tmp_path / "x.log"
-    log.write_text("Total training steps: 2\n" + "".join(f"step:{n} - {METRIC}:0.{n}\n" for n in range(3)))
+    log.write_text(
+        "Total training steps: 2\n" + "".join(f"step:{n} - {METRIC}:0.{n}\n" for n in range(3)), encoding="utf-8"
+    )
     for name in ("one", "two"):
         rlx("import", str(log), "--name", "old", "--arm", name, "--val-size", "10")
     said = rlx("compare", "one", "two", code=ExitCode.NOT_VERIFIED).stdout

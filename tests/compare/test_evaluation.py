@@ -22,9 +22,9 @@ Pair = dict[str, Path]
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     change(manifest["plan"])
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def declare(section: str, **values: Any) -> Callable[[dict[str, Any]], None]:
@@ -46,8 +46,8 @@ def test_no_form_of_output_has_a_p_value_or_an_interval(pair: Pair, tmp_path: Pa
         assert f"{mark} comparable)" in said
         assert "eval: {post: {rows: FILE, reward: {path: FILE}}}" in said
     assert ",-1,valid,valid,not comparable\n" in rlx("compare", "baseline", "aqn", "--csv", code=14).stdout
-    assert words in page.read_text()
-    assert "p = " not in page.read_text().replace("witnesses agree (p = 0.0002)", "")
+    assert words in page.read_text(encoding="utf-8")
+    assert "p = " not in page.read_text(encoding="utf-8").replace("witnesses agree (p = 0.0002)", "")
     (contrast,) = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)["contrasts"]
     assert (contrast["test"], contrast["p_value"], contrast["reportable"]) == (None, None, False)
 

@@ -26,7 +26,7 @@ def outputs(run: Path) -> Path:
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in outputs(run).read_text().splitlines()]
+    return [json.loads(line) for line in outputs(run).read_text(encoding="utf-8").splitlines()]
 
 
 def edit(run: Path, change: Callable[[dict[str, Any]], Any], first: int = 1) -> None:
@@ -34,7 +34,7 @@ def edit(run: Path, change: Callable[[dict[str, Any]], Any], first: int = 1) -> 
     kept = lines(run)
     for line in kept[:first]:
         change(line)
-    outputs(run).write_text("".join(json.dumps(line) + "\n" for line in kept))
+    outputs(run).write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
 
 def contrast(code: int = 0) -> dict[str, Any]:
@@ -63,7 +63,9 @@ def test_nothing_but_the_treatment_differs_in_the_recorded_pair(pair: dict[str, 
     found = contrast()
     assert [(item["key"], item["declared"]) for item in found["differences"]] == [("aqn", True)]
     config = pair["aqn"] / "attempts/1/hydra/.hydra/config.yaml"
-    config.write_text(config.read_text().replace("clip_ratio_high: 0.2", "clip_ratio_high: 0.28"))
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("clip_ratio_high: 0.2", "clip_ratio_high: 0.28"), encoding="utf-8"
+    )
     found = contrast()
     assert "config actor_rollout_ref.actor.clip_ratio_high" in {item["key"] for item in found["differences"]}
     assert ids(found) == {"RLX903", "RLX905", "RLX922"}
@@ -190,10 +192,10 @@ def test_items_of_another_step_are_not_used() -> None:
 
 def test_of_two_values_of_the_compared_step_neither_is_a_result(pair: dict[str, Path]) -> None:
     metrics = pair["aqn"] / "attempts/1/metrics.jsonl"
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     (last,) = [row for row in rows if row["step"] == STEP]
     last["data"]["val-core/rlx/tiny-addition/acc/mean@1"] = 0.99
-    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     found = contrast(code=14)
     assert "RLX910" in ids(found) and found["test"] is None and not found["reportable"]
     assert found["sentences"][0] == "no result: aqn is contradicted", "the kept outputs know which value is right"

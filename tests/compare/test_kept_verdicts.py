@@ -49,7 +49,7 @@ def test_another_end_is_another_verdict(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     assert say("baseline", "fast")[0] is ExitCode.OK
     end = run_dir("fast") / "attempts" / "1" / "state" / "exit"
-    end.write_text(end.read_text().replace("0 leader", "1 leader"))
+    end.write_text(end.read_text(encoding="utf-8").replace("0 leader", "1 leader"), encoding="utf-8")
     code, text = say("baseline", "fast")
     assert code is ExitCode.NOT_VERIFIED
     assert "the run failed" in text
@@ -60,9 +60,9 @@ def test_another_promise_is_another_verdict(runs_of: RunsOf, say: Said) -> None:
     runs_of(CONTROL, TREATMENT)
     assert say("baseline", "fast")[0] is ExitCode.OK
     manifest = run_dir("fast") / "manifest.json"
-    document = json.loads(manifest.read_text())
+    document = json.loads(manifest.read_text(encoding="utf-8"))
     document["plan"]["expectations"]["total_steps"] = 7
-    manifest.write_text(json.dumps(document))
+    manifest.write_text(json.dumps(document), encoding="utf-8")
     assert "the plan says 7 steps, the log says 6" in say("baseline", "fast")[1]
 
 
@@ -71,8 +71,8 @@ def test_another_log_is_another_verdict(runs_of: RunsOf, say: Said) -> None:
     assert say("baseline", "fast")[0] is ExitCode.OK
     for name in ("log", "metrics.jsonl"):
         path = run_dir("fast") / "attempts" / "1" / name
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(lines[:-1]))
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(lines[:-1]), encoding="utf-8")
     code, text = say("baseline", "fast")
     assert code is ExitCode.NOT_VERIFIED
     assert "the last step was not reached: step 5 of 6" in text

@@ -36,7 +36,9 @@ def test_seeds_that_were_left_out_stand_in_every_form(tmp_path: Path) -> None:
         said = rlx("compare", *words, *option).stdout
         assert f"2 runs of gsm8k {SENTENCE}" in said
         assert "baseline, seed 2 (finished), launched 20" in said and f"left out by {BY_COMMAND}; --seed" in said
-    assert SENTENCE in page.read_text() and "gsm8k-fast-s2-20261120-120000-abcd" in page.read_text()
+    assert SENTENCE in page.read_text(encoding="utf-8") and "gsm8k-fast-s2-20261120-120000-abcd" in page.read_text(
+        encoding="utf-8"
+    )
     assert {(run["arm"], run["seed"], run["state"], run["by"]) for run in left_out(*words)} == {
         ("baseline", 2, "finished", BY_COMMAND),
         ("fast", 2, "finished", BY_COMMAND),
@@ -79,5 +81,5 @@ def test_a_run_that_goes_on_is_left_out_too(runs_of: RunsOf) -> None:
 def test_a_report_of_the_latest_launch_names_the_others(runs_of: RunsOf, tmp_path: Path) -> None:
     runs_of(CONTROL, TREATMENT, minute=5)
     rlx("report", "-o", str(tmp_path / "all.html"))
-    text = (tmp_path / "all.html").read_text()
+    text = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert f"6 runs of gsm8k {SENTENCE}" in text and BY_RULE in text

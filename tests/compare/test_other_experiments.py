@@ -51,7 +51,7 @@ def test_an_experiment_of_the_like_stands_in_every_form() -> None:
         lambda: rlx("compare", *PAIR, "--csv").stderr,
         lambda: (
             rlx("report", "gsm8k-baseline-s1", "gsm8k-fast-s1", "-o", "page.html").stdout
-            + Path("page.html").read_text()
+            + Path("page.html").read_text(encoding="utf-8")
         ),
     ]
     for form in forms:
@@ -77,5 +77,5 @@ def test_a_damaged_manifest_costs_nothing() -> None:
     write("again", of(CONTROL), of(TREATMENT), minute=1)
     (manifest,) = Path(os.environ["RLX_ROOT"]).glob("runs/again-fast-*/manifest.json")
     assert len(others()) == 1
-    manifest.write_text("{")
+    manifest.write_text("{", encoding="utf-8")
     assert others() == []

@@ -29,11 +29,13 @@ def evaluated(pair: Pair) -> Pair:
         (attempt / "validation").rename(attempt / "validation-in-training")
         (attempt / "validation").mkdir()
         lines = [_line(number, number < RIGHT[arm]) for number in range(40)]
-        (attempt / "validation/20.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (attempt / "validation/20.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+        )
         value = {POST: RIGHT[arm] / 40}
-        with (attempt / "metrics.jsonl").open("a") as file:
+        with (attempt / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": STEP, "data": value}) + "\n")
-        with (attempt / "log").open("a") as file:
+        with (attempt / "log").open("a", encoding="utf-8") as file:
             file.write(f"step:{STEP} - {POST}:{value[POST]!r}\n")
         promise(run, {"rows": "/data/held-out.parquet", "n": 1}, row_count=40)
     return pair
@@ -52,7 +54,7 @@ def _line(number: int, right: bool) -> dict[str, Any]:
 
 
 def promise(run: Path, post: dict[str, Any], row_count: int | None) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     manifest["plan"]["recipe"]["eval"]["post"] = post
     manifest["plan"]["expectations"] |= {
         "metric": POST,
@@ -60,7 +62,7 @@ def promise(run: Path, post: dict[str, Any], row_count: int | None) -> None:
         "validation_items": row_count,
         "validation_samples": 1,
     }
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def compared(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def test_without_a_promise_the_answers_tell_how_many_there_are(evaluated: Pair) 
     [
         (lambda run: promise(run, {}, row_count=41), "unverified", "RLX705"),
         (
-            lambda run: (run / "attempts/1/validation/20.jsonl").write_text('{"input": ""}\n' * 39),
+            lambda run: (run / "attempts/1/validation/20.jsonl").write_text('{"input": ""}\n' * 39, encoding="utf-8"),
             "unverified",
             "RLX705",
         ),
@@ -119,9 +121,9 @@ def _value(run: Path, value: float) -> None:
         ("log", f"{POST}:0.6", f"{POST}:{value!r}"),
     ):
         path = run / "attempts/1" / name
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         assert before in text
-        path.write_text(text.replace(before, after))
+        path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def test_another_evaluation_is_a_difference_that_counts(evaluated: Pair) -> None:
@@ -133,9 +135,9 @@ def test_another_evaluation_is_a_difference_that_counts(evaluated: Pair) -> None
 
 def test_an_evaluation_of_one_arm_only_is_a_difference(evaluated: Pair) -> None:
     manifest = evaluated["aqn"] / "manifest.json"
-    document = json.loads(manifest.read_text())
+    document = json.loads(manifest.read_text(encoding="utf-8"))
     document["plan"]["recipe"]["eval"]["post"] = None
-    manifest.write_text(json.dumps(document))
+    manifest.write_text(json.dumps(document), encoding="utf-8")
     assert _difference("eval.post")["area"] == "evaluation"
 
 

@@ -20,7 +20,9 @@ from rlx.compare.proportions import (
 
 # Differences that were reported for published checkpoints, with z and p worked out by hand from rounded shares.
 PUBLISHED = json.loads(
-    (Path(__file__).parent.parent / "cases" / "compare" / "published" / "two_proportions.json").read_text()
+    (Path(__file__).parent.parent / "cases" / "compare" / "published" / "two_proportions.json").read_text(
+        encoding="utf-8"
+    )
 )
 
 counts = st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.integers(0, n), st.just(n)))

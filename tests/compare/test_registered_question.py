@@ -38,7 +38,7 @@ def shown(*words: str, code: int) -> list[str]:
     """Every form for people: terminal, Markdown, CSV with its notes, and the page."""
     page = Path("page.html")
     forms = [rlx("compare", *words, *option, code=code) for option in ([], ["--md"], ["--csv"], ["--html", str(page)])]
-    return [*(done.stdout + done.stderr for done in forms), page.read_text()]
+    return [*(done.stdout + done.stderr for done in forms), page.read_text(encoding="utf-8")]
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +124,7 @@ def test_removing_a_run_changes_no_answer_and_deleting_one_ends_it(runs_of: Runs
 def test_an_answer_that_can_no_longer_be_given(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST[:2]))
     (ended,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s2-*")
-    (ended / "attempts/1/state/exit").write_text("1 leader 1795000000 100\n")
+    (ended / "attempts/1/state/exit").write_text("1 leader 1795000000 100\n", encoding="utf-8")
     said = rlx("compare", *NAMES, code=14).stdout
     assert "  no answer yet: 4 of 6 runs registered" in said
     assert "  the answer can only be cannot tell, for a run has ended without" in said
@@ -156,7 +156,7 @@ def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(runs_of: RunsOf
     runs_of(*arm_of(CONTROL, SLOW, asked), *arm_of(TREATMENT, FAST[:2], asked))
     runs_of(*arm_of(TREATMENT, FAST[2:], asked, first=3), finished=False, minute=1)
     (lost,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s3-*")
-    (lost / "attempts/1/state/supervisor").write_text("1 2 of-a-boot-long-ago\n")
+    (lost / "attempts/1/state/supervisor").write_text("1 2 of-a-boot-long-ago\n", encoding="utf-8")
     why = f"spare seed 4 in place of seed 3: the machine ended {lost.name}"
     if not is_launched:
         assert f"seed 3 of fast has not been launched ({why}" in rlx("compare", *NAMES, code=None).stdout
@@ -270,7 +270,7 @@ def test_runs_of_two_experiments_answer_neither(runs_of: RunsOf) -> None:
 def test_a_report_begins_with_the_answer(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     rlx("report", "-o", "report.html")
-    page = Path("report.html").read_text()
+    page = Path("report.html").read_text(encoding="utf-8")
     assert "registered, 3 seeds: yes, fast is better than baseline" in page
     assert page.index("Does a larger rate help?") < page.index('id="curves"')
 
@@ -290,7 +290,7 @@ def test_what_is_registered_after_the_fact_is_exploratory(runs_of: RunsOf, day: 
     asked = replace(ASKED, registered=f"{day}-01-01T00:00:00Z")
     folder = Path(os.environ["RLX_HOME"]) / "experiments"
     folder.mkdir(parents=True)
-    (folder / f"{asked.digest}.json").write_text(json.dumps(to_jsonable(asked)))
+    (folder / f"{asked.digest}.json").write_text(json.dumps(to_jsonable(asked)), encoding="utf-8")
     done = rlx("compare", *NAMES)
     assert f"registered {day}-01-01T00:00:00Z, {when}: it is none of theirs" in done.stderr
     assert "exploratory, for the question was not registered before the launch: fast differs" in done.stdout

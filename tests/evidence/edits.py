@@ -27,7 +27,7 @@ class Recorded:
         self.log = (folder / "log").read_bytes().decode()
         self.metrics = _documents(folder / "metrics.jsonl")
         self.events = [event for path in sorted((folder / "events").glob("*.jsonl")) for event in _documents(path)]
-        self.expectations: dict[str, Any] = json.loads((folder / "expectations.json").read_text())
+        self.expectations: dict[str, Any] = json.loads((folder / "expectations.json").read_text(encoding="utf-8"))
 
     def write(self) -> None:
         (self.folder / "log").write_bytes(self.log.encode())
@@ -38,7 +38,7 @@ class Recorded:
         for number, process in enumerate(self.processes(), start=1):
             own = [event for event in self.events if event.get("process") == process]
             _write(self.folder / "events" / f"aqn-host-{number}.jsonl", own)
-        (self.folder / "expectations.json").write_text(json.dumps(self.expectations))
+        (self.folder / "expectations.json").write_text(json.dumps(self.expectations), encoding="utf-8")
 
     def noisy(self, **process: int) -> list[dict[str, Any]]:
         """The events with noise; those of a process: `replica=1`."""
@@ -325,7 +325,7 @@ def log_alone(run: Recorded) -> None:
     """The log of a run that is over, and no metrics file."""
     run.metrics = []
     (run.folder / "state").mkdir()
-    (run.folder / "state" / "exit").write_text("0")
+    (run.folder / "state" / "exit").write_text("0", encoding="utf-8")
 
 
 def log_ends_in_a_line(run: Recorded) -> None:
@@ -570,8 +570,8 @@ def _without(line: str, wanted: Callable[[str], bool]) -> str:
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _write(path: Path, documents: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")

@@ -53,7 +53,7 @@ def two_attempts(arm: str, last: int, after: int, edit: str, folder: Path) -> li
     """Killed after `last`, gone on after `after`, with its lineage; then the second attempt is edited."""
     first, second = begun(arm, folder / "1", last), resumed(arm, folder / "2", after)
     told = replace(LINEAGE, step=after, checkpoint=f"global_step_{after}")
-    (second / "lineage.json").write_text(json.dumps(to_jsonable(told)))
+    (second / "lineage.json").write_text(json.dumps(to_jsonable(told)), encoding="utf-8")
     if edit:
         SEAM_EDITS[edit](second, after)
     return [first, second]

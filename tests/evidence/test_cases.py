@@ -60,19 +60,19 @@ def edited(recorded: Path, edit: str, copy: Path) -> Path:
 def replaced(source: Path, patterns: list[tuple[str, str]], copy: Path) -> Path:
     """A copy of a case whose log has other lines. Each pattern must be found: one that is not tests nothing."""
     shutil.copytree(source, copy)
-    text = (copy / "log").read_text()
+    text = (copy / "log").read_text(encoding="utf-8")
     for pattern, replacement in patterns:
         text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
         assert count, pattern
-    (copy / "log").write_text(text)
+    (copy / "log").write_text(text, encoding="utf-8")
     return copy
 
 
 def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
-    case = json.loads((folder / "case.json").read_text())
+    case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     dirs = attempts(folder, case, tmp_path)
     where = folder if (folder / "expectations.json").exists() else dirs[0]
-    promised = json.loads((where / "expectations.json").read_text()) | case.get("promised", {})
+    promised = json.loads((where / "expectations.json").read_text(encoding="utf-8")) | case.get("promised", {})
     expectations = recorded_expectations(promised)
     evidence = replace(read_evidence(dirs), settings=case.get("settings", {}))
     if "plan" in case:
@@ -93,7 +93,7 @@ def test_verdict(folder: Path, tmp_path: Path) -> None:
     }
     if verdict.dissent:
         seen["dissent"] = True
-    assert seen == json.loads((folder / "expected.json").read_text())
+    assert seen == json.loads((folder / "expected.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -104,10 +104,10 @@ def test_every_finding_can_be_read(folder: Path, tmp_path: Path) -> None:
 
 
 def test_every_edit_is_used() -> None:
-    used = {json.loads((folder / "case.json").read_text()).get("edit") for folder in FOLDERS} - {None}
+    used = {json.loads((folder / "case.json").read_text(encoding="utf-8")).get("edit") for folder in FOLDERS} - {None}
     assert used == EDITS.keys()
 
 
 def test_every_edit_of_a_seam_is_used() -> None:
-    cases = [json.loads((folder / "case.json").read_text()) for folder in FOLDERS]
+    cases = [json.loads((folder / "case.json").read_text(encoding="utf-8")) for folder in FOLDERS]
     assert {case["resumed"].get("edit") for case in cases if "resumed" in case} - {None} == SEAM_EDITS.keys()

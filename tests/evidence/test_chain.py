@@ -37,7 +37,7 @@ Document = dict[str, Any]
 
 
 def plan_of(run: Path) -> Document:
-    plan: Document = json.loads((run / "manifest.json").read_text())["plan"]
+    plan: Document = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["plan"]
     return plan
 
 
@@ -53,10 +53,10 @@ def rewritten(attempt: Path, folder: Path, change: Callable[[Document], None]) -
     """A copy of an attempt, each record of which was changed."""
     shutil.copytree(attempt, folder)
     for path in (folder / "events").iterdir():
-        records = [json.loads(line) for line in path.read_text().splitlines()]
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         for record in records:
             change(record)
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return folder
 
 

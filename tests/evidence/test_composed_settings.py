@@ -44,9 +44,9 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("configs")
     OmegaConf.save(OmegaConf.create(BASE), folder / "trainer.yaml")
     (folder / "preset").mkdir()
-    (folder / "preset/large.yaml").write_text("# @package _global_\ndata:\n  rows: 10\n")
+    (folder / "preset/large.yaml").write_text("# @package _global_\ndata:\n  rows: 10\n", encoding="utf-8")
     (folder / "model").mkdir()
-    (folder / "model/big.yaml").write_text("layers: 28\n")
+    (folder / "model/big.yaml").write_text("layers: 28\n", encoding="utf-8")
     return folder
 
 
@@ -150,9 +150,9 @@ def run() -> Path:
 
 def change(run: Path, before: str, after: str, attempt: int = 1) -> None:
     file = run / "attempts" / str(attempt) / COMPOSED_FILE
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     assert before in text
-    file.write_text(text.replace(before, after))
+    file.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def said(run: Path) -> tuple[str, list[str]]:
@@ -179,7 +179,7 @@ def again(run: Path, step: int) -> None:
     shutil.copytree(run / "attempts/1", run / "attempts/2")
     checkpoint = f"global_step_{step}" if step else ""
     lineage = Lineage(2, "lost", "its processes are gone", "2026-11-24T17:00:00+00:00", "me@laptop", step, checkpoint)
-    (run / "attempts/2" / LINEAGE_FILE).write_text(json.dumps(to_jsonable(lineage)))
+    (run / "attempts/2" / LINEAGE_FILE).write_text(json.dumps(to_jsonable(lineage)), encoding="utf-8")
     (run / "latest").unlink()
     (run / "latest").symlink_to("attempts/2")
 
@@ -206,7 +206,9 @@ def test_what_an_attempt_composed_that_counts_no_more(run: Path) -> None:
 
 @pytest.mark.parametrize(("state", "is_seen"), [("running", False), ("failed", True)])
 def test_before_the_first_step_the_file_may_not_be_whole(state: str, is_seen: bool) -> None:
-    expectations = recorded_expectations(json.loads((CASES / "logs/tiny-baseline/expectations.json").read_text()))
+    expectations = recorded_expectations(
+        json.loads((CASES / "logs/tiny-baseline/expectations.json").read_text(encoding="utf-8"))
+    )
     evidence = Evidence(setting_mismatches=("data.seed planned 1, composed (absent)",))
     verdict = judge(evidence, expectations, RunState(state), arm="baseline")
     assert ("RLX644" in [finding.id for finding in verdict.findings]) == is_seen

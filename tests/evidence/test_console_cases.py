@@ -18,7 +18,7 @@ PUBLIC = sorted(path.parent for path in (CASES / "console").glob("*/expected.jso
 def test_consoles_of_many_versions(case: Path) -> None:
     evidence = read_log(case / "log")
     metrics = {step: dict(values) for step, values in evidence.metrics.items()}
-    wanted = json.loads((case / "expected.json").read_text())
+    wanted = json.loads((case / "expected.json").read_text(encoding="utf-8"))
     assert repr(metrics) == repr(
         {int(step): {key: float(value) for key, value in values.items()} for step, values in wanted["metrics"].items()}
     )

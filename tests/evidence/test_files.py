@@ -29,12 +29,14 @@ EVENT = {
 
 
 def metrics(tmp_path: Path, text: str) -> dict[int, dict[str, float]]:
-    (tmp_path / "metrics.jsonl").write_text(text)
+    (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
     return read_metrics(tmp_path / "metrics.jsonl").steps
 
 
 def events(tmp_path: Path, *documents: Any) -> list[NoiseEvent]:
-    (tmp_path / "aqn-h-1.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    (tmp_path / "aqn-h-1.jsonl").write_text(
+        "".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8"
+    )
     return list(read_records(tmp_path).events)
 
 
@@ -79,7 +81,7 @@ def test_no_file_is_no_metrics(tmp_path: Path) -> None:
 
 
 def test_one_step_twice_with_other_values_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "m").write_text('{"step":1,"data":{"a":1}}\n{"step":1,"data":{"a":2}}\n')
+    (tmp_path / "m").write_text('{"step":1,"data":{"a":1}}\n{"step":1,"data":{"a":2}}\n', encoding="utf-8")
     timeline = read_metrics(tmp_path / "m")
     assert timeline.steps == {1: {"a": 2}} and [d.values for d in timeline.disagreements] == [(1, 2)]
 
@@ -91,7 +93,7 @@ def test_an_event_as_the_payload_writes_it(tmp_path: Path) -> None:
 
 
 def test_events_of_all_processes_by_time(tmp_path: Path) -> None:
-    (tmp_path / "aqn-h-2.jsonl").write_text(json.dumps({**EVENT, "step": 4, "time": 10.0}) + "\n")
+    (tmp_path / "aqn-h-2.jsonl").write_text(json.dumps({**EVENT, "step": 4, "time": 10.0}) + "\n", encoding="utf-8")
     assert [event.step for event in events(tmp_path, EVENT, {**EVENT, "step": 6, "time": None})] == [4, 5, 6]
 
 
@@ -121,7 +123,7 @@ def test_no_junk_raises_or_hides_the_line_after_it(tmp_path: Path, junk: bytes) 
 
 
 def test_outputs_that_cannot_be_read_are_no_answers_known(tmp_path: Path) -> None:
-    (tmp_path / "10.jsonl").write_text('{"score": 1}\n{"score": 0}\n')
+    (tmp_path / "10.jsonl").write_text('{"score": 1}\n{"score": 0}\n', encoding="utf-8")
     (tmp_path / "20.jsonl").mkdir()
     (tmp_path / "30.jsonl").symlink_to("30.jsonl")
     assert read_answers(tmp_path) == {10: 2}
@@ -177,4 +179,4 @@ def test_a_count_beyond_all_counting_is_no_record(tmp_path: Path) -> None:
 
 
 def write(path: Path, documents: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")

@@ -72,7 +72,7 @@ def test_every_row_is_an_item_with_its_answers(tmp_path: Path, rows: list[Row], 
 def test_a_torn_file_loses_the_torn_answer_only(tmp_path: Path, rows: list[Row], cut: int) -> None:
     lines = [json.dumps(each) + "\n" for each in by_trainer(rows)]
     text = "".join(lines)
-    (tmp_path / "20.jsonl").write_text(text[: cut % (len(text) + 1)])
+    (tmp_path / "20.jsonl").write_text(text[: cut % (len(text) + 1)], encoding="utf-8")
     left = read_items(tmp_path, 20, ACC)
     whole = text[: cut % (len(text) + 1)].count("}\n")
     # Without its end-of-line, a line may be whole all the same.

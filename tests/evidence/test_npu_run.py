@@ -18,7 +18,7 @@ STEPS = 100
 
 def recorded() -> dict[int, dict[str, float]]:
     """The metrics by step."""
-    with FIGURES.open(newline="") as file:
+    with FIGURES.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {int(row["step"]): {key: float(text) for key, text in row.items() if key != "step" and text} for row in rows}
 

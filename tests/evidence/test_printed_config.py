@@ -38,10 +38,10 @@ def test_what_was_printed_is_read(tmp_path: Path, tree: dict[str, Any], lose_bla
     tree = {"actor_rollout_ref": tree}
     lines = said(tree, lose_blanks=lose_blanks)
     mixed = [line for each in lines for line in (each, "another process {'\n", "(WorkerDict pid=8) {'a': [1,\n")]
-    (tmp_path / "log").write_text("step:0 - a:1\n" + "".join(mixed) + "(TaskRunner pid=7) done\n")
+    (tmp_path / "log").write_text("step:0 - a:1\n" + "".join(mixed) + "(TaskRunner pid=7) done\n", encoding="utf-8")
     assert read_printed_config(tmp_path / "log") == tree
     warned = [line for each in lines for line in (each, *WARNING)]
-    (tmp_path / "log").write_text("".join(warned))
+    (tmp_path / "log").write_text("".join(warned), encoding="utf-8")
     assert read_printed_config(tmp_path / "log") == tree
 
 
@@ -55,7 +55,7 @@ def test_a_log_that_ends_in_it_or_has_none(tmp_path: Path) -> None:
     lines = said({"actor_rollout_ref": {"lr": 1, "text": "long " * 40}, "data": {"seed": 1}})
     assert parse_printed_config([line.partition("m ")[2] for line in lines[:-1]]) == {}
     assert read_printed_config(tmp_path / "log") == {}
-    (tmp_path / "log").write_text("nothing of the kind\n")
+    (tmp_path / "log").write_text("nothing of the kind\n", encoding="utf-8")
     assert read_printed_config(tmp_path / "log") == {}
 
 

@@ -19,7 +19,7 @@ ARMS = ("aqn", "baseline")
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_resumed_run_is_not_accused(arm: str, last: int, after: int, tmp_path: Path) -> None:
     evidence = read_evidence([begun(arm, tmp_path / "1", last), resumed(arm, tmp_path / "2", after)])
-    expectations = recorded_expectations(json.loads((recorded(arm) / "expectations.json").read_text()))
+    expectations = recorded_expectations(json.loads((recorded(arm) / "expectations.json").read_text(encoding="utf-8")))
     verdict = judge(evidence, expectations, RunState.FINISHED, arm=arm)
     assert verdict.status == "valid", verdict.sentence
     assert not [finding.id for finding in verdict.findings if finding.id.startswith("RLX68")]

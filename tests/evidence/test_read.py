@@ -11,23 +11,23 @@ from rlx.evidence import Restart, read_evidence, read_log, series
 
 def attempt(folder: Path, log: str = "", metrics: dict[int, float] | None = None, ended: bool = True) -> Path:
     (folder / "state").mkdir(parents=True)
-    (folder / "log").write_text(log)
+    (folder / "log").write_text(log, encoding="utf-8")
     if ended:
-        (folder / "state" / "exit").write_text("0 leader 1 1\n")
+        (folder / "state" / "exit").write_text("0 leader 1 1\n", encoding="utf-8")
     lines = (json.dumps({"step": step, "data": {"a": value}}) + "\n" for step, value in (metrics or {}).items())
-    (folder / "metrics.jsonl").write_text("".join(lines))
+    (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
     return folder
 
 
 def event(folder: Path, step: int, sigma: float, phase: str = "rollout") -> None:
     (folder / "events").mkdir(exist_ok=True)
     line = json.dumps({"kind": "noise", "phase": phase, "step": step, "sigma": sigma, "layers": 5, "time": step})
-    with (folder / "events" / "aqn-h-1.jsonl").open("a") as stream:
+    with (folder / "events" / "aqn-h-1.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(line + "\n")
 
 
 def test_a_bare_log(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("step:1 - a:1\nstep:2 - a:2")
+    (tmp_path / "log").write_text("step:1 - a:1\nstep:2 - a:2", encoding="utf-8")
     assert series(read_log(tmp_path / "log"), "a") == {1: 1}
     assert series(read_log(tmp_path / "log", finished=True), "a") == {1: 1, 2: 2}
 
@@ -123,6 +123,6 @@ def test_answers_of_validations_are_counted_and_a_later_attempt_wins(tmp_path: P
         folder = attempt(tmp_path / str(number))
         (folder / "validation").mkdir()
         for step, count in counts.items():
-            (folder / "validation" / f"{step}.jsonl").write_text('{"acc": 1.0}\n' * count)
-        (folder / "validation" / "notes.jsonl").write_text("not a step\n")
+            (folder / "validation" / f"{step}.jsonl").write_text('{"acc": 1.0}\n' * count, encoding="utf-8")
+        (folder / "validation" / "notes.jsonl").write_text("not a step\n", encoding="utf-8")
     assert read_evidence([tmp_path / "1", tmp_path / "2"]).answers == {0: 3, 5: 3}

@@ -25,10 +25,10 @@ def verdict(second: str, folder: Path) -> Verdict:
     attempts = two_attempts("aqn", 14, 10, "", folder)
     for attempt, text in zip(attempts, (FIRST, second), strict=True):
         (attempt / COMPOSED_FILE).parent.mkdir(parents=True)
-        (attempt / COMPOSED_FILE).write_text(text)
+        (attempt / COMPOSED_FILE).write_text(text, encoding="utf-8")
     changed = reconfigured("verl", attempts, ParsedFiles(folder / "home"))
     evidence = replace(read_evidence(attempts), reconfigured=changed)
-    expectations = recorded_expectations(json.loads((attempts[0] / "expectations.json").read_text()))
+    expectations = recorded_expectations(json.loads((attempts[0] / "expectations.json").read_text(encoding="utf-8")))
     return judge(evidence, expectations, RunState.FINISHED, arm="aqn")
 
 

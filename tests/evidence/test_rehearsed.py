@@ -131,8 +131,8 @@ def test_an_end_too_early_says_how_far_it_came(state: RunState, id: str) -> None
 def called(folder: Path, function: str, name: str = "score") -> RewardCalls:
     """The recorder as verl uses it, in a process of its own."""
     copy(payload_folder("verl") / "rehearsed_reward.py", folder)
-    (folder / "reward.py").write_text(function)
-    (folder / "rehearsed_reward.json").write_text(json.dumps({"file": "reward.py", "function": name}))
+    (folder / "reward.py").write_text(function, encoding="utf-8")
+    (folder / "rehearsed_reward.json").write_text(json.dumps({"file": "reward.py", "function": name}), encoding="utf-8")
     program = (
         "import asyncio, inspect, rehearsed_reward as r\n"
         "given = dict(data_source='d', solution_str='s', ground_truth='7', extra_info={})\n"
@@ -179,6 +179,6 @@ def test_scores_that_are_no_numbers_count_apart(tmp_path: Path) -> None:
 
 def test_a_line_that_was_cut_off_is_no_call(tmp_path: Path) -> None:
     (tmp_path / "rewards").mkdir()
-    (tmp_path / "rewards/1.jsonl").write_text('{"score": 1.0, "seconds": 0.5}\n{"score": 1.0, "sec')
+    (tmp_path / "rewards/1.jsonl").write_text('{"score": 1.0, "seconds": 0.5}\n{"score": 1.0, "sec', encoding="utf-8")
     assert read_reward_calls(tmp_path).count == 1
     assert read_reward_calls(tmp_path / "nothing") == RewardCalls()

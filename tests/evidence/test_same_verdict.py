@@ -15,8 +15,8 @@ from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 
 CASE = CASES / "evidence" / "fork-declared-validation-noise"
-EXPECTED = recorded_expectations(json.loads((CASE / "expectations.json").read_text()))
-LOG = (CASE / "log").read_text()
+EXPECTED = recorded_expectations(json.loads((CASE / "expectations.json").read_text(encoding="utf-8")))
+LOG = (CASE / "log").read_text(encoding="utf-8")
 LINES = LOG.splitlines(keepends=True)
 
 
@@ -56,8 +56,8 @@ def _after(step: int) -> int:
 def test_the_verdict_stays(dress: Callable[[str], str], tmp_path: Path) -> None:
     dressed = dress(LOG)
     assert dressed != LOG
-    (tmp_path / "plain").write_text(LOG)
-    (tmp_path / "dressed").write_text(dressed, newline="")
+    (tmp_path / "plain").write_text(LOG, encoding="utf-8")
+    (tmp_path / "dressed").write_text(dressed, newline="", encoding="utf-8")
     plain, other = (
         judge(read_log(tmp_path / name, finished=True), EXPECTED, RunState.FINISHED, arm="aqn")
         for name in ("plain", "dressed")

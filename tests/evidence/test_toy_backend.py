@@ -40,7 +40,7 @@ def log_of(*, until: int = 4, best: float = 0.6) -> str:
 
 
 def read(folder: Path, text: str) -> Evidence:
-    (folder / "log").write_text(text)
+    (folder / "log").write_text(text, encoding="utf-8")
     return replace(read_log(folder / "log", finished=True), backend="toy")
 
 
@@ -60,7 +60,7 @@ def test_what_was_kept_of_a_log_is_read_anew_with_another_grammar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run := tmp_path / "1").mkdir()
-    (run / "log").write_text(log_of())
+    (run / "log").write_text(log_of(), encoding="utf-8")
     monkeypatch.setattr("rlx.evidence.cache.file_digest.SETTLED_S", 0)
     monkeypatch.delitem(PACKAGES, "toy")
     assert not read_evidence([run], ParsedFiles(tmp_path)).metrics

@@ -196,7 +196,7 @@ def test_a_stream_comes_as_it_is_written_and_ends_when_it_is_left(host: Transpor
 
 def test_a_quiet_stream_ends_too(host: Transport, tmp_path: Path) -> None:
     log = tmp_path / f"quiet-{os.getpid()}"
-    log.write_text("one line\n")
+    log.write_text("one line\n", encoding="utf-8")
     with host.stream(Cmd("tail", "-F", str(log))) as chunks:
         assert next(chunks) == b"one line\n"
         assert processes_with(str(log))

@@ -147,9 +147,9 @@ def ssh_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_names_of_the_ssh_config_are_hosts(ssh_config: Path) -> None:
     folder = ssh_config.parent / "conf.d"
     folder.mkdir()
-    (folder / "work").write_text("Host work # mine\n")
+    (folder / "work").write_text("Host work # mine\n", encoding="utf-8")
     lines = (f"Include {folder}/*", 'Host=jump "gate"', " User me", "Host npu-* !npu-9", "Host *", " User you")
-    ssh_config.write_text("\n".join([*lines, "Match host lab1,lab2 user me", ""]))
+    ssh_config.write_text("\n".join([*lines, "Match host lab1,lab2 user me", ""]), encoding="utf-8")
     for name in ("jump", "gate", "npu-7", "work", "lab2"):
         assert site_of(name).place == Place(name, name)
     for name in ("npu-9", "elsewhere", "mine", "me"):
@@ -161,14 +161,14 @@ def test_names_of_the_ssh_config_are_hosts(ssh_config: Path) -> None:
 
 
 def test_an_include_of_itself_ends(ssh_config: Path) -> None:
-    ssh_config.write_text(f"Include {ssh_config}\nHost last\n")
+    ssh_config.write_text(f"Include {ssh_config}\nHost last\n", encoding="utf-8")
     assert site_of("last").place.destination == "last"
 
 
 def test_the_project_goes_before_the_user(project: Path) -> None:
     write_user("hosts: {a3: {ssh: u@a, container: verl}, b1: {ssh: u@b}}\ndefaults: {host: b1, container: c}")
     assert (site_of().host, site_of().container) == ("b1", "c")
-    project.write_text("hosts: {a3: {ssh: p@a}}\ndefaults: {host: a3}\n")
+    project.write_text("hosts: {a3: {ssh: p@a}}\ndefaults: {host: a3}\n", encoding="utf-8")
     trust_project()
     assert known_host("a3").ssh == "p@a"
     # As a whole: nothing of the user's entry or defaults shines through.
@@ -178,19 +178,19 @@ def test_the_project_goes_before_the_user(project: Path) -> None:
 
 def test_the_search_for_the_project_ends_at_home(project: Path) -> None:
     above = project.parent.parent.parent / "rlx.yaml"
-    above.write_text("defaults: {host: above@a}")
+    above.write_text("defaults: {host: above@a}", encoding="utf-8")
     assert site_of().host == "local"
-    (project.parent.parent / "rlx.yaml").write_text("defaults: {host: home@a}")
+    (project.parent.parent / "rlx.yaml").write_text("defaults: {host: home@a}", encoding="utf-8")
     trust_project()
     assert site_of().host == "home@a"
-    project.write_text("defaults: {host: project@a}")
+    project.write_text("defaults: {host: project@a}", encoding="utf-8")
     trust_project()
     assert site_of().host == "project@a"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives a file to another user")
 def test_the_project_file_of_somebody_else_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write_text("defaults: {host: evil@192.0.2.66}")
+    project.write_text("defaults: {host: evil@192.0.2.66}", encoding="utf-8")
     os.chown(project, 12345, -1)
     with pytest.raises(UsageError, match="belongs to another user"):
         site_of()
@@ -200,7 +200,7 @@ def test_the_project_file_of_somebody_else_is_refused(project: Path, monkeypatch
 
 
 def test_a_default_that_nobody_knows_names_its_place(project: Path) -> None:
-    project.write_text("\ndefaults: {host: a33}\n")
+    project.write_text("\ndefaults: {host: a33}\n", encoding="utf-8")
     trust_project()
     with pytest.raises(UsageError, match=r"rlx\.yaml:2: defaults\.host: unknown host 'a33'"):
         site_of()

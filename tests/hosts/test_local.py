@@ -18,7 +18,7 @@ MACHINE = LocalTransport()
 
 def is_running(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -63,7 +63,7 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) ->
     script = f"sleep 1000 & echo $! >{pid_file}; wait"
     with pytest.raises(RlxError, match=r"no answer after 3 s"):
         MACHINE.run(Cmd("sh", "-c", script), timeout_s=3)
-    wait_until_gone(int(pid_file.read_text()))
+    wait_until_gone(int(pid_file.read_text(encoding="utf-8")))
 
 
 def test_a_program_that_is_not_there_is_named() -> None:

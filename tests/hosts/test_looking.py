@@ -27,7 +27,9 @@ def hostile(tmp_path: Path) -> Path:
     folder = tmp_path / "hostile"
     folder.mkdir()
     for name in IMPORTED:
-        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n")
+        (folder / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n", encoding="utf-8"
+        )
     return folder
 
 
@@ -39,7 +41,9 @@ def executed(tmp_path: Path) -> Path:
 def rlx(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command as a person types it in that folder. `python -m` would put the folder on rlx's own path."""
     command = [str(Path(sys.executable).with_name("rlx")), *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=600, encoding="utf-8"
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -76,7 +80,7 @@ def planned(folder: Path, *words: str, **changes: Any) -> dict[str, str]:
 def test_nothing_of_the_current_folder_runs(words: tuple[str, ...], hostile: Path, executed: Path) -> None:
     recipe(hostile)
     rlx(hostile, *words)
-    assert not executed.exists(), executed.read_text()
+    assert not executed.exists(), executed.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["plan", "launch", "doctor"])
@@ -86,24 +90,26 @@ def test_nothing_of_the_folder_that_a_recipe_names_runs(
     name = recipe(tmp_path, backend={"workdir": str(hostile), "version": INSTALLED})
     words = {"plan": (name, "--host", "local"), "launch": (name, "--dry-run"), "doctor": ("--recipe", name)}
     rlx(tmp_path, command, *words[command])
-    assert not executed.exists(), executed.read_text()
+    assert not executed.exists(), executed.read_text(encoding="utf-8")
 
 
 def test_an_empty_entry_of_the_hosts_path_is_no_folder(hostile: Path, executed: Path, tmp_path: Path) -> None:
     """CANN's scripts end PYTHONPATH in a colon, and Python takes that for the folder that it is started in."""
     setup = tmp_path / "set_env.sh"
-    setup.write_text("export PYTHONPATH=/nowhere:\n")
+    setup.write_text("export PYTHONPATH=/nowhere:\n", encoding="utf-8")
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/hosts.yaml").write_text(yaml.safe_dump({"hosts": {"local": {"setup": [str(setup)]}}}))
+    (tmp_path / "config/hosts.yaml").write_text(
+        yaml.safe_dump({"hosts": {"local": {"setup": [str(setup)]}}}), encoding="utf-8"
+    )
     name = recipe(hostile, backend={"workdir": str(hostile)})
     rlx(hostile, "doctor", "--recipe", name)
-    assert not executed.exists(), executed.read_text()
+    assert not executed.exists(), executed.read_text(encoding="utf-8")
 
 
 def test_a_checkout_that_nobody_installed_is_still_found(tmp_path: Path) -> None:
     (tmp_path / "checkout/verl/version").mkdir(parents=True)
-    (tmp_path / "checkout/verl/__init__.py").write_text("raise SystemExit('imported')\n")
-    (tmp_path / "checkout/verl/version/version").write_text("0.7.1+own\n")
+    (tmp_path / "checkout/verl/__init__.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    (tmp_path / "checkout/verl/version/version").write_text("0.7.1+own\n", encoding="utf-8")
     question = python_question(
         PACKAGES, "packages.py", Site(), sys.executable, str(tmp_path / "checkout"), "verl=version/version"
     )
@@ -116,7 +122,7 @@ def test_a_checkout_that_nobody_installed_is_still_found(tmp_path: Path) -> None
 
 def marking(path: Path, executed: Path, then: str = "") -> Path:
     """A program that leaves a mark when it is started."""
-    path.write_text(f"#!/bin/sh\necho started >>'{executed}'\n{then}\n")
+    path.write_text(f"#!/bin/sh\necho started >>'{executed}'\n{then}\n", encoding="utf-8")
     path.chmod(0o700)
     return path
 
@@ -149,7 +155,7 @@ def test_what_an_interpreter_has_is_read_beside_it(tmp_path: Path, executed: Pat
 def installation(folder: Path, version: str) -> Path:
     package = folder / "lib/python3.11/site-packages/verl"
     (package / "version").mkdir(parents=True)
-    (package / "version/version").write_text(f"{version}\n")
+    (package / "version/version").write_text(f"{version}\n", encoding="utf-8")
     (package / "__init__.py").touch()
     (package / "trainer/config").mkdir(parents=True)
     (package / "trainer/main_ppo.py").touch()
@@ -174,15 +180,15 @@ def test_a_consent_is_given_once(tmp_path: Path, executed: Path) -> None:
 def test_the_interpreter_of_the_hosts_entry_asks_nothing(tmp_path: Path, executed: Path) -> None:
     python = marking(tmp_path / "python", executed, f'exec "{sys.executable}" "$@"')
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/hosts.yaml").write_text(f"hosts: {{local: {{python: {python}}}}}\n")
+    (tmp_path / "config/hosts.yaml").write_text(f"hosts: {{local: {{python: {python}}}}}\n", encoding="utf-8")
     assert "RLX407" not in planned(tmp_path, backend={"python": str(python), "version": INSTALLED})
     assert executed.exists()
 
 
 def test_data_check_calls_a_reward_only_when_told_to(tmp_path: Path, executed: Path) -> None:
     row = {"prompt": [{"role": "user", "content": "1+1"}], "reward_model": {"ground_truth": "2"}, "data_source": "x"}
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    (tmp_path / "own.py").write_text(f"open({str(executed)!r}, 'w')\ndef score(**_): return 1.0\n")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (tmp_path / "own.py").write_text(f"open({str(executed)!r}, 'w')\ndef score(**_): return 1.0\n", encoding="utf-8")
     data = {"train": str(tmp_path / "rows.jsonl"), "val": str(tmp_path / "rows.jsonl")}
     name = recipe(tmp_path, data=data, reward={"path": "own.py", "function": "score"})
     assert "--trust calls it" in rlx(tmp_path, "data", "check", name).stdout

@@ -171,14 +171,14 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_where_a_config_can_mean_something_else_each_time_ssh_finds_its_socket(config: Path, line: str) -> None:
-    (config.parent / "more").write_text("  SetEnv A=1\n")
-    config.write_text(f"Host x\n  Port 7\n{line.replace('more', str(config.parent / 'more'))}\n")
+    (config.parent / "more").write_text("  SetEnv A=1\n", encoding="utf-8")
+    config.write_text(f"Host x\n  Port 7\n{line.replace('more', str(config.parent / 'more'))}\n", encoding="utf-8")
     assert socket_path(ssh_config(), "x") is None
     assert control_path(ssh_config(), "x").endswith("%C")
 
 
 def test_each_destination_and_config_has_a_socket(config: Path) -> None:
-    (config.parent / "more").write_text("Host x\n  Port 7\n")
+    (config.parent / "more").write_text("Host x\n  Port 7\n", encoding="utf-8")
     texts = [
         "",
         "Host x\nSendEnv LANG LC_*\n",
@@ -187,10 +187,10 @@ def test_each_destination_and_config_has_a_socket(config: Path) -> None:
     ]
     found = set[str | None]()
     for text in texts:
-        config.write_text(text)
+        config.write_text(text, encoding="utf-8")
         found |= {socket_path(ssh_config(), "x"), socket_path(ssh_config(), "y")}
-    config.write_text(texts[2])
-    (config.parent / "more").write_text("Host x\n  Port 8\n")
+    config.write_text(texts[2], encoding="utf-8")
+    (config.parent / "more").write_text("Host x\n  Port 8\n", encoding="utf-8")
     found.add(socket_path(ssh_config(), "x"))
     assert len(found) == 9 and None not in found
     assert all(path and "%" not in path and len(path) + 17 <= 104 for path in found)
@@ -223,7 +223,7 @@ def test_more_sessions_than_sshd_shares_go_by_connections_of_their_own(loopback:
         assert transport.run(Cmd("sh", "-c", script, "x", str(ran)), timeout_s=30).code == 0
         with transport.stream(Cmd("echo", "streamed")) as more:
             assert b"".join(more) == b"streamed\n"
-    assert (ran.read_text(), logins(loopback)) == ("ran\n", 3)
+    assert (ran.read_text(encoding="utf-8"), logins(loopback)) == ("ran\n", 3)
 
 
 @pytest.mark.parametrize("when", ["before it begins", "while it runs"])
@@ -238,7 +238,7 @@ def test_a_command_that_may_have_arrived_is_not_sent_again(loopback: Loopback, t
     with pytest.raises(HostError, match="connection broke") as caught:
         transport_for(loopback.place).run(Cmd("sh", "-c", script), timeout_s=30)
     assert caught.value.arrived
-    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert (tmp_path / "ran").read_text(encoding="utf-8") == "ran\n"
 
 
 def test_a_socket_that_speaks_another_version_is_left_to_ssh(loopback: Loopback) -> None:

@@ -86,7 +86,7 @@ def test_an_unknown_host_key_is_to_be_confirmed_by_hand(loopback: Loopback) -> N
     assert isinstance(error, HostKeyUnknown)
     assert not error.arrived
     assert f"ssh -F {loopback.config} loop" in error.hint
-    assert loopback.known_hosts.read_text() == ""
+    assert loopback.known_hosts.read_text(encoding="utf-8") == ""
 
 
 def test_a_config_that_accepts_any_key_is_not_followed(loopback: Loopback) -> None:
@@ -158,7 +158,7 @@ def test_a_jump_host_with_an_unknown_key(loopback: Loopback, tmp_path: Path) -> 
 
 
 def test_a_jump_host_is_used(loopback: Loopback) -> None:
-    jump = loopback.config.read_text().replace("Host loop", "Host jump")
+    jump = loopback.config.read_text(encoding="utf-8").replace("Host loop", "Host jump")
     loopback.add_config(f"{jump}\nHost loop\n  ProxyJump jump\n")
     assert transport_for(loopback.place).run(Cmd("echo", "through"), timeout_s=30).out == b"through\n"
     assert loopback.log().count("Accepted publickey") == 2
@@ -258,7 +258,7 @@ def test_a_shared_connection_is_used_again_and_ends_no_other_command(loopback: L
 
 def test_the_one_who_opened_the_connection_may_leave_first(loopback: Loopback) -> None:
     """Also through a ProxyCommand, which is a child of the ssh that opened it."""
-    hop = loopback.config.read_text().replace("Host loop", "Host hop")
+    hop = loopback.config.read_text(encoding="utf-8").replace("Host loop", "Host hop")
     loopback.add_config(f"{hop}\nHost loop\n  ProxyCommand ssh -F {loopback.config} -W %h:%p hop\n")
     transport = transport_for(loopback.place)
     with transport.stream(Cmd("sh", "-c", "echo begun; sleep 500")) as first:
@@ -313,12 +313,16 @@ def test_no_ssh_stays_behind_a_command(loopback: Loopback) -> None:
         transport.run(Cmd("sleep", "500"), timeout_s=1)
     loopback.cut()
     wait_until(lambda: not masters(loopback))
-    listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
     assert str(loopback.config) not in listed
 
 
 def sessions(host: Loopback) -> list[str]:
-    listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
     return [line for line in listed.splitlines() if line.startswith("ssh -T ") and str(host.config) in line]
 
 
@@ -487,7 +491,7 @@ def test_a_command_runs_once_though_all_was_sent_again(loopback: Loopback, tmp_p
     done = transport_for(loopback.place).run(
         Cmd("sh", "-c", 'echo once >>"$1"; cat', "x", str(tmp_path / "ran")), stdin=b"data\n", timeout_s=30
     )
-    assert (done.out, (tmp_path / "ran").read_text()) == (b"data\n", "once\n")
+    assert (done.out, (tmp_path / "ran").read_text(encoding="utf-8")) == (b"data\n", "once\n")
 
 
 def a_place(host: Loopback) -> socket.socket:

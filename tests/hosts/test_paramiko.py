@@ -82,23 +82,23 @@ def test_a_server_that_is_no_sshd(loopback: Loopback) -> None:
 
 
 def test_a_known_host_is_found_in_any_form_of_line(loopback: Loopback) -> None:
-    key = loopback.known_hosts.read_text().split(maxsplit=1)[1]
+    key = loopback.known_hosts.read_text(encoding="utf-8").split(maxsplit=1)[1]
     name, salt = f"[127.0.0.1]:{loopback.port}", os.urandom(20)
     digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
     hashed = f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
     others = "@cert-authority *.example ssh-ed25519 AAAA\n# comment\nbroken\nother ssh-ed25519 !!!\n"
     for patterns in (hashed, f"other,{name}", f"[127.0.0.?]:{loopback.port}", "*"):
-        loopback.known_hosts.write_text(f"{others}{patterns} {key}")
+        loopback.known_hosts.write_text(f"{others}{patterns} {key}", encoding="utf-8")
         loopback.cut()
         assert says_hello(loopback)
     for patterns in ("127.0.0.1", f"*,!{name}", hashed.replace("|1|", "|2|")):
-        loopback.known_hosts.write_text(f"{others}{patterns} {key}")
+        loopback.known_hosts.write_text(f"{others}{patterns} {key}", encoding="utf-8")
         assert fails_anew(loopback, HostKeyUnknown)
 
 
 def test_a_revoked_key_is_refused(loopback: Loopback) -> None:
-    line = loopback.known_hosts.read_text()
-    loopback.known_hosts.write_text(f"{line}@revoked * {line.split(maxsplit=1)[1]}")
+    line = loopback.known_hosts.read_text(encoding="utf-8")
+    loopback.known_hosts.write_text(f"{line}@revoked * {line.split(maxsplit=1)[1]}", encoding="utf-8")
     assert isinstance(refused(loopback), HostKeyChanged)
 
 
@@ -237,6 +237,6 @@ def test_a_name_that_no_host_can_have(loopback: Loopback, name: str) -> None:
 
 @pytest.mark.parametrize("port", ["none", "0", "99999", "9" * 5000])
 def test_a_port_that_is_none(loopback: Loopback, port: str) -> None:
-    loopback.config.write_text(f"Host loop\n  Port {port}\n")
+    loopback.config.write_text(f"Host loop\n  Port {port}\n", encoding="utf-8")
     with pytest.raises(RlxError, match="port"):
         transport_for(loopback.place_via("paramiko"))

@@ -52,15 +52,15 @@ def fork(tmp_path: Path) -> Path:
     """A checkout of verl with keys of its own, in its sources only, as its authors write them."""
     config = tmp_path / "checkout/verl/trainer/config"
     shutil.copytree(released(INSTALLED), config)
-    trainer = yaml.safe_load((config / "ppo_trainer.yaml").read_text())
+    trainer = yaml.safe_load((config / "ppo_trainer.yaml").read_text(encoding="utf-8"))
     trainer["trainer"]["noise_injection"] = {"log_changes": False, "layer_types": ["rmsnorm"]}
-    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(trainer, sort_keys=False))
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(trainer, sort_keys=False), encoding="utf-8")
     for name in ("verl/__init__.py", "verl/trainer/__init__.py"):
-        (tmp_path / "checkout" / name).write_text("raise SystemExit('imported')\n")
+        (tmp_path / "checkout" / name).write_text("raise SystemExit('imported')\n", encoding="utf-8")
     for entry in ("main_ppo.py", "nla_main.py"):
         (config.parent / entry).touch()
     (tmp_path / "checkout/verl/version").mkdir()
-    (tmp_path / "checkout/verl/version/version").write_text("0.7.1+aqn\n")
+    (tmp_path / "checkout/verl/version/version").write_text("0.7.1+aqn\n", encoding="utf-8")
     return tmp_path / "checkout"
 
 
@@ -71,14 +71,14 @@ def in_fork(fork: Path, **backend: Any) -> dict[str, Any]:
 def counting_python(folder: Path, answer: str = "") -> tuple[Path, Path]:
     """An interpreter that notes each call, and that answers something else if told to."""
     calls, python = folder / "calls", folder / "counting-python"
-    python.write_text(f'#!/bin/sh\necho "$4" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n')
+    python.write_text(f'#!/bin/sh\necho "$4" >>"{calls}"\n{answer}\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
     python.chmod(0o700)
     return python, calls
 
 
 def questions(calls: Path) -> list[str]:
     """The calls that asked for the back-end; a look at the host starts Python, too."""
-    return [line for line in calls.read_text().splitlines() if line in ("look", "pack")]
+    return [line for line in calls.read_text(encoding="utf-8").splitlines() if line in ("look", "pack")]
 
 
 def test_the_installed_verl_is_found_where_the_recipe_is_right(tmp_path: Path) -> None:
@@ -141,7 +141,9 @@ def test_a_fork_may_start_elsewhere(entrypoint: str, tmp_path: Path, fork: Path)
 def test_a_configuration_of_its_own_has_keys_of_its_own(tmp_path: Path, fork: Path) -> None:
     path = fork / "verl/trainer/config/runs/small/rl.yaml"
     path.parent.mkdir(parents=True)
-    path.write_text("# @package _global_\ndefaults: [/ppo_trainer, _self_]\nnla: {injection: {mode: add}}\n")
+    path.write_text(
+        "# @package _global_\ndefaults: [/ppo_trainer, _self_]\nnla: {injection: {mode: add}}\n", encoding="utf-8"
+    )
     own = {"overrides": {"nla.injection.mode": "replace", "trainer.noise_injection.log_changes": True}}
     assert launch(tmp_path, in_fork(fork, config_name="runs/small/rl"), own)[0] == {}
     assert "nla.injection.mode" in launch(tmp_path, in_fork(fork), own, code=2)[1]
@@ -155,7 +157,8 @@ def test_the_configuration_of_the_program_that_starts_is_asked_for_as_well(tmp_p
     (config / "dapo_trainer.yaml").write_text(
         "hydra: {searchpath: ['file://verl/trainer/config']}\ndefaults: [ppo_trainer, _self_]\n"
         "data: {gen_batch_size: 1}\nalgorithm: {filter_groups: {enable: false, metric: null, max_num_gen_batches: 0,"
-        " _target_: x, own: 1}}\n"
+        " _target_: x, own: 1}}\n",
+        encoding="utf-8",
     )
     keys = {"data.gen_batch_size": 128, "algorithm.filter_groups.own": 2, "trainer.noise_injection.log_changes": True}
     mine = {"overrides": keys}
@@ -209,7 +212,10 @@ def test_planning_for_this_machine_looks_at_nothing(tmp_path: Path) -> None:
 
 def test_nothing_of_the_fork_is_executed(tmp_path: Path, fork: Path) -> None:
     evil = fork / "verl/trainer/config/ppo_trainer.yaml"
-    evil.write_text(evil.read_text() + f"bad: !!python/object/apply:os.system ['touch {tmp_path}/executed']\n")
+    evil.write_text(
+        evil.read_text(encoding="utf-8") + f"bad: !!python/object/apply:os.system ['touch {tmp_path}/executed']\n",
+        encoding="utf-8",
+    )
     findings, _ = launch(tmp_path, in_fork(fork))
     assert "RLX404" in findings
     assert not (tmp_path / "executed").exists()
@@ -227,13 +233,13 @@ BOMB = "a: &a {x: 1, y: 2, z: 3, v: 4, w: 5, u: 6, t: 7, s: 8, r: 9, q: 0}\n" + 
     ids=["torn", "list", "nul", "circle", "deep", "abyss", "bomb"],
 )
 def test_a_broken_tree_is_no_table(text: str, tmp_path: Path, fork: Path) -> None:
-    (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text(text)
+    (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text(text, encoding="utf-8")
     findings, _ = launch(tmp_path, in_fork(fork))
     assert "rlx's own list for verl 0.7.1 only" in findings["RLX404"]["message"]
 
 
 def test_what_looks_like_a_date_is_a_word_as_for_hydra(tmp_path: Path, fork: Path) -> None:
-    (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text("a: 2024-99-99\n")
+    (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text("a: 2024-99-99\n", encoding="utf-8")
     assert "RLX404" not in launch(tmp_path, in_fork(fork))[0]
 
 
@@ -243,7 +249,7 @@ def test_what_looks_like_a_date_is_a_word_as_for_hydra(tmp_path: Path, fork: Pat
 )
 def test_strange_defaults_lists_do_no_harm(defaults: str, tmp_path: Path, fork: Path) -> None:
     path = fork / "verl/trainer/config/ppo_trainer.yaml"
-    path.write_text(f"defaults: {defaults}\n")
+    path.write_text(f"defaults: {defaults}\n", encoding="utf-8")
     assert set(launch(tmp_path, in_fork(fork))[0]) <= {"RLX404"}
 
 
@@ -283,7 +289,7 @@ HOSTILE = {
 
 def looked(folder: Path, answer: str, packed: bytes = b"") -> Installation:
     """What rlx makes of a host that answers like that."""
-    (folder / "look").write_text(answer)
+    (folder / "look").write_text(answer, encoding="utf-8")
     (folder / "pack").write_bytes(packed)
     look = InstallationQuestion(f'cat "{folder}/$1"', "verl", "verl.trainer.main_ppo", "python3", None)
     return find_installation(local_site(), look, folder / "home/trees")
@@ -322,7 +328,7 @@ def test_noise_before_the_answer_is_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("a file")
+    (tmp_path / "home").write_text("a file", encoding="utf-8")
     document = tmp_path / "x"
     document.mkdir()
     complaint = launch(document, PLAIN, code=1)[1]

@@ -49,13 +49,13 @@ def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loo
     sizes = {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28, "vocab_size": 152064}
     config = {**sizes, "model_type": "qwen2", "num_key_value_heads": 4, "intermediate_size": 18944}
     options = ("plan", str(recipe), "--set", f"model.path={model}", "--host", "ssh://loop")
-    (model / "config.json").write_text(json.dumps(config))
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
     answer = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
     assert (answer["model"], answer["source"]) == ("qwen2", "by config.json on ssh://loop")
     # Of 7.6 billion parameters 8 bytes each, over 8 devices.
     expected = pytest.approx([7.615e9 / 2**30] * 2, abs=0.01)
     assert answer["phases_gib"]["actor update"]["parts"]["optimizer"] == expected
-    (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}))
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}), encoding="utf-8")
     shown = rlx(*options, code=5).stdout
     assert "config.json on ssh://loop: model_type 'gemma3' is not known to rlx" in shown
     assert "qwen2.5-0.5b, by rlx's table; GiB a device" in shown
@@ -77,7 +77,7 @@ def test_all_questions_of_a_launch_share_one_connection(recipe: Path, loopback: 
 
 
 def test_a_mistake_in_the_recipe_is_told_without_waiting_for_the_host(recipe: Path, loopback: Loopback) -> None:
-    recipe.write_text(recipe.read_text() + "spleed: 1\n")
+    recipe.write_text(recipe.read_text(encoding="utf-8") + "spleed: 1\n", encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"ssh://127.0.0.1:{silent.getsockname()[1]}"
         refused = subprocess.run(
@@ -85,5 +85,7 @@ def test_a_mistake_in_the_recipe_is_told_without_waiting_for_the_host(recipe: Pa
         )
         assert refused.returncode == 2 and b"spleed" in refused.stderr
         # Neither does the question stay behind.
-        listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(
+            ["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True, encoding="utf-8"
+        ).stdout
         assert place not in listed

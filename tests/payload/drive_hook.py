@@ -24,7 +24,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from models import dense, weights
 
 VLLM = "verl.workers.rollout.vllm_rollout"
-ONLY_WATCHES = json.loads(Path(os.environ["RLX_RUN_DIR"], "payload/aqn.json").read_text())["sigma_start"] == 0
+ONLY_WATCHES = (
+    json.loads(Path(os.environ["RLX_RUN_DIR"], "payload/aqn.json").read_text(encoding="utf-8"))["sigma_start"] == 0
+)
 
 
 class Reached(Exception):
@@ -34,7 +36,11 @@ class Reached(Exception):
 def class_of(module: str, name: str) -> type:
     """The class as it stands in the source of a module that cannot be imported here, with stand-ins around it."""
     file = next(Path(folder, f"{module.replace('.', '/')}.py") for folder in sys.path if Path(folder, "verl").is_dir())
-    body = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name]
+    body = [
+        node
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    ]
     body[0].bases, body[0].decorator_list = [], []
     future = ast.parse("from __future__ import annotations").body
     names = {

@@ -136,7 +136,7 @@ def worker_of(trained: dict[str, torch.Tensor]) -> Any:
 
 def nothing_of(module: Any, section: str) -> dict[str, None]:
     """Every key that the module reads of a section, off."""
-    return dict.fromkeys(re.findall(rf"self\.{section}\.(\w+)", Path(module.__file__).read_text()))
+    return dict.fromkeys(re.findall(rf"self\.{section}\.(\w+)", Path(module.__file__).read_text(encoding="utf-8")))
 
 
 def main(checkout: Path) -> None:

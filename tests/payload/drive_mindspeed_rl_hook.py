@@ -124,9 +124,10 @@ if __name__ == "__main__":
     for scenario in sys.argv[1:]:
         os.environ["RLX_ATTEMPT_DIR"] = str(Path(os.environ["RLX_RUN_DIR"], scenario))
         settings = Path(os.environ["RLX_RUN_DIR"], "payload/aqn.json")
-        plain = {**json.loads(settings.read_text()), "layer_types": ["rmsnorm"]}
+        plain = {**json.loads(settings.read_text(encoding="utf-8")), "layer_types": ["rmsnorm"]}
         settings.write_text(
-            json.dumps({**plain, "layer_types": ["rmsnorm", "linear"]} if scenario == "latent" else plain)
+            json.dumps({**plain, "layer_types": ["rmsnorm", "linear"]} if scenario == "latent" else plain),
+            encoding="utf-8",
         )
         os.environ["RANK"] = "0"
         SCENARIOS[scenario]()

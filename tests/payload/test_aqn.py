@@ -153,7 +153,7 @@ class TestNoise:
 
 class TestRecord:
     def events(self, tmp_path: Path, kind: str = "noise") -> list[dict[str, object]]:
-        events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+        events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
         return [event for event in events if event["kind"] == kind]
 
     def test_the_umask_decides_who_may_read_it(self, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ class TestRecord:
     def test_lines_are_numbered_over_all_that_a_process_writes(self, tmp_path: Path) -> None:
         for _ in range(2):
             injector(tmp_path).apply(dense(), 5)
-        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
         assert [(line["seq"], line["kind"]) for line in lines] == [
             (0, "settings"), (1, "noise"), (2, "settings"), (3, "noise"),
         ]  # fmt: skip
@@ -207,7 +207,7 @@ class TestRecord:
         code += "writer(path).append('x', Process(), {})"
         command = [sys.executable, "-c", code, str(path)]
         subprocess.run(command, check=True, env={"PYTHONPATH": str(payload_folder())})
-        last = json.loads(path.read_text().splitlines()[-1])
+        last = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
         assert (last["kind"], last["seq"], last["count"]) == ("end", 1, 2)
 
     def test_a_clean_sync_leaves_a_record_and_no_print(
@@ -264,10 +264,10 @@ class TestRunDirectory:
             "sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 20, "layer_types": ["rmsnorm"],
             "targets": ["post_attention"], "exclude": ["layers.0"], "seed": 1, "validation_noise": False,
         }  # fmt: skip
-        (run_dir / "payload" / "aqn.json").write_text(json.dumps(settings))
+        (run_dir / "payload" / "aqn.json").write_text(json.dumps(settings), encoding="utf-8")
         Injector.from_run_directory().apply(dense(), 5)
         (written,) = (run_dir / "attempts/1/events").glob("aqn-*.jsonl")
-        settings_line, noise_line = map(json.loads, written.read_text().splitlines())
+        settings_line, noise_line = map(json.loads, written.read_text(encoding="utf-8").splitlines())
         assert (settings_line["kind"], noise_line["layers"]) == ("settings", 1)
         assert (settings_line["layers"], settings_line["elements"]) == (["model.layers.1.post_attention_layernorm"], 16)
         read = (run_dir / "payload/aqn.json").read_bytes()
@@ -275,14 +275,14 @@ class TestRunDirectory:
 
     def test_each_process_signs_as_itself(self, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 20}
-        (run_dir / "payload" / "aqn.json").write_text(json.dumps(settings))
+        (run_dir / "payload" / "aqn.json").write_text(json.dumps(settings), encoding="utf-8")
         monkeypatch.setenv("RLX_NODE", "3")
         Injector.from_run_directory(tp_size=2, shard=1, rank=1).apply(dense(), 5, replica=4)
         (written,) = (run_dir / "attempts/1/events").glob("aqn-*.jsonl")
-        lines = list(map(json.loads, written.read_text().splitlines()))
+        lines = list(map(json.loads, written.read_text(encoding="utf-8").splitlines()))
         assert {tuple(line["process"].values()) for line in lines} == {(4, 1, 1, 3)}
 
     def test_an_unknown_setting_is_an_error(self, run_dir: Path) -> None:
-        (run_dir / "payload" / "aqn.json").write_text('{"sigma_strat": 0.05}')
+        (run_dir / "payload" / "aqn.json").write_text('{"sigma_strat": 0.05}', encoding="utf-8")
         with pytest.raises(TypeError, match="sigma_strat"):
             Injector.from_run_directory()

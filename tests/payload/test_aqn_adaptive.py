@@ -31,7 +31,7 @@ def injector(tmp_path: Path, **rule: object) -> Injector:
 
 
 def records(tmp_path: Path) -> list[dict[str, object]]:
-    lines = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
+    lines = map(json.loads, (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["kind"] == "noise"]
 
 

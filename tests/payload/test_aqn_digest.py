@@ -61,7 +61,7 @@ class TestInASync:
             injector.apply(model, step)
             injector.apply(model, step - 1, phase="validation")
             injector.apply(model, step)
-        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
         return [line for line in lines if line["kind"] == "noise"]
 
     @pytest.mark.parametrize("dtype", DTYPES[:2])

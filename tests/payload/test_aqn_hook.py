@@ -22,7 +22,7 @@ def finder(word: str) -> PatchingFinder:
 
 @pytest.mark.parametrize("words", [["noise"], ["noise", "platform"], ["noise", "platform", "plugin"]])
 def test_all_that_change_one_module_do(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "an_engine.py").write_text(SOURCE)
+    (tmp_path / "an_engine.py").write_text(SOURCE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [*map(finder, words), *sys.meta_path])
     monkeypatch.delitem(sys.modules, "an_engine", raising=False)

@@ -21,7 +21,7 @@ def injector(tmp_path: Path, tp_size: int = 1, **changes: object) -> Injector:
 
 
 def records(tmp_path: Path, kind: str) -> list[dict[str, object]]:
-    lines = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
+    lines = map(json.loads, (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["kind"] == kind]
 
 

@@ -21,7 +21,7 @@ def injector(folder: Path, perturbations: int = 3) -> Injector:
 
 
 def records(folder: Path) -> list[dict[str, object]]:
-    lines = map(json.loads, (folder / "events.jsonl").read_text().splitlines())
+    lines = map(json.loads, (folder / "events.jsonl").read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["kind"] == "noise"]
 
 

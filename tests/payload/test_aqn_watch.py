@@ -27,7 +27,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def watcher(run_dir: Path, tp_size: int = 1, **settings: object) -> Injector:
-    (run_dir / "payload/aqn.json").write_text(json.dumps({**WATCH, **settings}))
+    (run_dir / "payload/aqn.json").write_text(json.dumps({**WATCH, **settings}), encoding="utf-8")
     injector = Injector.from_run_directory(tp_size)
     assert injector is not None
     return injector
@@ -35,7 +35,7 @@ def watcher(run_dir: Path, tp_size: int = 1, **settings: object) -> Injector:
 
 def lines(run_dir: Path) -> list[dict[str, object]]:
     (file,) = (run_dir / "attempts/1/events").glob("*.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("kinds", [["rmsnorm"], ["rmsnorm", "linear"]])

@@ -50,7 +50,7 @@ class Run:
 
     def order(self, **changes: Any) -> None:
         path = self.folder / "payload/eval.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
 
     def rlx_eval(self, what: str = "run") -> subprocess.CompletedProcess[str]:
         environment = {"RLX_RUN_DIR": str(self.folder), "RLX_ATTEMPT_DIR": str(self.attempt), "HF_HUB_OFFLINE": "1"}
@@ -60,10 +60,14 @@ class Run:
             capture_output=True,
             text=True,
             check=False,
+            encoding="utf-8",
         )
 
     def lines(self, step: int = 4) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.attempt / f"validation/{step}.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line)
+            for line in (self.attempt / f"validation/{step}.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
 
     def files(self) -> set[Path]:
         return {path for path in self.folder.rglob("*") if "__pycache__" not in path.parts}
@@ -88,17 +92,19 @@ def run(tiny: Path, tmp_path: Path) -> Run:
     payload.mkdir()
     for path in [payload_folder() / "data_rows.py", *payload_folder().glob("rlx_eval*.py")]:
         shutil.copy(path, payload)
-    (payload / "reward.py").write_text(REWARD)
+    (payload / "reward.py").write_text(REWARD, encoding="utf-8")
     convert = tmp_path / "convert.sh"
-    convert.write_text(CONVERT)
+    convert.write_text(CONVERT, encoding="utf-8")
     convert.chmod(0o700)
     checkpoint = tmp_path / "checkpoints/iter_0000004"
     shutil.copytree(tiny / "model", checkpoint / "hf")
-    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("4")
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("4", encoding="utf-8")
     attempt = tmp_path / "attempts/1"
     attempt.mkdir(parents=True)
-    (attempt / "metrics.jsonl").write_text('{"step": 3, "data": {"a": 1}}\n{"step": 4, "data": {"a": 2}}\n')
-    (payload / "eval.json").write_text(json.dumps(_order(tiny, convert)))
+    (attempt / "metrics.jsonl").write_text(
+        '{"step": 3, "data": {"a": 1}}\n{"step": 4, "data": {"a": 2}}\n', encoding="utf-8"
+    )
+    (payload / "eval.json").write_text(json.dumps(_order(tiny, convert)), encoding="utf-8")
     return Run(tmp_path)
 
 
@@ -137,7 +143,7 @@ def test_the_result_stands_where_evidence_looks(run: Run) -> None:
     value = fmean(line["acc"] for line in lines)
     assert 0.1 < value < 0.95, "a model that is always right or always wrong would show nothing"
     assert done.stdout.splitlines()[-1] == f"step:4 - {METRIC.format(1)}:{value!r}"
-    (run.attempt / "log").write_text(done.stdout)
+    (run.attempt / "log").write_text(done.stdout, encoding="utf-8")
     evidence = read_evidence([run.attempt])
     assert dict(evidence.metrics[4]) == {"a": 2, METRIC.format(1): value}
     assert evidence.answers == {4: 100} and not evidence.disagreements
@@ -192,7 +198,10 @@ def test_generation_settings_that_come_with_a_model_do_not_count(tiny: Path, tmp
     """Qwen's ask for a repetition penalty and top_k 20: verl's rollout does not, so neither does this."""
     shutil.copytree(tiny / "model", tmp_path / "model")
     path = tmp_path / "model/generation_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"repetition_penalty": 50.0, "min_new_tokens": 8}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"repetition_penalty": 50.0, "min_new_tokens": 8}),
+        encoding="utf-8",
+    )
     assert outputs(tiny, tmp_path / "model") == outputs(tiny, tiny / "model")
 
 
@@ -207,7 +216,7 @@ def test_adapters_beside_the_weights_are_folded_in(run: Run, tiny: Path, tmp_pat
     checkpoint, folder, merged = run.folder / "checkpoints/iter_0000004", tmp_path / "converted", tmp_path / "merged"
     adapted.save_pretrained(checkpoint / "hf/lora_adapter")
     config = checkpoint / "hf/lora_adapter/adapter_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_alpha": 0}))
+    config.write_text(json.dumps(json.loads(config.read_text(encoding="utf-8")) | {"lora_alpha": 0}), encoding="utf-8")
     shutil.copytree(tiny / "model", merged)
     adapted.merge_and_unload().save_pretrained(merged)
     folder.mkdir()
@@ -232,7 +241,7 @@ def _rows(tiny: Path, run: Run, change: Callable[[dict[str, Any]], object]) -> N
     rows = pyarrow.parquet.read_table(tiny / "val.parquet").to_pylist()
     change(rows[41])
     path = run.folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     run.order(rows=str(path))
 
 
@@ -266,11 +275,13 @@ def test_what_would_fail_is_told_before_the_training(name: str, run: Run, tiny: 
 
 
 def _reward(text: str) -> Callable[[Run], object]:
-    return lambda run: (run.folder / "payload/reward.py").write_text(f"def compute_score(**_):\n    {text}\n")
+    return lambda run: (run.folder / "payload/reward.py").write_text(
+        f"def compute_score(**_):\n    {text}\n", encoding="utf-8"
+    )
 
 
 def _converter(text: str) -> Callable[[Run], object]:
-    return lambda run: (run.folder / "convert.sh").write_text(f"#!/bin/sh\n{text}\n")
+    return lambda run: (run.folder / "convert.sh").write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
 
 
 AFTER: Mapping[str, tuple[Callable[[Run], object], str]] = {
@@ -280,7 +291,7 @@ AFTER: Mapping[str, tuple[Callable[[Run], object], str]] = {
         "there is no checkpoint of step 4 in ",
     ),
     "an earlier step": (
-        lambda run: (run.attempt / "metrics.jsonl").write_text('{"step": 6, "data": {}}\n'),
+        lambda run: (run.attempt / "metrics.jsonl").write_text('{"step": 6, "data": {}}\n', encoding="utf-8"),
         "the last checkpoint is of step 4, and the training ended at step 6",
     ),
     "converter fails": (_converter("exit 3"), "convert.sh ended with 3"),
@@ -293,10 +304,10 @@ AFTER: Mapping[str, tuple[Callable[[Run], object], str]] = {
 def test_a_failure_leaves_the_training_s_evidence_as_it_was(name: str, run: Run) -> None:
     change, said = AFTER[name]
     change(run)
-    before = (run.attempt / "metrics.jsonl").read_text()
+    before = (run.attempt / "metrics.jsonl").read_text(encoding="utf-8")
     done = run.rlx_eval()
     assert done.returncode == 1 and "step:" not in done.stdout
     told = done.stderr.splitlines()[-1]
     assert told.startswith("rlx: eval.post: ") and said in told and "Traceback" not in done.stderr
     assert run.left() == {"metrics.jsonl"}
-    assert (run.attempt / "metrics.jsonl").read_text() == before
+    assert (run.attempt / "metrics.jsonl").read_text(encoding="utf-8") == before

@@ -48,7 +48,7 @@ def test_what_it_tells_apart() -> None:
 
 def order_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
     """The function stands beside the program, as in the payload of a run."""
-    (tmp_path / "own.py").write_text(text)
+    (tmp_path / "own.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(rlx_eval_grade, "__file__", str(tmp_path / "rlx_eval_grade.py"))
     nothing = {name: None for name in Order.__dataclass_fields__}
     return Order(**{**nothing, "reward": {"file": "own.py", "function": "compute_score", "kwargs": {"most": 2}}})

@@ -32,7 +32,7 @@ def published(folder: Path, train: Any = ROWS, test: Any = ROWS[:1]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for split, rows in (("train", train), ("test", test)):
         lines = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-        (folder / f"{split}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"{split}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return folder
 
 
@@ -71,11 +71,11 @@ def test_mindspeed_rl_gets_the_answer_alone_and_a_configuration(tmp_path: Path) 
 
     out = tmp_path / "out"
     gsm8k([str(published(tmp_path / "in"))], to=str(out), framework="mindspeed-rl", tokenizer="/models/q")
-    lines = [json.loads(line) for line in (out / "train.jsonl").read_text().split("\n") if line]
+    lines = [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").split("\n") if line]
     assert lines == [
         {"question": row["question"], "answer": truth} for row, truth in zip(ROWS, ("5", "-1234.50"), strict=True)
     ]
-    settings = yaml.safe_load((out / "gsm8k.yaml").read_text())
+    settings = yaml.safe_load((out / "gsm8k.yaml").read_text(encoding="utf-8"))
     assert settings["input"] == str(out / "train.jsonl")
     assert settings["map_keys"] == {"prompt": "question", "query": "", "response": "answer", "system": ""}
     assert settings["tokenizer_name_or_path"] == "/models/q"
@@ -141,10 +141,10 @@ def test_a_full_disk_leaves_no_part_of_a_file(options: list[str], tmp_path: Path
     source = published(tmp_path / "in", train=[{"question": f"{n} " * 9, "answer": f"#### {n}"} for n in range(2000)])
     command = [sys.executable, "-m", "rlx", "data", "gsm8k", str(source), "--to", str(tmp_path / "out"), *options]
     limited = ["bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *command]
-    done = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=120, encoding="utf-8")
     assert (done.returncode, "File too large" in done.stderr) == (1, True), done.stderr
     assert "Traceback" not in done.stderr and names(tmp_path / "out") == []
-    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, encoding="utf-8")
     assert "train: 2,000 rows" in again.stderr
 
 
@@ -169,11 +169,11 @@ def test_what_is_complete_is_left_alone_and_what_is_missing_is_made(
 def test_another_file_is_replaced_on_request_only(tmp_path: Path) -> None:
     source, out = [str(published(tmp_path / "in"))], tmp_path / "out"
     out.mkdir()
-    (out / "test.parquet").write_text("years of work")
+    (out / "test.parquet").write_text("years of work", encoding="utf-8")
     with pytest.raises(RlxError, match="with other content"):
         gsm8k(source, to=str(out))
     assert names(out) == ["test.parquet"]
-    assert (out / "test.parquet").read_text() == "years of work"
+    assert (out / "test.parquet").read_text(encoding="utf-8") == "years of work"
     gsm8k(source, to=str(out), force=True)
     assert len(read(out / "test.parquet")) == 1
 
@@ -201,7 +201,7 @@ def test_sources_that_are_none(tmp_path: Path, make: Any, words: str) -> None:
     for name, text in (("rows.jsonl", "{}"), ("train.parquet", "version https://git-lfs"), ("empty_train.jsonl", "")):
         path = make(tmp_path)
         if path.name == name:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
     with pytest.raises(RlxError, match=words):
         gsm8k([str(make(tmp_path))], to=str(tmp_path / "out"))
 

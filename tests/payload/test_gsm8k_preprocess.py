@@ -27,8 +27,8 @@ main()
 def checkout(folder: Path, program: str = STAND_IN) -> str:
     (folder / "cli").mkdir(parents=True)
     (folder / "configs/datasets").mkdir(parents=True)
-    (folder / "configs/datasets/other.yaml").write_text("a: 1\n")
-    (folder / "cli/preprocess_data.py").write_text(program)
+    (folder / "configs/datasets/other.yaml").write_text("a: 1\n", encoding="utf-8")
+    (folder / "cli/preprocess_data.py").write_text(program, encoding="utf-8")
     return str(folder)
 
 
@@ -41,7 +41,7 @@ def test_the_six_files_are_made_and_the_checkout_stays_as_it_was(
     gsm8k([str(source)], to=str(out), framework="mindspeed-rl", tokenizer="/models/q", preprocess=root)
     made = sorted(path.name for path in out.glob("data_packed_*"))
     assert len(made) == 6
-    assert (out / "data_packed_labels_document.idx").read_text() == "/models/q"
+    assert (out / "data_packed_labels_document.idx").read_text(encoding="utf-8") == "/models/q"
     printed = [Path(line).name for line in capsys.readouterr().out.splitlines() if "_packed_" in line]
     assert sorted(printed) == made
     assert sorted(Path(root).rglob("*")) == before

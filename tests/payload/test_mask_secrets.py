@@ -143,7 +143,7 @@ def test_files_are_masked_in_place(tmp_path: Path) -> None:
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_bytes(text)
     outside = tmp_path / "outside"
-    outside.write_text(TOKEN)
+    outside.write_text(TOKEN, encoding="utf-8")
     (run / "attempts/link").symlink_to(outside)
     before = (run / "attempts/1/metrics.jsonl").stat()
     run_program(tmp_path / "env", {"T": TOKEN}, "files", str(run / "attempts"))
@@ -152,7 +152,7 @@ def test_files_are_masked_in_place(tmp_path: Path) -> None:
     masked = {"attempts/1/metrics.jsonl": b"{'a': " + stars + b"}\n"}
     assert {name: (run / name).read_bytes() for name in texts} == texts | masked
     assert (before.st_size, before.st_mtime_ns, before.st_ino) == (after.st_size, after.st_mtime_ns, after.st_ino)
-    assert outside.read_text() == TOKEN
+    assert outside.read_text(encoding="utf-8") == TOKEN
 
 
 @pytest.mark.parametrize("value", ["short", "1234567", "123456789012345"])

@@ -57,10 +57,10 @@ class TestPoints:
             ):
                 changed = copy_of(tree, points, tmp_path / f"{number}-{kind}")
                 file = changed.parent / f"{point.module.replace('.', '/')}.py"
-                text = file.read_text()
+                text = file.read_text(encoding="utf-8")
                 if before not in text:
                     continue
-                file.write_text(text.replace(before, after))
+                file.write_text(text.replace(before, after), encoding="utf-8")
                 with pytest.raises(ValueError, match=r"^RLX641 .*\(fix: use an unchanged MindSpeed-RL") as refused:
                     check_points(changed)
                 assert words in str(refused.value) or kind == "text", refused.value
@@ -68,14 +68,14 @@ class TestPoints:
     def test_what_cannot_be_read_is_told(self, tree: Path, tmp_path: Path) -> None:
         points = check_points(tree / "mindspeed_rl")
         changed = copy_of(tree, points, tmp_path)
-        (changed / "workers/actor_hybrid_worker.py").write_text("class (")
+        (changed / "workers/actor_hybrid_worker.py").write_text("class (", encoding="utf-8")
         with pytest.raises(ValueError, match=r"RLX641 .*actor_hybrid_worker cannot be read"):
             check_points(changed)
 
 
 def driven(driver: str, arguments: list[str], run_dir: Path, path: list[Path], code: int = 0) -> str:
     (run_dir / "payload").mkdir(parents=True)
-    (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
+    (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, [payload_folder(), payload_folder("mindspeed_rl"), *path])),
@@ -83,14 +83,16 @@ def driven(driver: str, arguments: list[str], run_dir: Path, path: list[Path], c
         "RLX_ATTEMPT_DIR": str(run_dir / "attempt"),
     }
     command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name(driver)), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=500, encoding="utf-8"
+    )
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
     (file,) = (folder / "events").glob("aqn-*.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line["kind"] == "noise"]
 
 

@@ -64,13 +64,13 @@ def aqn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RLX_ATTEMPT_DIR", str(tmp_path / "attempts/1"))
     (tmp_path / "payload").mkdir()
     settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 3, "total_steps": 3, "seed": 1}
-    (tmp_path / "payload" / "aqn.json").write_text(json.dumps(settings))
+    (tmp_path / "payload" / "aqn.json").write_text(json.dumps(settings), encoding="utf-8")
     return tmp_path / "attempts/1/events"
 
 
 def events(folder: Path) -> list[tuple[str, int, float]]:
     (file,) = folder.iterdir()
-    lines = [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "noise"]
+    lines = [line for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if line["kind"] == "noise"]
     return [(line["phase"], line["step"], line["sigma"]) for line in lines]
 
 
@@ -152,7 +152,7 @@ def test_a_sync_after_step_s_serves_step_s_plus_1_and_validation_is_clean(make_s
 
 def probes(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.iterdir()
-    return [line for line in map(json.loads, file.read_text().splitlines()) if line["kind"] == "probe"]
+    return [line for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if line["kind"] == "probe"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -217,7 +217,7 @@ def test_an_arm_that_is_watched_answers_as_one_that_is_not(
 ) -> None:
     settings = aqn.parents[2] / "payload/aqn.json"
     watch = {"sigma_start": 0.0, "sigma_end": 0.0, "schedule": "constant"}
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), **watch}))
+    settings.write_text(json.dumps({**json.loads(settings.read_text(encoding="utf-8")), **watch}), encoding="utf-8")
 
     async def life(server: Any) -> Any:
         answered = []

@@ -58,7 +58,7 @@ class TestContent:
             assert row["reward_model"]["ground_truth"] == str(int(left) + int(right))
 
     def test_one_model_has_heads_that_vllm_knows_on_a_cpu(self, made: Path) -> None:
-        config = json.loads((made / "model-heads-32" / "config.json").read_text())
+        config = json.loads((made / "model-heads-32" / "config.json").read_text(encoding="utf-8"))
         assert config["hidden_size"] // config["num_attention_heads"] in HEAD_SIZES
 
     def test_prompts_and_answers_fit_the_recipe_s_lengths(self, made: Path) -> None:
@@ -126,10 +126,10 @@ class TestCommand:
         assert [path.name for path in made.parent.iterdir()] == [made.name]
 
     def test_a_folder_that_rlx_did_not_make_is_not_replaced(self, tmp_path: Path) -> None:
-        (tmp_path / "thesis.txt").write_text("years of work")
+        (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
         with pytest.raises(RlxError, match="did not make"):
             tiny_cpu(to=str(tmp_path), force=True)
-        assert (tmp_path / "thesis.txt").read_text() == "years of work"
+        assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
     def test_missing_packages_are_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         bare = tmp_path / "bare"

@@ -70,7 +70,7 @@ def test_what_fails_is_told_and_let_go(
     for step in range(3):
         kept.log({"loss": 0.5 + step}, step=step)
     kept.finish()
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2]
     assert logged == [0]  # nothing more is asked of what failed once, not even its end
     told = [line for line in capsys.readouterr().out.splitlines() if "the run goes on without it" in line]

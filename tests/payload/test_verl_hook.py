@@ -66,9 +66,9 @@ class TestPoints:
                 folder = tmp_path / f"{number}-{words[-12:]}".replace(" ", "")
                 changed = copy_of(version, folder)
                 file = folder / f"{point.module.replace('.', '/')}.py"
-                text = file.read_text()
+                text = file.read_text(encoding="utf-8")
                 multi_line = text.replace(f"def {point.method}(\n        self,", f"def {point.method}(self,")
-                file.write_text(multi_line.replace(before, after))
+                file.write_text(multi_line.replace(before, after), encoding="utf-8")
                 if len(point.parameters) == 1 and "new" in words.split():
                     check_points(changed)  # nothing is asked of what follows self
                     continue
@@ -78,13 +78,16 @@ class TestPoints:
     def test_a_trainer_that_no_longer_says_its_step_is_told(self, tmp_path: Path) -> None:
         changed = copy_of("0.9.1", tmp_path)
         file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
-        file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("update_weights(self.global_steps)", "update_weights()"),
+            encoding="utf-8",
+        )
         with pytest.raises(ValueError, match=r"RLX641 .*RayPPOTrainer no longer says"):
             check_points(changed)
 
     def test_what_cannot_be_read_is_told(self, tmp_path: Path) -> None:
         changed = copy_of("0.9.1", tmp_path)
-        (tmp_path / f"{SYNC[0].module.replace('.', '/')}.py").write_text("class (")
+        (tmp_path / f"{SYNC[0].module.replace('.', '/')}.py").write_text("class (", encoding="utf-8")
         with pytest.raises(ValueError, match=r"RLX641 .*utils cannot be read"):
             check_points(changed)
 
@@ -95,14 +98,17 @@ class TestPoints:
 
         changed = copy_of("0.9.1", tmp_path)
         file = tmp_path / "verl/trainer/ppo/ray_trainer.py"
-        file.write_text(file.read_text().replace("update_weights(self.global_steps)", "update_weights()"))
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("update_weights(self.global_steps)", "update_weights()"),
+            encoding="utf-8",
+        )
         told = tmp_path / "aqn.json"
-        told.write_text(json.dumps(WATCH))
+        told.write_text(json.dumps(WATCH), encoding="utf-8")
         finders = list(sys.meta_path)
         rlx_verl_hook.install(changed, Settings.read(told))
         assert "[rlx] this arm without noise is not watched: RLX641" in capsys.readouterr().out
         assert sys.meta_path == finders
-        told.write_text(json.dumps(SETTINGS))
+        told.write_text(json.dumps(SETTINGS), encoding="utf-8")
         with pytest.raises(ValueError, match="RLX641"):
             rlx_verl_hook.install(changed, Settings.read(told))
 
@@ -110,7 +116,7 @@ class TestPoints:
 def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: Path | None = None, **told: Any) -> str:
     """Run drive_hook.py as a process of a run: verl imports the hook by itself. Importing verl takes its time."""
     (run_dir / "payload").mkdir(parents=True)
-    (run_dir / "payload/aqn.json").write_text(json.dumps({**SETTINGS, **told}))
+    (run_dir / "payload/aqn.json").write_text(json.dumps({**SETTINGS, **told}), encoding="utf-8")
     path = [str(payload_folder()), str(payload_folder("verl")), str((package or verl_folder(version)).parent)]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(path), "VERL_USE_EXTERNAL_MODULES": "rlx_verl_hook", "RANK": "0",
@@ -118,14 +124,16 @@ def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: 
     }  # fmt: skip
     driver = str(Path(__file__).with_name("drive_hook.py"))
     command = [sys.executable, "-W", "ignore", driver, *scenarios.split()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=500, encoding="utf-8"
+    )
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
 
 
 def noise_lines(folder: Path) -> list[dict[str, Any]]:
     (file,) = (folder / "events").glob("aqn-*.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line["kind"] == "noise"]
 
 
@@ -187,7 +195,10 @@ def test_a_renamed_class_ends_the_run_at_import(tmp_path: Path) -> None:
     package = tmp_path / "copy/verl"
     shutil.copytree(verl_folder("0.9.1"), package, ignore=shutil.ignore_patterns("__pycache__"))
     file = package / "checkpoint_engine/base.py"
-    file.write_text(file.read_text().replace("class CheckpointEngineManager", "class CheckpointManager"))
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("class CheckpointEngineManager", "class CheckpointManager"),
+        encoding="utf-8",
+    )
     output = driven("0.9.1", "full", tmp_path, code=1, package=package)
     assert output.count("RLX641 aqn: ") == 1 and "CheckpointEngineManager is missing (fix: use verl" in output
     assert not (tmp_path / "full/events").exists()

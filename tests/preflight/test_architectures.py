@@ -225,6 +225,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_config_on_this_machine_comes_before_the_table(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({**SMALL, **CONFIGS["qwen3"]}))
+    (tmp_path / "config.json").write_text(json.dumps({**SMALL, **CONFIGS["qwen3"]}), encoding="utf-8")
     recipe = load_recipe("starter", [f"model.path={tmp_path}"]).resolve("baseline").recipe
     assert (known_architecture(recipe) or fail()).hidden == 64

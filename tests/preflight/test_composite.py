@@ -44,7 +44,7 @@ def played(tmp_path: Path) -> Callable[[str, str], str]:
     def put(name: str, text: str) -> str:
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
-        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         program.chmod(0o755)
         return f"{program.parent}:{os.environ['PATH']}"
 
@@ -70,7 +70,9 @@ def test_every_posix_shell_answers_everything(shell: tuple[str, ...], tmp_path: 
 def test_a_machine_with_nothing_but_busybox(tmp_path: Path) -> None:
     busybox = shutil.which("busybox")
     assert busybox, "busybox is not installed"
-    for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
+    for applet in subprocess.run(
+        [busybox, "--list"], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.split():
         (tmp_path / applet).symlink_to(busybox)
     questions = host_questions(Site())
     side = read_side(questions, frames(ask(pack(questions), (str(tmp_path / "sh"),), str(tmp_path)), MARK))

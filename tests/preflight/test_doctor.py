@@ -56,7 +56,7 @@ def test_this_machine() -> None:
 
 def test_a_recipe_whose_files_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(
-        RECIPE.format(version="0.9.1", python="python3", folder=tmp_path, device="cpu", devices=1)
+        RECIPE.format(version="0.9.1", python="python3", folder=tmp_path, device="cpu", devices=1), encoding="utf-8"
     )
     document = looked("--recipe", str(tmp_path / "recipe.yaml"), code=5)
     errors = [found["message"] for found in document["findings"] if found["severity"] == "error"]
@@ -71,9 +71,11 @@ def test_rows_and_columns_of_real_data(tmp_path: Path) -> None:
         parquet.write_table(arrow.table({column: ["a", "b"]}), tmp_path / f"{name}.parquet")
     (tmp_path / "model").mkdir()
     for file in ("config.json", "model.safetensors"):
-        (tmp_path / "model" / file).write_text("{}")
+        (tmp_path / "model" / file).write_text("{}", encoding="utf-8")
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.format(version="0.9.1", python="python3", folder=tmp_path, device="cpu", devices=1))
+    recipe.write_text(
+        RECIPE.format(version="0.9.1", python="python3", folder=tmp_path, device="cpu", devices=1), encoding="utf-8"
+    )
     document = looked("--recipe", str(recipe), code=5)
     by_id = {found["id"]: found["message"] for found in document["findings"]}
     assert "has 2 rows; the recipe says 3" in by_id["RLX551"]

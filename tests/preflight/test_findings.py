@@ -289,7 +289,7 @@ def test_cpus_that_mindspeed_rl_would_wait_for() -> None:
 def test_what_a_recipe_for_mindspeed_rl_needs_there(tmp_path: Path) -> None:
     """Six packed files, weights that Megatron loads, and CPUs for its placement groups and local tasks."""
     base = CASES / "preflight/bases/mindspeed-rl.yaml"
-    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n")
+    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n", encoding="utf-8")
     wanted = wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
     assert wanted.cpus == 16 * 8 + 2
     packed = [file.path for file in wanted.files if file.role == "packed"]
@@ -330,13 +330,15 @@ def test_model_and_data() -> None:
 def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:
     """The real script looks, with an interpreter that has nothing but what lies in the folder of the run."""
     base = CASES / "preflight/bases/fsdp-npu.yaml"
-    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\ntrack: {{to: [wandb, trackio]}}\n")
+    (tmp_path / "recipe.yaml").write_text(
+        f"version: 1\nname: case\nextends: {base}\ntrack: {{to: [wandb, trackio]}}\n", encoding="utf-8"
+    )
     wanted = replace(wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")]), backend=None)
     script = REPOSITORY / "rlx/preflight/probing/scripts/packages.py"
     command = [sys.executable, "-IS", script, tmp_path, *package_arguments(), *wanted.trackers]
 
     def asked() -> tuple[Finding, ...]:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
         found = look({"packages": done.stdout}, wanted=wanted)
         return tuple(finding for finding in found if finding.id == "RLX473")
 

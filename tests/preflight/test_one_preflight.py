@@ -58,8 +58,8 @@ def test_on_this_machine() -> None:
 @pytest.mark.parametrize("command", ["validate", "plan", "doctor"])
 def test_a_model_of_unknown_shapes_is_said_wherever_findings_are(command: str, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
-    case = (CASES / "preflight/RLX238-breaks-unknown/recipe.yaml").read_text()
-    recipe.write_text(case.replace("../bases", str(CASES / "preflight/bases")))
+    case = (CASES / "preflight/RLX238-breaks-unknown/recipe.yaml").read_text(encoding="utf-8")
+    recipe.write_text(case.replace("../bases", str(CASES / "preflight/bases")), encoding="utf-8")
     words = ("doctor", "local", "--recipe", str(recipe)) if command == "doctor" else (command, str(recipe))
     done = CliRunner().invoke(command_line(words), words)
     assert "RLX238" in done.output and "its shapes are not known: memory is not estimated" in " ".join(
@@ -85,7 +85,7 @@ def test_a_launch_is_refused_for_what_is_not_there_and_a_written_plan_likewise(t
         done = rlx(*command, code=5)
         assert "RLX550 local: model.path: there is no folder /nope" in done.stdout + done.stderr
     plans = tmp_path / "plans.json"
-    plans.write_text(rlx("plan", *words, "--json").stdout)
+    plans.write_text(rlx("plan", *words, "--json").stdout, encoding="utf-8")
     assert "RLX550 local: model.path: there is no folder /nope" in rlx("launch", "--plan", str(plans), code=5).stderr
 
 
@@ -95,7 +95,7 @@ def test_a_written_plan_is_judged_again_whatever_it_says_of_itself(tmp_path: Pat
     plan["recipe"]["overrides"] = {"trainer.tset_freq": 1}
     plan["findings"] = []
     del plan["checked"]
-    (tmp_path / "plans.json").write_text(json.dumps(document))
+    (tmp_path / "plans.json").write_text(json.dumps(document), encoding="utf-8")
     refused = rlx("launch", "--plan", str(tmp_path / "plans.json"), code=2)
     assert "RLX010" in refused.stderr and "did you mean trainer.test_freq" in refused.stderr
 
@@ -112,7 +112,7 @@ def test_the_noise_keys_of_the_host_count(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_many_runs_are_started_by_a_yes_only(tmp_path: Path) -> None:
     plans = [toy_plan("true", arm=f"arm{number}") for number in range(10)]
-    (tmp_path / "plans.json").write_text(json.dumps({"plans": [_document(plan) for plan in plans]}))
+    (tmp_path / "plans.json").write_text(json.dumps({"plans": [_document(plan) for plan in plans]}), encoding="utf-8")
     refused = rlx("launch", "--plan", str(tmp_path / "plans.json"), code=2)
     assert "10 runs of 1 × cpu each" in refused.stderr and "-y" in refused.stderr
     assert not home().exists()

@@ -14,7 +14,7 @@ from rlx.recipe import load_recipe
 from tests.conftest import CASES
 
 FOLDER = CASES / "memory"
-ROWS = list(csv.DictReader((FOLDER / "figures.csv").read_text().splitlines()))
+ROWS = list(csv.DictReader((FOLDER / "figures.csv").read_text(encoding="utf-8").splitlines()))
 PAGE = Path(__file__).parents[2] / "docs/memory.md"
 
 
@@ -22,7 +22,11 @@ def estimated(case: str) -> Estimate:
     """Of the recipe in that folder, with the model's config.json where rlx's table lacks it."""
     file = load_recipe(FOLDER / case / "recipe.yaml")
     facts, config = facts_of(file.resolve(file.arms[0])), FOLDER / case / "config.json"
-    shape = architecture_from_text(config.read_text(), str(config)) if config.exists() else facts.architecture
+    shape = (
+        architecture_from_text(config.read_text(encoding="utf-8"), str(config))
+        if config.exists()
+        else facts.architecture
+    )
     device = device_of(facts.recipe)
     assert shape is not None and device is not None
     return estimate(job_of(facts.recipe, facts.settings, shape, device))
@@ -35,7 +39,7 @@ def test_what_was_measured_is_in_the_range(row: dict[str, str]) -> None:
     assert states_of(result) <= lower <= measured <= upper <= 1.6 * lower
     assert not result.cannot_fit, "it ran"
     shown = f"| {measured:.1f} | {states_of(result):.1f} | {lower:.1f}–{upper:.1f} | {row['fitted'] or 'held out'} |"
-    assert f"`{row['case']}` {shown}" in PAGE.read_text()
+    assert f"`{row['case']}` {shown}" in PAGE.read_text(encoding="utf-8")
 
 
 def states_of(result: Estimate) -> float:

@@ -62,7 +62,7 @@ def test_a_rehearsal_is_no_run_of_an_experiment(tmp_path: Path) -> None:
     asked = tmp_path / "asked.yaml"
     metric = "{metric: val-core/openai/gsm8k/acc/mean@1}"
     experiment = f"experiment: {{question: Does it help?, primary: {metric}, test: superiority, seeds: 5}}"
-    asked.write_text(f"version: 1\nname: asked\nextends: {BASE}\n{experiment}\n")
+    asked.write_text(f"version: 1\nname: asked\nextends: {BASE}\n{experiment}\n", encoding="utf-8")
     recipe = resolved(asked)
     assert recipe.experiment is not None
     twin = rehearsal_of(recipe, PLACES).resolved
@@ -162,7 +162,7 @@ def test_an_unknown_model_has_a_stand_in(tmp_path: Path) -> None:
 def test_the_models_own_config_decides(tmp_path: Path) -> None:
     config = {"model_type": "llama", "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}
     more = {"num_hidden_layers": 32, "intermediate_size": 14336, "vocab_size": 128256}
-    (tmp_path / "config.json").write_text(json.dumps({**config, **more}))
+    (tmp_path / "config.json").write_text(json.dumps({**config, **more}), encoding="utf-8")
     model = rehearsal_of(resolved(BASE, f"model.path={tmp_path}"), PLACES).model
     assert (model.model_type, model.chat) == ("llama", "llama")
     assert (model.config["num_attention_heads"], model.config["num_key_value_heads"]) == (8, 2)
@@ -204,7 +204,7 @@ def test_data_that_cannot_be_read_ends_it(tmp_path: Path, sets: tuple[str, ...])
     if sets:
         parquet(path, ["short?"])
     else:
-        path.write_text("version https://git-lfs.github.com/spec/v1\n")
+        path.write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
     with pytest.raises(RlxError, match="has no column question" if sets else "no parquet file"):
         rows_with(path, *sets)
 

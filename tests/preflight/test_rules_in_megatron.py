@@ -103,7 +103,7 @@ def said() -> dict[str, str]:
     configurations = dict(asked())
     question = json.dumps({"fields": sorted(OF_OTHERS), "configurations": list(configurations.values())})
     command = [sys.executable, str(Path(__file__).with_name("megatron_configurations.py")), str(folder)]
-    done = subprocess.run(command, input=question, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=question, capture_output=True, text=True, check=False, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["fields of the model"] == [], "OF_OTHERS names fields that the model's configuration has"

@@ -54,7 +54,7 @@ def test_verls_trainer_wants_a_metric_to_filter_by() -> None:
 
 def test_verl_never_looks_for_the_checkpoints_of_a_run_that_may_not_resume(tmp_path: Path) -> None:
     (tmp_path / "global_step_20").mkdir()
-    (tmp_path / "latest_checkpointed_iteration.txt").write_text("20")
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("20", encoding="utf-8")
     trainer = trainer_with("RLX737-breaks-disabled")
     trainer.config.trainer.default_local_dir = str(tmp_path)
     part("verl.trainer.ppo.v1.trainer_base.PPOTrainer")._load_checkpoint(trainer)
@@ -65,7 +65,7 @@ def test_a_shared_folder_gives_a_run_the_checkpoints_of_another(tmp_path: Path) 
     """RLX741."""
     find_latest = part("verl.utils.checkpoint.checkpoint_manager.find_latest_ckpt_path")
     (tmp_path / "global_step_20").mkdir()
-    (tmp_path / "latest_checkpointed_iteration.txt").write_text("20")
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("20", encoding="utf-8")
     assert find_latest(str(tmp_path)) == str(tmp_path / "global_step_20")
 
 

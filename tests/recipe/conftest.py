@@ -31,7 +31,7 @@ arms:
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
+    path.write_text(RECIPE, encoding="utf-8")
     return path
 
 

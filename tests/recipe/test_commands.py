@@ -52,7 +52,7 @@ def test_show_prints_a_recipe_that_is_valid_again(recipe: Path, tmp_path: Path) 
     shown = rlx("show", recipe, "--arm", "aqn", "--seed", "3", "--set", "train.lr=1e-6")
     assert "arm aqn; other arms: baseline, fast-1.5" in shown.stderr
     again = tmp_path / "again.yaml"
-    again.write_text(shown.stdout)
+    again.write_text(shown.stdout, encoding="utf-8")
     document = load_recipe(again).resolve("main").document
     assert document == load_recipe(recipe, ["train.lr=1e-6"]).resolve("aqn", 3).document
 
@@ -75,7 +75,9 @@ def test_a_wrong_name_brings_up_the_near_ones(recipe: Path) -> None:
 
 def test_validate_reports_every_recipe(recipe: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
-    broken.write_text(RECIPE.replace("batch_size: 128", "batch_sise: 128").replace("stages: 10", "stages: 1"))
+    broken.write_text(
+        RECIPE.replace("batch_size: 128", "batch_sise: 128").replace("stages: 10", "stages: 1"), encoding="utf-8"
+    )
     result = rlx("validate", broken, tmp_path / "absent.yaml", "tiny-cpu", "-", stdin="a: [\n")
     assert result.exit_code == 2
     out = result.stdout
@@ -136,16 +138,16 @@ def test_init_writes_a_recipe_that_is_valid(tmp_path: Path, bundled: str) -> Non
 def test_init_never_overwrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rlx("init")
-    (tmp_path / "recipe.yaml").write_text("mine")
+    (tmp_path / "recipe.yaml").write_text("mine", encoding="utf-8")
     for target in ("recipe.yaml", "."):
         with pytest.raises(UsageError, match="exists already"):
             rlx("init", target)
-    assert (tmp_path / "recipe.yaml").read_text() == "mine"
+    assert (tmp_path / "recipe.yaml").read_text(encoding="utf-8") == "mine"
 
 
 def test_init_never_overwrites_a_file_that_the_recipe_names(tmp_path: Path) -> None:
     (tmp_path / "tiny-cpu").mkdir()
-    (tmp_path / "tiny-cpu" / "reward.py").write_text("mine")
+    (tmp_path / "tiny-cpu" / "reward.py").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match=r"reward\.py: exists already, nothing was written"):
         rlx("init", tmp_path / "a.yaml", "--from", "tiny-cpu")
     assert not (tmp_path / "a.yaml").exists()

@@ -71,9 +71,9 @@ for path in sys.argv[1:]:
 
 def test_hostile_files_cost_neither_time_nor_memory(tmp_path: Path) -> None:
     for name, text in HOSTILE.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", MEASURE, *(str(tmp_path / name) for name in HOSTILE)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, encoding="utf-8")
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert len(rows) == len(HOSTILE)
     for path, said, seconds, peak_kib in rows:
@@ -107,7 +107,7 @@ def test_impossible_paths(recipe: Path, monkeypatch: pytest.MonkeyPatch, name: s
     monkeypatch.chdir(recipe.parent)
     with pytest.raises(UsageError):
         load_recipe(name)
-    recipe.write_text(f'extends: "{name[:4000]}"\n' if "\0" not in name else 'extends: "a\\0b"\n')
+    recipe.write_text(f'extends: "{name[:4000]}"\n' if "\0" not in name else 'extends: "a\\0b"\n', encoding="utf-8")
     with pytest.raises(UsageError, match=r"recipe\.yaml"):
         load_recipe(recipe)
 
@@ -135,14 +135,16 @@ class _Endless(io.RawIOBase):
 
 def test_endless_standard_input_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = _Endless()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(endless)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(endless), encoding="utf-8"))
     with pytest.raises(UsageError, match="larger than 1 MB"):
         load_recipe("-")
     assert endless.taken < 3 * 10**6
 
 
 def test_standard_input_is_a_recipe_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(RECIPE.replace("lr:", "lrr:").encode())))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(RECIPE.replace("lr:", "lrr:").encode()), encoding="utf-8")
+    )
     with pytest.raises(UsageError, match=r"stdin:7: train.lrr: unknown key; did you mean lr\?"):
         load_recipe("-")
 

@@ -34,7 +34,8 @@ def test_an_arm_that_repeats_the_recipe_has_no_treatment(load: Load) -> None:
 
 def test_a_treatment_tells_a_number_from_a_truth_value_and_an_absent_key_from_null(recipe: Path) -> None:
     recipe.write_text(
-        RECIPE.replace("overrides: {", "overrides: {a: 1, b: x, ") + "  x: {overrides: {a: true, b: null, c: null}}\n"
+        RECIPE.replace("overrides: {", "overrides: {a: 1, b: x, ") + "  x: {overrides: {a: true, b: null, c: null}}\n",
+        encoding="utf-8",
     )
     assert load_recipe(recipe).resolve("x").treatment == ("overrides.a", "overrides.b", "overrides.c")
 
@@ -96,8 +97,10 @@ def test_architectures_go_by_their_short_names(load: Load, written: str, short: 
 
 def test_a_local_path_starts_from_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "base").mkdir()
-    (tmp_path / "base" / "base.yaml").write_text(RECIPE.replace("gsm8k", "{path: reward.py}"))
-    (tmp_path / "recipe.yaml").write_text("extends: base/base.yaml\narms: {aqn: {backend: {key_source: keys.json}}}\n")
+    (tmp_path / "base" / "base.yaml").write_text(RECIPE.replace("gsm8k", "{path: reward.py}"), encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(
+        "extends: base/base.yaml\narms: {aqn: {backend: {key_source: keys.json}}}\n", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path / "base")
     document = load_recipe("../recipe.yaml", ["arms.fast-1.5.reward.path=mine.py"]).resolve
     assert Path(document("aqn").document["reward"]["path"]).parent.samefile(tmp_path / "base")
@@ -106,16 +109,16 @@ def test_a_local_path_starts_from_the_file_that_names_it(tmp_path: Path, monkeyp
 
 
 def test_ten_files_may_extend_one_another_but_not_eleven(tmp_path: Path) -> None:
-    (tmp_path / "0.yaml").write_text(RECIPE)
+    (tmp_path / "0.yaml").write_text(RECIPE, encoding="utf-8")
     for number in range(1, 11):
-        (tmp_path / f"{number}.yaml").write_text(f"extends: {number - 1}.yaml\n")
+        (tmp_path / f"{number}.yaml").write_text(f"extends: {number - 1}.yaml\n", encoding="utf-8")
     assert load_recipe(tmp_path / "9.yaml").name == "exp"
     with pytest.raises(UsageError, match="more than 10 files"):
         load_recipe(tmp_path / "10.yaml")
 
 
 def test_problems_carry_their_place(recipe: Path) -> None:
-    recipe.write_text(RECIPE.replace("stages", "stagse").replace("lr: 1e-5", "lr: -1"))
+    recipe.write_text(RECIPE.replace("stages", "stagse").replace("lr: 1e-5", "lr: -1"), encoding="utf-8")
     with pytest.raises(RecipeError) as caught:
         load_recipe(recipe)
     problems = [(problem.place.line, problem.place.arm, problem.key) for problem in caught.value.problems]
@@ -124,7 +127,7 @@ def test_problems_carry_their_place(recipe: Path) -> None:
 
 
 def test_more_problems_than_anybody_reads_are_counted(recipe: Path) -> None:
-    recipe.write_text(RECIPE + "".join(f"z{number}: 1\n" for number in range(300)))
+    recipe.write_text(RECIPE + "".join(f"z{number}: 1\n" for number in range(300)), encoding="utf-8")
     with pytest.raises(RecipeError) as caught:
         load_recipe(recipe)
     lines = caught.value.message.splitlines()
@@ -134,7 +137,7 @@ def test_more_problems_than_anybody_reads_are_counted(recipe: Path) -> None:
 
 def test_a_secret_is_not_repeated_in_an_error(recipe: Path) -> None:
     for env in ("{DB_PASSWORD: 12345678}", "{WANDB_API_KEY: 12345678}", "{X: [12345678]}", "{X: {TOKEN: 12345678}}"):
-        recipe.write_text(RECIPE.replace("control:", f"env: {env}\ncontrol:"))
+        recipe.write_text(RECIPE.replace("control:", f"env: {env}\ncontrol:"), encoding="utf-8")
         with pytest.raises(RecipeError) as caught:
             load_recipe(recipe)
         assert "12345678" not in caught.value.message + caught.value.hint

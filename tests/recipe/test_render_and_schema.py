@@ -52,7 +52,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(deadline=None)
 @given(value=VALUES, text=st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=20))
 def test_reads_back_as_the_same_recipe(scratch: Path, value: Any, text: str) -> None:
-    scratch.write_text(RECIPE)
+    scratch.write_text(RECIPE, encoding="utf-8")
     options = [f"env.A={text}", "overrides.x=1"]
     resolved = load_recipe(scratch, options).resolve("aqn", seed=5)
     document = {**resolved.document, "overrides": {"x": value}}
@@ -80,7 +80,7 @@ def test_bundled_recipes_load_and_fit_the_schema(bundled: Any, validator: jsonsc
     for arm in file.arms:
         assert file.resolve(arm).document["version"] == 1
     # PyYAML reads them too: nothing in them needs rlx's own rules.
-    validator.validate(yaml.safe_load(bundled.path.read_text()))
+    validator.validate(yaml.safe_load(bundled.path.read_text(encoding="utf-8")))
 
 
 SCHEMA_CASES = (
@@ -99,7 +99,7 @@ def test_the_schema_refuses_what_the_reader_refuses(case: str, validator: jsonsc
     with pytest.raises(UsageError):
         load_recipe(path)
     with pytest.raises(jsonschema.ValidationError):
-        validator.validate(yaml.safe_load(path.read_text()))
+        validator.validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in (CASES / "recipe").glob("ok-*")))

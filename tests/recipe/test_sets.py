@@ -125,7 +125,7 @@ VALUES = st.recursive(
 @pytest.fixture(scope="module")
 def shared_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recipe") / "recipe.yaml"
-    path.write_text(RECIPE)
+    path.write_text(RECIPE, encoding="utf-8")
     return path
 
 

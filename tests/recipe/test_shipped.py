@@ -52,7 +52,7 @@ def test_the_last_step_is_a_validation_of_its_own(name: str) -> None:
 
 def test_the_page_has_them_all_with_their_memory() -> None:
     """Of a GPU, 80 GiB are taken; of the fullest phase what the page says."""
-    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/recipes.md").read_text(encoding="utf-8")
     for name in SHIPPED.keys() - TINY:
         row = next(line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line)
         file = load_recipe(SHIPPED[name].path)
@@ -70,9 +70,11 @@ def longest(phase: Phase) -> float:
 
 @pytest.mark.parametrize("base", sorted((recipes_folder() / "base").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_base_is_used_and_explained(base: Path) -> None:
-    texts = [path.read_text() for path in [*recipes_folder().glob("*.yaml"), *base.parent.glob("*.yaml")]]
+    texts = [
+        path.read_text(encoding="utf-8") for path in [*recipes_folder().glob("*.yaml"), *base.parent.glob("*.yaml")]
+    ]
     assert any(re.search(rf"^extends: (base/)?{re.escape(base.name)}$", text, re.M) for text in texts)
-    assert base.read_text().startswith("# ")
+    assert base.read_text(encoding="utf-8").startswith("# ")
 
 
 def test_the_layouts_of_one_model_differ_in_nothing_that_changes_the_result() -> None:
@@ -99,4 +101,4 @@ def test_what_was_given_up_is_refused(case: Path) -> None:
     errors = {
         finding.id for arm in file.arms for finding in check(file.resolve(arm)) if finding.severity is Severity.ERROR
     }
-    assert sorted(errors) == json.loads((case / "expected.json").read_text())["errors"]
+    assert sorted(errors) == json.loads((case / "expected.json").read_text(encoding="utf-8"))["errors"]

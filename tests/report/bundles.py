@@ -32,10 +32,12 @@ def sum_up(folder: Path) -> None:
     """Write the list of digests anew, as a careful forger does."""
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
-    (folder / "SHA256SUMS").write_text("".join(line for line in sums if not line.endswith("  SHA256SUMS\n")))
+    (folder / "SHA256SUMS").write_text(
+        "".join(line for line in sums if not line.endswith("  SHA256SUMS\n")), encoding="utf-8"
+    )
 
 
 def edit_json(path: Path, edit: Callable[[Any], None]) -> None:
-    document = json.loads(path.read_text())
+    document = json.loads(path.read_text(encoding="utf-8"))
     edit(document)
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")

@@ -25,7 +25,7 @@ EPOCH_AWARE = {0: 95, 20: 814, 40: 861, 60: 903, 80: 903, 100: 920, 116: 931}
 def recorded(name: str, arm: str) -> JudgedRun:
     """A run of `tests/cases/logs`, judged as rlx judges it."""
     folder = CASES / "logs" / name
-    expectations = recorded_expectations(json.loads((folder / "expectations.json").read_text()))
+    expectations = recorded_expectations(json.loads((folder / "expectations.json").read_text(encoding="utf-8")))
     evidence = read_evidence([folder])
     noise = {"aqn": {"sigma_start": 0.05, "of": name}} if expectations.noise else {}
     run = RunBuilder(arm, recipe=noise, treatment=tuple(noise)).judged()
@@ -35,7 +35,7 @@ def recorded(name: str, arm: str) -> JudgedRun:
         plan=replace(run.plan, expectations=expectations),
         evidence=evidence,
         verdict=judge(evidence, expectations, RunState.FINISHED, arm=arm),
-        provenance=json.loads(found.read_text()) if found.exists() else {},
+        provenance=json.loads(found.read_text(encoding="utf-8")) if found.exists() else {},
     )
 
 

@@ -113,7 +113,7 @@ def test_the_list_of_digests_is_one_that_sha256sum_reads(pair: dict[str, Path], 
 
 
 def test_no_file_of_another_is_replaced(pair: dict[str, Path]) -> None:
-    Path("evidence.tar.gz").write_text("years of work")
+    Path("evidence.tar.gz").write_text("years of work", encoding="utf-8")
     assert "rlx has not made it" in rlx("report", "--bundle", "evidence.tar.gz", code=1).stderr
 
 
@@ -134,23 +134,23 @@ def test_bundles_of_mishaps_agree_too(scene: str, monkeypatch: pytest.MonkeyPatc
 
 
 def changed_line(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def worse_control(run: Path, other: Path) -> None:
-    lines = (run / "attempts/1/metrics.jsonl").read_text().splitlines()
+    lines = (run / "attempts/1/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     last = json.loads(lines[-1])
     (metric,) = (key for key in last["data"] if key.startswith("val-core/"))
     last["data"][metric] -= 0.2
-    (run / "attempts/1/metrics.jsonl").write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n")
+    (run / "attempts/1/metrics.jsonl").write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n", encoding="utf-8")
 
 
 def better_answers(run: Path, other: Path) -> None:
     path = run / "attempts/1/validation/20.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**line, "score": 1.0, "acc": 1.0}) + "\n" for line in lines))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(json.dumps({**line, "score": 1.0, "acc": 1.0}) + "\n" for line in lines), encoding="utf-8")
 
 
 def other_manifest(run: Path, other: Path) -> None:
@@ -170,7 +170,7 @@ def another_seed(run: Path, other: Path) -> None:
 
 
 def failed(run: Path, other: Path) -> None:
-    (run / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n")
+    (run / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n", encoding="utf-8")
 
 
 def no_events(run: Path, other: Path) -> None:
@@ -363,8 +363,8 @@ def test_a_run_that_its_machine_ended_gives_way_to_a_spare_there_too(
     write_registered(asked, 1, 2, 3)
     (ended,) = Path(os.environ["RLX_ROOT"]).glob("runs/gsm8k-fast-s2-*")
     (ended / "attempts/1/metrics.jsonl").unlink()
-    (ended / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n")
-    (ended / "attempts/1/log").write_text("OSError: [Errno 28] No space left on device\n")
+    (ended / "attempts/1/state/exit").write_text("1 leader 1700000000 100\n", encoding="utf-8")
+    (ended / "attempts/1/log").write_text("OSError: [Errno 28] No space left on device\n", encoding="utf-8")
     (ended / "latest").symlink_to("attempts/1")
     bundle = bundled("baseline", "fast", seeds=[1])
     elsewhere()
@@ -430,7 +430,7 @@ def test_a_secret_that_nobody_named_is_masked_in_what_is_packed_shown_and_export
     run, env = pair["aqn"], {"http_proxy": "http://me:hunter2-hunter2@proxy:8080"}
     edit_json(run / "manifest.json", lambda manifest: manifest["plan"]["env"].update(env))
     edit_json(run / "manifest.json", lambda manifest: manifest["plan"]["recipe"]["env"].update(env))
-    with (run / "attempts/1/log").open("a") as log:
+    with (run / "attempts/1/log").open("a", encoding="utf-8") as log:
         log.write("cloning https://me:hunter2-hunter2@git.example/x\nit was hunter2-hunter2\n")
     said = rlx("report", "--bundle", "evidence.tar.gz").stderr
     assert (
@@ -452,15 +452,15 @@ def test_no_weights_no_environment_no_secret_no_link(
     pair: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = pair["aqn"]
-    (tmp_path / "private").write_text("of this user alone")
+    (tmp_path / "private").write_text("of this user alone", encoding="utf-8")
     (run / "checkpoints").mkdir()
-    (run / "checkpoints/model.safetensors").write_text("weights")
+    (run / "checkpoints/model.safetensors").write_text("weights", encoding="utf-8")
     for name in ("env", "launch.sh", "attempts/1/notes"):
-        (run / name).write_text("export WANDB_API_KEY='a-secret-of-mine'\n")
+        (run / name).write_text("export WANDB_API_KEY='a-secret-of-mine'\n", encoding="utf-8")
     (run / "attempts/1/events/aqn-linked.jsonl").symlink_to(tmp_path / "private")
     edit_json(run / "manifest.json", lambda manifest: manifest["plan"].update(secrets=["WANDB_API_KEY"]))
     monkeypatch.setenv("WANDB_API_KEY", "a-secret-of-mine")
-    with (run / "attempts/1/log").open("a") as log:
+    with (run / "attempts/1/log").open("a", encoding="utf-8") as log:
         log.write("logged in with a-secret-of-mine\n")
     said = rlx("report", "--bundle", "evidence.tar.gz").stderr
     assert "attempts/1/log: the value of WANDB_API_KEY was masked" in said

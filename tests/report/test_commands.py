@@ -39,7 +39,7 @@ def pair() -> dict[str, Path]:
 def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
     done = rlx("report")
     assert (done.stdout, done.stderr) == ("report.html\n", "")
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     assert "<title>tiny-cpu: aqn against baseline</title>" in page
     (contrast,) = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)["contrasts"]
     for sentence in contrast["sentences"]:
@@ -49,11 +49,11 @@ def test_report_of_the_latest_launch_says_what_compare_says(here: Path) -> None:
 
 def test_answers_to_the_item_that_turned_stand_side_by_side(here: Path, pair: dict[str, Path]) -> None:
     rlx("report")
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     section = page[page.index('<section id="items"') : page.index('<section id="speed"')]
     assert "Answers side by side, to 1 of the items that turned most often" in section
     right = {
-        arm: {line["input"]: line for line in map(json.loads, outputs.read_text().splitlines())}
+        arm: {line["input"]: line for line in map(json.loads, outputs.read_text(encoding="utf-8").splitlines())}
         for arm, run in pair.items()
         for outputs in [run / "attempts/1/validation/20.jsonl"]
     }
@@ -67,12 +67,12 @@ def test_answers_to_the_item_that_turned_stand_side_by_side(here: Path, pair: di
 
 def test_the_control_named_first_is_the_control(here: Path) -> None:
     rlx("report", "aqn", "baseline", "-o", "other.html")
-    assert "<title>tiny-cpu: baseline against aqn</title>" in (here / "other.html").read_text()
+    assert "<title>tiny-cpu: baseline against aqn</title>" in (here / "other.html").read_text(encoding="utf-8")
 
 
 def test_report_of_one_run(here: Path) -> None:
     rlx("report", "aqn")
-    assert "<title>tiny-cpu: aqn</title>" in (here / "report.html").read_text()
+    assert "<title>tiny-cpu: aqn</title>" in (here / "report.html").read_text(encoding="utf-8")
 
 
 def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path]) -> None:
@@ -80,9 +80,9 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
     for path in (attempt / "metrics.jsonl", attempt / "log"):
         path.unlink()
     shutil.copy(CASES / "logs/failed-missing-data/log", attempt / "log")
-    (attempt / "state/exit").write_text("1 leader 1700000000 100\n")
+    (attempt / "state/exit").write_text("1 leader 1700000000 100\n", encoding="utf-8")
     rlx("report", "baseline", code=14)
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     assert "What the log says of its end" in page
     assert "FileNotFoundError" in page
     assert "RLX801" in page
@@ -93,14 +93,14 @@ def test_report_of_a_run_that_goes_on_says_nothing_of_its_end(here: Path) -> Non
         write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid, minute=1)
         rlx("report", "fast", code=11)
         supervisor.kill()
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     assert "What its log says so far" in page
     assert "of its end" not in page and "names no cause" not in page
 
 
 def test_page_beside_the_answer(here: Path) -> None:
     answer = json.loads(rlx("compare", "baseline", "aqn", "--json", "--html", "page.html", "--plot", "p.svg").stdout)
-    assert answer["metric"] in (here / "page.html").read_text()
+    assert answer["metric"] in (here / "page.html").read_text(encoding="utf-8")
     assert ElementTree.parse(here / "p.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
@@ -126,16 +126,18 @@ def test_colours_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_when_each_run_reached_a_value(here: Path) -> None:
     rlx("report", "--reach", "0.9")
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     section = page[page.index('<section id="speed"') : page.index('<section id="versions"')]
     assert "at 0.9 or above. Exploratory, without a test" in section
     rlx("report", "--reach", "1")
-    assert "<bdi>never</bdi> <small>in the validations up to step 20</small>" in (here / "report.html").read_text()
+    assert "<bdi>never</bdi> <small>in the validations up to step 20</small>" in (here / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_patterns_choose_the_training_curves_of_a_report(here: Path) -> None:
     rlx("report", "--metric", "*entropy", "--metric", "*grad_norm")
-    page = (here / "report.html").read_text()
+    page = (here / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<section id="training"') : page.index('<section id="verdicts"')]
     assert "actor/entropy by training step" in section and "actor/grad_norm by training step" in section
     assert "seconds a step" not in section
@@ -144,7 +146,7 @@ def test_patterns_choose_the_training_curves_of_a_report(here: Path) -> None:
 def test_patterns_choose_what_is_plotted_beside_the_compared_metric(here: Path) -> None:
     done = rlx("compare", "baseline", "aqn", "--metric", "acc/mean@1", "--metric", "*entropy", "--plot", "e.svg")
     assert "acc/mean@1" in done.stdout
-    drawing = (here / "e.svg").read_text()
+    drawing = (here / "e.svg").read_text(encoding="utf-8")
     assert "actor/entropy" in drawing and "exploratory" in drawing and "acc/mean@1" not in drawing
 
 
@@ -158,10 +160,10 @@ def test_a_report_replaces_a_report_and_nothing_else(here: Path) -> None:
     rlx("report")
     rlx("report")
     mine = here / "thesis.html"
-    mine.write_text("<p>years of work")
+    mine.write_text("<p>years of work", encoding="utf-8")
     done = rlx("report", "-o", "thesis.html", code=1)
     assert "thesis.html exists, and rlx has not made it" in done.stderr
-    assert mine.read_text() == "<p>years of work"
+    assert mine.read_text(encoding="utf-8") == "<p>years of work"
     assert not [path for path in here.iterdir() if path.name.startswith(".")]
 
 
@@ -206,6 +208,6 @@ def test_report_of_logs_without_a_plan_whose_noise_lines_name_no_step(here: Path
     for arm in ("baseline", "aqn"):
         rlx("import", str(CASES / f"logs/tiny-{arm}/log"), "--name", "old", "--arm", arm)
     rlx("report", "baseline", "aqn", code=14)
-    page = html.unescape((here / "report.html").read_text())
+    page = html.unescape((here / "report.html").read_text(encoding="utf-8"))
     assert "<title>old: aqn against baseline</title>" in page
     assert "unverified" in page

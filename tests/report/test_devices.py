@@ -63,7 +63,7 @@ def test_growth_is_told_with_its_steps(pair: dict[str, Path]) -> None:
 )
 def test_a_damaged_file_says_nothing_and_breaks_nothing(pair: dict[str, Path], lines: str) -> None:
     attempts = RunPaths(pair["aqn"]).attempts
-    (attempts[0] / "usage").write_text(lines)
+    (attempts[0] / "usage").write_text(lines, encoding="utf-8")
     assert device_use(read_run_usage(attempts), read_evidence(attempts)) is None
 
 
@@ -71,14 +71,14 @@ def test_page_and_comparison_show_it_beside_the_estimate_and_judge_nothing_by_it
     pair: dict[str, Path], tmp_path: Path
 ) -> None:
     recipe = json.loads(rlx("plan", RECIPE, "--json").stdout)["plans"][0]["recipe"]
-    without = {arm: (run / "attempts/1/usage").read_text() for arm, run in pair.items()}
+    without = {arm: (run / "attempts/1/usage").read_text(encoding="utf-8") for arm, run in pair.items()}
     for run in pair.values():
         on_npus(run, recipe)
         (run / "attempts/1/usage").unlink()
     before = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)
     assert "devices" not in before
     for arm, run in pair.items():
-        (run / "attempts/1/usage").write_text(without[arm])
+        (run / "attempts/1/usage").write_text(without[arm], encoding="utf-8")
     compared = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)
     devices = compared.pop("devices")
     assert compared == before
@@ -88,7 +88,7 @@ def test_page_and_comparison_show_it_beside_the_estimate_and_judge_nothing_by_it
     # 19.8 to 30.3 GiB that torch holds, the runtime of the processes, and what the driver keeps.
     assert re.search(r"rollout 30\.0 \(46\.\d–47\.\d\), .*actor update 55\.0 \(23\.\d–3\d\.\d\)", text)
     assert "memory grew from 30.0 to 55.0 GiB over steps" in text
-    page = html.unescape((tmp_path / "report.html").read_text())
+    page = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     section = page[page.index('<section id="devices"') : page.index('<section id="speed"')]
     assert "memory of a device by phase" in section and "memory grew from 30.0 to 55.0 GiB" in section
     assert "processes that are not of the run had up to 4.0 GiB of device 0" in section

@@ -46,14 +46,14 @@ REPORTS = {
 @pytest.fixture(params=REPORTS)
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "report.html"
-    path.write_text(html(REPORTS[request.param]()))
+    path.write_text(html(REPORTS[request.param]()), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def arms(tmp_path: Path) -> Path:
     path = tmp_path / "report.html"
-    path.write_text(html(three_arms()))
+    path.write_text(html(three_arms()), encoding="utf-8")
     return path
 
 
@@ -86,7 +86,7 @@ def test_training_curves_stand_beside_each_other_where_there_is_room(
     chromium: Browser, tmp_path: Path, width: int, across: int
 ) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(REPORTS["recorded"]()))
+    path.write_text(html(REPORTS["recorded"]()), encoding="utf-8")
     chromium.open(path, width)
     panels = "[...document.querySelectorAll('.multiples svg')]"
     lefts = chromium.evaluate(f"{panels}.map(drawing => Math.round(drawing.getBoundingClientRect().left))")

@@ -30,6 +30,7 @@ def require_rig() -> None:
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     if tried.returncode:
         raise RigUnavailable(f"the kernel refuses namespaces: {tried.stderr.strip()}")

@@ -46,9 +46,9 @@ class Engine:
             "cgroup-parent": f"/{self._host.folder.parent.name}",
         }
         etc = self._host.folder / "etc"
-        (etc / "docker/daemon.json").write_text(json.dumps(configuration))
-        if not any(line.startswith("docker:") for line in (etc / "group").read_text().splitlines()):
-            with (etc / "group").open("a") as group:
+        (etc / "docker/daemon.json").write_text(json.dumps(configuration), encoding="utf-8")
+        if not any(line.startswith("docker:") for line in (etc / "group").read_text(encoding="utf-8").splitlines()):
+            with (etc / "group").open("a", encoding="utf-8") as group:
                 group.write("docker:x:990:\n")
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Engine:
         self._host.path("/run/docker.pid").unlink(missing_ok=True)
 
     def _log_end(self) -> str:
-        lines = self._host.path("/run/dockerd.log").read_text(errors="replace").splitlines()
+        lines = self._host.path("/run/dockerd.log").read_text(errors="replace", encoding="utf-8").splitlines()
         return " / ".join(lines[-3:])
 
     def build(self, change: str) -> str:

@@ -30,7 +30,7 @@ class EquippedMachine(Machine):
     def authorize(self, name: str) -> None:
         folder = self.folder / ("root" if name == "root" else f"home/{name}") / ".ssh"
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / "authorized_keys").write_text(self.user_key)
+        (folder / "authorized_keys").write_text(self.user_key, encoding="utf-8")
 
     def add_devices(self, *names: str) -> None:
         """Device nodes like `davinci0`; they open and read as empty. Gone after a reboot."""
@@ -42,12 +42,12 @@ class EquippedMachine(Machine):
 
         Containers that mount the host's /usr see it too. Its calls are noted in /tmp/npu-smi.calls.
         """
-        text = (NPU_SMI / f"{recording}.txt").read_text()
+        text = (NPU_SMI / f"{recording}.txt").read_text(encoding="utf-8")
         for old, new in (replace or {}).items():
             assert len(new) <= len(old.ljust(14)), "the columns have fixed widths"
             text = text.replace(f"| {old:<14}|", f"| {new:<14}|")
         folder = self.folder / "usr/local/sbin"
-        (folder / "npu-smi.recording").write_text(text)
+        (folder / "npu-smi.recording").write_text(text, encoding="utf-8")
         shutil.copy(NPU_SMI / "npu-smi", folder)
 
     def remove_program(self, name: str) -> None:
@@ -97,5 +97,5 @@ def _folder_of(name: str) -> Path:
 
 
 def _append(file: Path, line: str) -> None:
-    with file.open("a") as opened:
+    with file.open("a", encoding="utf-8") as opened:
         opened.write(f"{line}\n")

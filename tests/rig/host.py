@@ -56,7 +56,7 @@ class Host(EquippedMachine):
 
     def prepare(self, hosts_file: str) -> None:
         super().prepare(hosts_file)
-        (self.folder / "etc/ssh/sshd_config").write_text(_SSHD_CONFIG)
+        (self.folder / "etc/ssh/sshd_config").write_text(_SSHD_CONFIG, encoding="utf-8")
         self.authorize("root")
         self._new_key()
 
@@ -96,7 +96,7 @@ class Host(EquippedMachine):
 
     def break_connections(self) -> int:
         """Kill the processes of the connections that are there; to how many. The port stays open."""
-        listener = int(self.path("/run/sshd.pid").read_text())
+        listener = int(self.path("/run/sshd.pid").read_text(encoding="utf-8"))
         found = [str(pid) for pid, name in self.processes().items() if name.startswith("sshd") and pid != listener]
         if found:
             self.run("kill", "-s", "KILL", *found, check=False)
@@ -115,13 +115,13 @@ class Host(EquippedMachine):
 
     def restart_sshd(self) -> None:
         """As an administrator does: new connections see the new configuration, those that are there live on."""
-        pid = self.path("/run/sshd.pid").read_text().strip()
+        pid = self.path("/run/sshd.pid").read_text(encoding="utf-8").strip()
         self.run("sh", "-c", f"kill {pid}; while [ -e /run/sshd.pid ]; do sleep 0.01; done")
         self.start_sshd()
 
     def configure_sshd(self, line: str) -> None:
         """For example `DenyUsers ada` or `AllowUsers *@10.77.0.1`. Holds for new connections."""
-        with (self.folder / "etc/ssh/sshd_config").open("a") as config:
+        with (self.folder / "etc/ssh/sshd_config").open("a", encoding="utf-8") as config:
             config.write(f"{line}\n")
         self.restart_sshd()
 
@@ -131,7 +131,7 @@ class Host(EquippedMachine):
         self.restart_sshd()
 
     def host_key(self) -> str:
-        return (self.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().rsplit(" ", 1)[0]
+        return (self.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8").rsplit(" ", 1)[0]
 
     def shift_clock(self, offset: str) -> None:
         """What programs of new ssh connections take for the time, of files too; `offset` as for faketime(1): `+1d`."""
@@ -166,6 +166,6 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(errors="replace").strip()
+        return file.read_text(errors="replace", encoding="utf-8").strip()
     except OSError:
         return ""

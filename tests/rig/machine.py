@@ -33,7 +33,7 @@ def make_etc(etc: Path) -> None:
     for name in ("ssh", "docker"):
         (etc / name).mkdir(parents=True, exist_ok=True)
     # Not a copy: a root account that is locked on this machine would not be let in by the hosts' sshd.
-    (etc / "shadow").write_text("root:*:19000:0:99999:7:::\n")
+    (etc / "shadow").write_text("root:*:19000:0:99999:7:::\n", encoding="utf-8")
     for entry in Path("/etc").iterdir():
         if entry.name in _COPIED or entry.is_symlink():
             shutil.copy2(entry, etc, follow_symlinks=False)
@@ -60,7 +60,7 @@ class Machine:
         for name, mode in {"root": 0o700, "root/.ssh": 0o700, "tmp": 0o1777, "var/tmp": 0o1777}.items():
             (self.folder / name).chmod(mode)
         make_etc(self.folder / "etc")
-        (self.folder / "etc/hosts").write_text(hosts_file)
+        (self.folder / "etc/hosts").write_text(hosts_file, encoding="utf-8")
 
     def start_boot(self) -> None:
         """Returns at once, so that many machines boot at the same time; `wait_for_boot` follows."""
@@ -71,6 +71,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            encoding="utf-8",
         )
 
     def wait_for_boot(self) -> None:

@@ -43,7 +43,7 @@ class Rig:
         self._keeper = self._start_keeper(count)
         (self.folder / "shared").mkdir()
         self._make_user_key()
-        user_key = (self.folder / "id.pub").read_text()
+        user_key = (self.folder / "id.pub").read_text(encoding="utf-8")
         self.client = Client("client", CLIENT_ADDRESS, self._switch.namespace(0), self.folder / "client", shared)
         self.hosts = [Host(i, self._switch, self.folder / f"h{i}", user_key) for i in range(1, count + 1)]
         self._boot()
@@ -56,7 +56,7 @@ class Rig:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            start_new_session=True,  # a Ctrl-C at the terminal is not for it, encoding="utf-8"
         )
         assert keeper.stdout and keeper.stdout.readline() == "ok\n"
         return keeper
@@ -87,8 +87,10 @@ class Rig:
         (self.folder / "id").rename(folder / "id_ed25519")
         (self.folder / "id.pub").rename(folder / "id_ed25519.pub")
         entries = [f"Host {host.name}\n  HostName {host.address}\n" for host in self.hosts]
-        (folder / "config").write_text("".join(entries) + "Host h*\n  User root\n")
-        (folder / "known_hosts").write_text("".join(f"{host.address} {host.host_key()}\n" for host in self.hosts))
+        (folder / "config").write_text("".join(entries) + "Host h*\n  User root\n", encoding="utf-8")
+        (folder / "known_hosts").write_text(
+            "".join(f"{host.address} {host.host_key()}\n" for host in self.hosts), encoding="utf-8"
+        )
 
     def close(self) -> None:
         """Everything of the rig is gone afterwards, whatever the tests did to it."""

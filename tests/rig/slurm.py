@@ -128,11 +128,15 @@ class Cluster:
             for node in self.nodes
         )
         slurm, munge = _own_folder(host, "slurm"), _own_folder(host, "munge")
-        (slurm / "slurm.conf").write_text(_CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names))
-        with (slurm / "slurm.conf").open("a") as more:
+        (slurm / "slurm.conf").write_text(
+            _CONFIGURATION.format(login=self.login.address, nodes=nodes, names=names), encoding="utf-8"
+        )
+        with (slurm / "slurm.conf").open("a", encoding="utf-8") as more:
             more.write(_ACCOUNTING if self.accounting else _NO_ACCOUNTING)
-        (slurm / "gres.conf").write_text(f"NodeName={names} Name=npu File=/dev/davinci[0-{self.npus - 1}]\n")
-        (slurm / "task_prolog").write_text(_TASK_PROLOG)
+        (slurm / "gres.conf").write_text(
+            f"NodeName={names} Name=npu File=/dev/davinci[0-{self.npus - 1}]\n", encoding="utf-8"
+        )
+        (slurm / "task_prolog").write_text(_TASK_PROLOG, encoding="utf-8")
         (slurm / "task_prolog").chmod(0o755)
         (munge / "munge.key").write_bytes(key)
         (munge / "munge.key").chmod(0o400)
@@ -155,7 +159,7 @@ class Cluster:
 
     def _start_accounting(self) -> None:
         file = self.login.folder / "etc/slurm/slurmdbd.conf"
-        file.write_text(_DAEMON)
+        file.write_text(_DAEMON, encoding="utf-8")
         file.chmod(0o600)
         self.login.run("bash", "-ec", _DATABASE)
         self.until(self.login.path("/run/mysqld/mysqld.sock").exists, "the database answers")
@@ -198,7 +202,7 @@ class Cluster:
 
     def logs(self) -> str:
         files = [host.path(f"/var/tmp/{name}.log") for host in self.rig.hosts for name in ("slurmctld", "slurmd")]
-        return "\n".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
+        return "\n".join(file.read_text(errors="replace", encoding="utf-8")[-2000:] for file in files if file.exists())
 
 
 @contextmanager

@@ -13,7 +13,9 @@ FIRST_NAMESPACE = 100
 def compile_switch(folder: Path) -> Path:
     program = folder / "switch"
     source = Path(__file__).with_name("switch.c")
-    done = subprocess.run(["gcc", "-O1", "-o", program, source], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["gcc", "-O1", "-o", program, source], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     if done.returncode:
         raise RigUnavailable(f"cannot compile {source.name}: {done.stderr.strip()}")
     return program
@@ -22,7 +24,12 @@ def compile_switch(folder: Path) -> Path:
 class Switch:
     def __init__(self, program: Path, count: int) -> None:
         self._process = subprocess.Popen(
-            [program, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [program, str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._commands, self._answers = self._process.stdin, self._process.stdout

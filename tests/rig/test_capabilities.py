@@ -23,6 +23,7 @@ def pytest_without_tools(folder: Path, variables: dict[str, str]) -> tuple[int, 
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     return done.returncode, done.stdout
 

@@ -27,7 +27,7 @@ def test_a_container_sees_its_mounts_devices_and_python(engine_host: Host) -> No
     engine_host.play_npu_smi("a3-ascend910-busy", {"118204": "77"})
     rl = engine_host.docker.container("rl", {"/srv": "/data"}, devices=["/dev/davinci0"], python=True)
     rl.run("sh", "-c", "echo from inside >/data/file; test -c /dev/davinci0; test ! -e /dev/davinci_manager")
-    assert engine_host.path("/srv/file").read_text() == "from inside\n"
+    assert engine_host.path("/srv/file").read_text(encoding="utf-8") == "from inside\n"
     assert rl.run("python", "-c", "import yaml, sys; print(sys.prefix)").stdout.decode().strip() == sys.prefix
     shown = rl.run("npu-smi", "info").stdout.decode()
     assert "| 77            | VLLMEngineCor" in shown

@@ -55,7 +55,7 @@ class User:
     def add_config(self, text: str) -> None:
         """What ssh reads first of all."""
         config = self.client.ssh_folder / "config"
-        config.write_text(text + config.read_text())
+        config.write_text(text + config.read_text(encoding="utf-8"), encoding="utf-8")
 
     def master(self) -> int:
         """The pid of the ssh that holds the only shared connection."""
@@ -107,10 +107,10 @@ def test_a_changed_host_key_is_refused_until_the_hint_is_followed(rig: Rig, user
 
 def test_an_unknown_host_key_is_not_taken_on_trust(rig: Rig, user: User) -> None:
     known = rig.client.ssh_folder / "known_hosts"
-    known.write_text("")
+    known.write_text("", encoding="utf-8")
     with pytest.raises(HostKeyUnknown):
         user.run("h1")
-    assert known.read_text() == ""
+    assert known.read_text(encoding="utf-8") == ""
 
 
 def test_a_cut_cable_is_unreachable(rig: Rig, user: User) -> None:
@@ -172,7 +172,7 @@ def test_a_shared_connection_that_is_killed_under_a_command_is_a_lost_one(connec
     def kill_all_of_ssh() -> None:
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # gone
-                if connected.client.owns(process) and (process / "comm").read_text() == "ssh\n":
+                if connected.client.owns(process) and (process / "comm").read_text(encoding="utf-8") == "ssh\n":
                     os.kill(int(process.name), signal.SIGKILL)
 
     with pytest.raises(ConnectionLost):
@@ -220,7 +220,7 @@ def test_include_and_match_of_the_ssh_config_hold(rig: Rig, user: User) -> None:
     folder = user.client.ssh_folder / "conf.d"
     folder.mkdir()
     (folder / "npu.conf").write_text(
-        'Match originalhost npu-host-1 exec "test -d /root/.ssh"\n  HostName 10.77.0.3\n  User ada\n'
+        'Match originalhost npu-host-1 exec "test -d /root/.ssh"\n  HostName 10.77.0.3\n  User ada\n', encoding="utf-8"
     )
     user.add_config("Include conf.d/*.conf\n")
     assert user.run("npu-host-1", Cmd("sh", "-c", "hostname; id -un")).out == b"h3\nada\n"

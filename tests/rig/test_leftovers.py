@@ -20,13 +20,15 @@ def traces(folder: Path) -> list[str]:
     # Groups of other tests go while one looks: os.walk passes over these, and glob fails.
     groups = (Path(at) / name for at, names, _ in os.walk("/sys/fs/cgroup") for name in names if name == folder.name)
     found = [str(path) for path in (folder, *groups) if path.exists()]
-    found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder.name in line]
+    found += [
+        line for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines() if folder.name in line
+    ]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             # Other tests have arguments that are no text.
             seen = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
             if folder.name.encode() in seen:
-                found.append(f"{process.name}: {(process / 'comm').read_text()}")
+                found.append(f"{process.name}: {(process / 'comm').read_text(encoding='utf-8')}")
         except OSError:
             continue
     return found
@@ -42,10 +44,10 @@ def busy_rig(docker_rig: Rig) -> Rig:
 
 def test_nothing_is_left_behind(busy_rig: Rig) -> None:
     assert traces(busy_rig.folder)
-    interfaces = Path("/proc/net/dev").read_text().count(":")
+    interfaces = Path("/proc/net/dev").read_text(encoding="utf-8").count(":")
     busy_rig.close()
     assert traces(busy_rig.folder) == []
-    assert Path("/proc/net/dev").read_text().count(":") == interfaces
+    assert Path("/proc/net/dev").read_text(encoding="utf-8").count(":") == interfaces
 
 
 def test_nothing_is_left_behind_when_the_owner_is_killed(rig: Rig) -> None:
@@ -57,7 +59,9 @@ rig.client.popen("ssh", "-N", "h1")
 print(rig.folder, flush=True)
 time.sleep(1000)
 """
-    owner = subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
     assert owner.stdout
     folder = Path(owner.stdout.readline().strip())
     assert traces(folder)

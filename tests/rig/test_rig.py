@@ -30,7 +30,10 @@ def test_a_host_has_a_name_a_home_and_processes_of_its_own(rig: Rig) -> None:
     )
     assert rig.client.run("ssh", "h1", script).stdout == b"h1\n/root\nroot\n1\n"
     h1, h2, _ = rig.hosts
-    assert (h1.path("/root/hello").read_text(), h1.path("/tmp/x").read_text()) == ("hello\n", "x\n")
+    assert (h1.path("/root/hello").read_text(encoding="utf-8"), h1.path("/tmp/x").read_text(encoding="utf-8")) == (
+        "hello\n",
+        "x\n",
+    )
     assert not h2.path("/root/hello").exists()
     assert set(h1.processes().values()) == {"bash", "sshd"}
 

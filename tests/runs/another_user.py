@@ -27,7 +27,7 @@ def commands_as_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         folder.chmod(0o755)
         shell = folder / "bin" / "sh"
         shell.parent.mkdir()
-        shell.write_text(_SHELL)
+        shell.write_text(_SHELL, encoding="utf-8")
         shell.chmod(0o755)
         monkeypatch.setenv("PATH", f"{shell.parent}:{os.environ['PATH']}")
         yield folder

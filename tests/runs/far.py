@@ -38,7 +38,7 @@ class Far:
 
     def log(self, ref: RunRef) -> str:
         path = RunPaths(self.folder(ref)).log
-        return path.read_text() if path.exists() else ""
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def go_down(self) -> None:
         """Nothing listens and no connection is left."""

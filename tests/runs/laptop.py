@@ -100,7 +100,7 @@ class Laptop:
     def write_plans(self, *plans: LaunchPlan) -> str:
         """For `rlx launch --plan`."""
         path = self.home.parent / f"{self.home.name}-plan.json"
-        path.write_text(json.dumps({"plans": to_jsonable(plans)}))
+        path.write_text(json.dumps({"plans": to_jsonable(plans)}), encoding="utf-8")
         return str(path)
 
     def measured(self, *argv: str) -> tuple[bytes, int]:
@@ -139,7 +139,7 @@ def run_folder(host: Host, ref: RunRef) -> Path:
 
 def log(host: Host, ref: RunRef) -> str:
     path = RunPaths(run_folder(host, ref)).log
-    return path.read_text(errors="replace") if path.exists() else ""
+    return path.read_text(errors="replace", encoding="utf-8") if path.exists() else ""
 
 
 def go(host: Host, ref: RunRef) -> None:

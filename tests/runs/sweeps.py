@@ -100,7 +100,7 @@ def let_go(*hosts: Host) -> None:
 def began(host: Host) -> list[str]:
     """The ids of the runs that began there, each as often as it did."""
     file = host.path(BEGAN)
-    return file.read_text().split() if file.exists() else []
+    return file.read_text(encoding="utf-8").split() if file.exists() else []
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def sweep_of(
 ) -> Iterator[Callable[[int], Sweep]]:
     monkeypatch.setitem(registry.PACKAGES, "toy", "tests.backends.toy")
     recipe = tmp_path / "sums.yaml"
-    recipe.write_text(RECIPE)
+    recipe.write_text(RECIPE, encoding="utf-8")
 
     def make(count: int) -> Sweep:
         rig = new_rig(count)

@@ -203,6 +203,7 @@ def test_two_logs_compare(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     assert done.returncode in (0, 14), done.stderr
     assert "val-core" in done.stdout
@@ -273,7 +274,11 @@ def test_logs(log: Path, writer: Writer) -> None:
     assert "two" in rlx("logs", run, "--grep", "^.*two").stdout
     assert "\x1b" not in rlx("logs", run).stdout
     following = subprocess.Popen(
-        [sys.executable, "-m", "rlx", "logs", run, "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "rlx", "logs", run, "-f"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
     )
     assert following.stdout is not None
     assert [following.stdout.readline().strip() for _ in range(4)] == ["one", "two", "three", "four"]

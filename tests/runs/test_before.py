@@ -60,7 +60,7 @@ def start_as_then(account: Path) -> None:
     incoming = account / "rlx/runs/.incoming-1"
     words = (str(incoming), str(incoming), str(account / "rlx"), os.environ["RLX_LEASES"])
     command = ["sh", str(incoming / "supervise.sh"), "accept", *words, os.environ["RLX_TMUX_SOCKET"]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8")
     assert done.returncode == 0 and "started endless" in done.stdout, done.stdout + done.stderr
 
 
@@ -72,7 +72,7 @@ def states() -> dict[str, str]:
 def test_plans_are_read_and_held_against_the_host_of_now(plan: Path, account: Path, has_what_it_asks: bool) -> None:
     document: dict[str, Any] = json.loads(gzip.decompress(plan.read_bytes()))
     file = account / "plan.json"
-    file.write_text(json.dumps(document))
+    file.write_text(json.dumps(document), encoding="utf-8")
     for one, read in zip(document["plans"], read_plans(str(file)), strict=True):
         assert (read.arm, read.expectations.total_steps) == (one["arm"], one["expectations"]["total_steps"])
     said = rlx("launch", "--plan", str(file), "--dry-run", code=0 if has_what_it_asks else 2)
@@ -92,7 +92,7 @@ def has_what_it_asks(plan: Path, account: Path, monkeypatch: pytest.MonkeyPatch)
 def test_manifests_are_read_in_full(version: Path, account: Path) -> None:
     unpack(version / "root.tar.gz", account)
     for file in (account / "rlx" / "runs").glob("*/manifest.json"):
-        manifest = parse_manifest(file.read_text())
+        manifest = parse_manifest(file.read_text(encoding="utf-8"))
         assert manifest is not None and manifest.lacks == ""
         assert manifest.submitted_by["rlx"] == version.name
 
@@ -121,7 +121,7 @@ def test_a_running_run_is_seen_followed_and_stopped(version: Path, has_index: bo
     start_as_then(account)
     until(lambda: states().get("endless") == "running", "it is seen running", 60)
     with subprocess.Popen(
-        [sys.executable, "-m", "rlx", "logs", "endless", "-f"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "rlx", "logs", "endless", "-f"], stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as follower:
         assert follower.stdout is not None
         assert any("step:1 - timing_s/step:1.0" in line for line in follower.stdout)

@@ -52,9 +52,11 @@ def test_it_agrees_where_no_host_is_known(
     answer = json.loads(rlx("judge", "evidence.tar.gz", "--json").stdout)
     assert (answer["agrees"], answer["on_trust"]) == (True, [])
     folder = apart(tmp_path / "evidence.tar.gz", tmp_path / "open") / "runs" / refs[0].run_id / "attempts/1"
-    assert len((folder / "validation/3.jsonl").read_text().splitlines()) == 4
-    assert '"input"' in (folder / "validation/3.jsonl").read_text(), "the answers, and not how many there are"
-    assert "chatter" not in (folder / "log").read_text()
+    assert len((folder / "validation/3.jsonl").read_text(encoding="utf-8").splitlines()) == 4
+    assert '"input"' in (folder / "validation/3.jsonl").read_text(encoding="utf-8"), (
+        "the answers, and not how many there are"
+    )
+    assert "chatter" not in (folder / "log").read_text(encoding="utf-8")
 
 
 def test_of_a_run_that_failed_the_whole_log_is_fetched(

@@ -33,7 +33,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def write_plans(path: Path, plans: list[LaunchPlan]) -> Path:
-    path.write_text(json.dumps({"schema_version": JSON_SCHEMA_VERSION, "plans": to_jsonable(plans)}))
+    path.write_text(json.dumps({"schema_version": JSON_SCHEMA_VERSION, "plans": to_jsonable(plans)}), encoding="utf-8")
     return path
 
 
@@ -72,7 +72,7 @@ def test_a_missing_secret_is_named_and_nothing_is_launched(plan_file: Path) -> N
 def test_a_dry_run_prints_the_plans_and_writes_nothing(plan_file: Path) -> None:
     done = rlx("launch", "--plan", str(plan_file), "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["plans"] == json.loads(plan_file.read_text())["plans"]
+    assert json.loads(done.stdout)["plans"] == json.loads(plan_file.read_text(encoding="utf-8"))["plans"]
     assert not home().exists() and not Path(os.environ["RLX_ROOT"]).exists()
 
 
@@ -129,7 +129,7 @@ def test_a_plan_edited_by_hand_is_refused_before_anything_is_written(
 ) -> None:
     document = {"schema_version": JSON_SCHEMA_VERSION, "plans": [{**to_jsonable(toy_plan("true")), **changes}]}
     edited = tmp_path / "edited.json"
-    edited.write_text(json.dumps(document))
+    edited.write_text(json.dumps(document), encoding="utf-8")
     done = rlx("launch", "--plan", str(edited))
     assert (done.returncode, done.stdout) == (2, "")
     assert complaint in done.stderr
@@ -155,5 +155,5 @@ def test_the_script_that_supervises_runs_travels_once_and_lies_in_each() -> None
     alone, together = len(pack(shipped[:1], {})), len(pack(shipped, {}))
     assert together - alone < len(gzip.compress(supervisor.script().encode())) / 2
     for ref in start(*plans):
-        assert (ref.run_dir / "supervise.sh").read_text() == supervisor.script()
+        assert (ref.run_dir / "supervise.sh").read_text(encoding="utf-8") == supervisor.script()
         ended(ref)

@@ -50,10 +50,10 @@ def test_what_the_container_writes_is_not_run_on_the_host(engine: Engine, site: 
 def test_a_container_file_that_is_no_id_is_not_given_to_docker(site: Site) -> None:
     ref = start_in(site, FOREVER)
     path = ref.run_dir / "container"
-    kept = path.read_text()
-    path.write_text("--help\n/shared\n")
+    kept = path.read_text(encoding="utf-8")
+    path.write_text("--help\n/shared\n", encoding="utf-8")
     assert see(ref).detail == "its container was removed, which ended it"
-    path.write_text(kept)
+    path.write_text(kept, encoding="utf-8")
     assert see(ref).leader_live
 
 
@@ -63,7 +63,7 @@ def test_a_holder_log_that_is_a_link_is_not_followed(engine: Engine, site: Site,
     (waiting,) = start(plan_in(site, "exit 0\n"))
     reaches(waiting, RunState.QUEUED)
     profile = tmp_path / "profile"
-    profile.write_text("# mine\n")
+    profile.write_text("# mine\n", encoding="utf-8")
     engine.docker("stop", "-t", "0", "trainer")
     for name in ("holder.log", "attempts/1/log"):
         path = waiting.run_dir / name
@@ -71,7 +71,7 @@ def test_a_holder_log_that_is_a_link_is_not_followed(engine: Engine, site: Site,
         path.symlink_to(profile)
     reaches(first, RunState.LOST)
     ended(waiting)
-    added = profile.read_text().removeprefix("# mine\n")
+    added = profile.read_text(encoding="utf-8").removeprefix("# mine\n")
     assert not set(added) & set("`$;&|<>()\"'\\")
 
 

@@ -79,7 +79,9 @@ def test_runs_inside_and_tells_how_it_ended(site: Site) -> None:
 def test_this_machine_makes_one_of_an_image(engine: Engine, tmp_path: Path) -> None:
     """As on an NPU server, by somebody who is logged in there."""
     user_file().parent.mkdir(exist_ok=True)
-    user_file().write_text(f'hosts: {{local: {{image: {{name: {IMAGE}, mounts: ["/usr:/usr:ro"]}}}}}}')
+    user_file().write_text(
+        f'hosts: {{local: {{image: {{name: {IMAGE}, mounts: ["/usr:/usr:ro"]}}}}}}', encoding="utf-8"
+    )
     name = rlx("hosts", "start", "local").stdout.strip()
     assert engine.docker("ps", "--format", "{{.Names}} {{.Image}}").split() == [name, IMAGE]
     site, warnings = locate(local_site())
@@ -93,7 +95,7 @@ def test_runs_of_a_stopped_container_are_found_through_the_host(site: Site, engi
     """A second laptop, whose index knows none of them."""
     ref = start_in(site, FOREVER)
     user_file().parent.mkdir(exist_ok=True)
-    user_file().write_text("hosts: {local: {container: trainer}}")
+    user_file().write_text("hosts: {local: {container: trainer}}", encoding="utf-8")
     engine.docker("stop", "-t", "0", "trainer")
     (home() / "index.db").rename(tmp_path / "index.db")
     done = rlx("status", "--host", "local", "--verbose")
@@ -165,7 +167,7 @@ def docker_commands(ref: RunRef) -> list[int]:
 
 def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site) -> None:
     ref = start_in(site, "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done; exit 4\n")
-    inside = state_file(ref, "supervisor").read_text().split()[0]
+    inside = state_file(ref, "supervisor").read_text(encoding="utf-8").split()[0]
     assert site.container_id is not None
     _docker(site, "kill", "-9", inside)
     seen = until(lambda: found if not (found := see(ref)).supervisor_live else None, "it is gone")
@@ -178,7 +180,7 @@ def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site) -> None:
 def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...]) -> None:
     ref = start_in(site, FOREVER)
     for victim in victims:
-        _docker(site, "kill", "-9", state_file(ref, victim).read_text().split()[0])
+        _docker(site, "kill", "-9", state_file(ref, victim).read_text(encoding="utf-8").split()[0])
     seen = ended(ref)
     if victims == ("leader",):
         assert (seen.state, seen.exit_code) == (RunState.FAILED, 137)
@@ -191,8 +193,11 @@ def test_everybody_can_see_that_the_run_has_its_devices(site: Site) -> None:
     """The claim names the supervisor as the host sees it: whoever may not use docker can still tell that it lives."""
     ref = start_in(site, FOREVER)
     claim = Path(os.environ["RLX_LEASES"], "devices", "cpu.0", str(os.getuid()))
-    until(lambda: int(claim.read_text().split()[0]) != holder_pid(ref), "the claim passes to the supervisor")
-    pid = int(claim.read_text().split()[0])
+    until(
+        lambda: int(claim.read_text(encoding="utf-8").split()[0]) != holder_pid(ref),
+        "the claim passes to the supervisor",
+    )
+    pid = int(claim.read_text(encoding="utf-8").split()[0])
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     assert words[2:5] == [b"inside", b"run", f"/shared/runs/{ref.run_id}".encode()]
 

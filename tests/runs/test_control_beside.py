@@ -22,7 +22,7 @@ REJECTION = Correction("token 2.0", "seq_mean_k1 0.999_1.001")
 
 def recorded(name: str, edit: str, correction: Correction, folder: Path) -> JudgedRun:
     attempt = edited(CASES / "logs" / name, edit, folder / name)
-    promised = from_jsonable(Expectations, json.loads((attempt / "expectations.json").read_text()))
+    promised = from_jsonable(Expectations, json.loads((attempt / "expectations.json").read_text(encoding="utf-8")))
     run = RunBuilder(name, recipe={"aqn": {}}).judged()
     plan = replace(run.plan, expectations=replace(promised, correction=correction))
     return replace(run, plan=plan, evidence=read_evidence([attempt]))

@@ -26,13 +26,13 @@ def test_a_follow_over_a_cut_log_says_so(tmp_path: Path) -> None:
         follow = subprocess.Popen(command, stdout=out, stderr=err)
         until(lambda: b"line 40" in shown.read_bytes(), "it follows")
         log.write_bytes(b"")
-        until(lambda: "became shorter" in told.read_text(), "it says that the log was cut")
+        until(lambda: "became shorter" in told.read_text(encoding="utf-8"), "it says that the log was cut")
         before = shown.stat().st_size
         until(lambda: shown.stat().st_size > before, "it goes on")
         (ref.run_dir / "go").touch()
         assert follow.wait(timeout=60) == 0
-    lines = shown.read_text().splitlines()
+    lines = shown.read_text(encoding="utf-8").splitlines()
     assert lines[-1] == "the end"
     numbers = [int(line.split()[1]) for line in lines if line.startswith("line ")]
     assert numbers == sorted(set(numbers)), "no line twice"
-    assert told.read_text().count("lines that were written just before are lost") == 1
+    assert told.read_text(encoding="utf-8").count("lines that were written just before are lost") == 1

@@ -152,7 +152,7 @@ def stepping(script: str) -> RunRef:
     (ref,) = start(plan)
     # The last that it writes of a step.
     metrics = ref.run_dir / "attempts/1/metrics.jsonl"
-    until(lambda: metrics.exists() and '{"step": 4' in metrics.read_text(), "it has made its steps")
+    until(lambda: metrics.exists() and '{"step": 4' in metrics.read_text(encoding="utf-8"), "it has made its steps")
     return ref
 
 
@@ -185,7 +185,7 @@ def test_chatter_is_no_progress() -> None:
 
 def test_a_log_of_nobody_is_explained(tmp_path: Path) -> None:
     log = tmp_path / "old run.log"
-    log.write_text(f"step:1 - timing_s/step:0.5\n{OOM}\n")
+    log.write_text(f"step:1 - timing_s/step:0.5\n{OOM}\n", encoding="utf-8")
     (found,) = answer(str(log))
     assert found["run_id"] is None and found["log"] == str(log) and found["cause"]["id"] == "RLX804"
     assert f"{log}: step 1\n" in rlx("diagnose", str(log)).stdout
@@ -211,7 +211,7 @@ def test_what_is_not_there(name: str, code: int) -> None:
 def test_an_empty_log_and_one_of_nothing_known(tmp_path: Path) -> None:
     empty, other = tmp_path / "empty.log", tmp_path / "other.log"
     empty.touch()
-    other.write_text("hello\n")
+    other.write_text("hello\n", encoding="utf-8")
     shown = rlx("diagnose", str(empty)).stdout
     assert "its log is empty" in shown and "last lines" not in shown
     found = answer(str(empty), str(other))
@@ -234,7 +234,10 @@ def test_status_says_why_only_where_details_are_wanted() -> None:
 
 def test_markdown_for_an_issue(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    log.write_text(f"{OOM} `here` <b>\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n")
+    log.write_text(
+        f"{OOM} `here` <b>\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n",
+        encoding="utf-8",
+    )
     shown = rlx("diagnose", str(log), "--md").stdout.splitlines()
     assert shown[:4] == [
         f"**{log}: no step in its log**",
@@ -278,10 +281,10 @@ def test_what_is_no_file_is_no_run_either(tmp_path: Path) -> None:
 
 def test_a_log_of_another_tool_and_a_metrics_file_alone(tmp_path: Path) -> None:
     other, metrics = tmp_path / "other.log", tmp_path / "metrics.jsonl"
-    other.write_text("{'loss': 0.5, 'epoch': 1}\n" * 9)
+    other.write_text("{'loss': 0.5, 'epoch': 1}\n" * 9, encoding="utf-8")
     assert "rlx knows no line of it: neither a step nor a failure" in rlx("diagnose", str(other)).stdout
     values = [{"step": step, "data": {"actor/grad_norm": float("nan") if step > 9 else 1.0}} for step in range(1, 40)]
-    metrics.write_text("".join(json.dumps(line) + "\n" for line in values))
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in values), encoding="utf-8")
     said = rlx("diagnose", str(metrics)).stdout
     assert "metrics.jsonl: step 39" in said and "RLX654" in said
     rlx("import", str(metrics), "--name", "old")

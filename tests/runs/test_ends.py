@@ -130,7 +130,7 @@ def test_a_supervisor_that_is_asked_to_end_passes_it_on() -> None:
 
 def catches(pid: int, number: int) -> bool:
     """Whether the process has a handler for the signal, as the kernel tells."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))
     return bool(int(mask, 16) >> (number - 1) & 1)
 
@@ -162,13 +162,13 @@ def test_the_same_run_starts_once_however_many_try() -> None:
     for racer in racers:
         racer.wait(timeout=30)
     ended(ref)
-    assert (ref.run_dir / "count").read_text() == "once\n"
+    assert (ref.run_dir / "count").read_text(encoding="utf-8") == "once\n"
     holders = [
         subprocess.run([*command[:2], "hold", str(ref.run_dir), os.environ["RLX_LEASES"], "cpu", "1"], check=False)
         for _ in range(2)
     ]
     assert all(holder.returncode != 0 for holder in holders)
-    assert (ref.run_dir / "count").read_text() == "once\n"
+    assert (ref.run_dir / "count").read_text(encoding="utf-8") == "once\n"
 
 
 def test_the_temporary_folder_of_a_run_is_private_and_goes_with_it() -> None:
@@ -206,7 +206,7 @@ def test_without_tmux_a_run_works_the_same(monkeypatch: pytest.MonkeyPatch, tmp_
     os.kill(holder_pid(ref), signal.SIGHUP)
     let_go(ref)
     assert ended(ref).exit_code == 3
-    assert "done" not in (ref.run_dir / "holder.log").read_text()
+    assert "done" not in (ref.run_dir / "holder.log").read_text(encoding="utf-8")
 
 
 def test_a_run_that_was_removed_does_not_hide_the_others() -> None:

@@ -46,7 +46,7 @@ def shifted(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     """What gives a Python another clock. Not libfaketime: the sleeps of Python fail under it."""
     folder = tmp_path / "shift"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(SHIFT.format(offset=request.param))
+    (folder / "sitecustomize.py").write_text(SHIFT.format(offset=request.param), encoding="utf-8")
     return {"PYTHONPATH": f"{folder}:{REPOSITORY}"}
 
 

@@ -123,12 +123,12 @@ def test_tmux_docker_command_holder_and_supervisor_are_killed_one_after_the_othe
     check("tmux")
     assert host.kill("docker")
     check("the docker command")
-    holder = (run_folder(host, ref) / "holder").read_text().split()[0]
+    holder = (run_folder(host, ref) / "holder").read_text(encoding="utf-8").split()[0]
     host.run("kill", "-9", holder)
     patiently(lambda: not laptop.see(ref).holder_live, "the holder is gone")
     check("the holder")
     supervisor = run_folder(host, ref) / "attempts/1/state/supervisor"
-    container.run("kill", "-9", supervisor.read_text().split()[0])
+    container.run("kill", "-9", supervisor.read_text(encoding="utf-8").split()[0])
     patiently(lambda: not laptop.see(ref).supervisor_live, "the supervisor is gone")
     check("the supervisor")
     assert laptop.rows()["main"]["detail"] == "its supervisor is gone"

@@ -32,10 +32,10 @@ def test_a_follow_through_everything(docker_rig: Rig, container: Container, tmp_
 
     def grows() -> None:
         before = shown.stat().st_size
-        patiently(lambda: shown.stat().st_size > before, f"more lines come; told: {told.read_text()}")
+        patiently(lambda: shown.stat().st_size > before, f"more lines come; told: {told.read_text(encoding='utf-8')}")
 
     def outages() -> int:
-        return told.read_text().count("trying again")
+        return told.read_text(encoding="utf-8").count("trying again")
 
     def short_cut() -> None:
         host.cut()
@@ -61,8 +61,8 @@ def test_a_follow_through_everything(docker_rig: Rig, container: Container, tmp_
     go(host, ref)
     host.start_sshd()
     assert follow.wait(timeout=120) == 0
-    assert shown.read_text() == log(host, ref) + "\n"
-    assert outages() == told.read_text().count("nothing is missing") == 5
+    assert shown.read_text(encoding="utf-8") == log(host, ref) + "\n"
+    assert outages() == told.read_text(encoding="utf-8").count("nothing is missing") == 5
 
 
 def kill_all_ssh(client: Client) -> None:
@@ -70,7 +70,7 @@ def kill_all_ssh(client: Client) -> None:
     found = []
     for process in list(Path("/proc").glob("[0-9]*")):
         with suppress(OSError):
-            if client.owns(process) and (process / "comm").read_text() == "ssh\n":
+            if client.owns(process) and (process / "comm").read_text(encoding="utf-8") == "ssh\n":
                 found.append(int(process.name))
     # All found first: looking takes its time, in which the follow could come back over a master that is killed later.
     for pid in found:

@@ -26,7 +26,7 @@ _GIVES_UP_S = 60
 def growing(far: Far) -> Iterator[Path]:
     """A log on the host that somebody writes."""
     path = far.loopback.home / "train.log"
-    with path.open("w") as writer:
+    with path.open("w", encoding="utf-8") as writer:
         print("step:1 - actor/loss:0.5", file=writer, flush=True)
         yield path
 

@@ -104,7 +104,7 @@ def test_killed_connections_during_a_launch(docker_rig: Rig, laptop: Laptop, sha
     assert len(refs) == 2 * len(MOMENTS)
     for ref in refs:
         assert laptop.ended(ref).state is RunState.FINISHED
-        assert (runs / ref.run_id / "count").read_text() == "once\n"
+        assert (runs / ref.run_id / "count").read_text(encoding="utf-8") == "once\n"
 
 
 def test_a_host_that_is_slow_to_clear_up_is_given_the_time(docker_rig: Rig, laptop: Laptop) -> None:
@@ -154,7 +154,7 @@ def test_a_cable_that_is_pulled_during_a_launch(docker_rig: Rig, laptop: Laptop)
     assert len(refs) == 4
     for ref in refs:
         assert laptop.ended(ref).state is RunState.FINISHED
-        assert (runs_of(docker_rig.host(ref.host)) / ref.run_id / "count").read_text() == "once\n"
+        assert (runs_of(docker_rig.host(ref.host)) / ref.run_id / "count").read_text(encoding="utf-8") == "once\n"
 
 
 def runs_of(host: Host) -> Path:

@@ -105,4 +105,4 @@ def test_a_launch_that_is_killed_is_completed_by_the_same_launch(host: Host, lap
         go(host, ref)
     for ref in laptop.runs():
         assert laptop.ended(ref).state is RunState.FINISHED
-        assert (run_folder(host, ref) / "count").read_text() == "once\n"
+        assert (run_folder(host, ref) / "count").read_text(encoding="utf-8") == "once\n"

@@ -68,8 +68,8 @@ def eve_does(host: Host, script: str) -> None:
 
 
 def test_what_a_neighbour_leaves_in_the_folder_of_leases_holds_nobody_up(host: Host, ada: Laptop) -> None:
-    tick = host.path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
-    boot = host.path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    tick = host.path("/proc/1/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    boot = host.path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     device = f"{LEASES}/devices/cpu.0"
     eve_does(
         host,

@@ -99,9 +99,9 @@ def test_the_holder_of_one_user_is_killed_and_the_other_user_still_waits(host: H
     (first,) = laptops[0].launch(npu_toy(laptops[0].site("h1", "one"), GO, count=4))
     assert devices_of(host, first) == "0,1,2,3"
     # From here on, the claim names the supervisor, which bob can see, though not root's files.
-    holder = (run_folder(host, first) / "holder").read_text().split()[0]
+    holder = (run_folder(host, first) / "holder").read_text(encoding="utf-8").split()[0]
     claim = host.path("/var/tmp/rlx-leases/devices/npu.3/0")
-    patiently(lambda: claim.read_text().split()[0] != holder, "the claim passes to the supervisor")
+    patiently(lambda: claim.read_text(encoding="utf-8").split()[0] != holder, "the claim passes to the supervisor")
     host.run("kill", "-9", holder)
     patiently(lambda: not laptops[0].see(first).holder_live, "its holder is gone")
     (second,) = laptops[1].launch(npu_toy(laptops[1].site("bob@h1", "two"), "true\n", 3))

@@ -49,12 +49,12 @@ def call(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda folder: folder.name)
 def test_claim(case: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    *imports, comparison = (case / "commands").read_text().splitlines()
+    *imports, comparison = (case / "commands").read_text(encoding="utf-8").splitlines()
     for command in imports:
         done = call(command, records, monkeypatch)
         assert done.exit_code == 0, done.output
     done = call(f"{comparison} --json", records, monkeypatch)
-    expected, said = json.loads((case / "expected.json").read_text()), json.loads(done.stdout)
+    expected, said = json.loads((case / "expected.json").read_text(encoding="utf-8")), json.loads(done.stdout)
     assert done.exit_code == expected["exit"], done.output
     contrast, runs = said["contrasts"][0], runs_of(said)
     assert said["registered"] is None and (not said["claim"] or said["claim"].startswith("exploratory"))
@@ -68,8 +68,8 @@ def test_a_question_that_is_written_into_the_recipe_afterwards_registers_nothing
 ) -> None:
     shutil.copytree(records, tmp_path / "asked")
     recipe = tmp_path / "asked/recipes/hw.yaml"
-    recipe.write_text(recipe.read_text() + ASKED)
-    *imports, comparison = (HISTORIC / "e5a-e5-judged/commands").read_text().splitlines()
+    recipe.write_text(recipe.read_text(encoding="utf-8") + ASKED, encoding="utf-8")
+    *imports, comparison = (HISTORIC / "e5a-e5-judged/commands").read_text(encoding="utf-8").splitlines()
     for command in imports:
         done = call(command, tmp_path / "asked", monkeypatch)
         assert done.exit_code == 0, done.output
@@ -116,7 +116,7 @@ def check_words(contrast: Said, runs: dict[str, Said], expected: Said) -> None:
 
 def test_which_published_values_are_no_shares_of_1319() -> None:
     """A cheap test of the tables themselves: these values cannot be what 1319 answers average to."""
-    published = json.loads((HISTORIC / "published.json").read_text())
+    published = json.loads((HISTORIC / "published.json").read_text(encoding="utf-8"))
     odd = [
         f"{name} @{step}"
         for name, record in published.items()

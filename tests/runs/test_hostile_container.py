@@ -97,8 +97,8 @@ def test_a_claim_in_her_name_holds_a_device_as_long_as_a_process_of_hers_lives(
             lambda: [pid for pid in host.processes() if host.command_line(pid).split() == ["sleep", "600"]],
             "it runs",
         )
-        tick = host.path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-        boot = host.path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        tick = host.path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        boot = host.path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         evil.run("sh", "-c", f"echo '{pid} {tick} {boot} h1 /x/forged' >{DEVICE}/{ADA}; chown {ADA} {DEVICE}/{ADA}")
         (waiting,) = ada.launch(plan(ada, "waiting"))
         ada.reaches(waiting, RunState.QUEUED)

@@ -48,7 +48,9 @@ def shell_only(folder: Path, shell: str) -> None:
 def all_of_busybox(folder: Path, busybox: str) -> None:
     program = shutil.which(busybox)
     assert program, f"{busybox} is not installed"
-    applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    applets = subprocess.run(
+        [program, "--list"], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout.split()
     for tool in set(TOOLS.split()) & set(applets):
         (folder / tool).symlink_to(program)
 
@@ -109,7 +111,11 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(disk)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
     )
     if mounted.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")

@@ -282,6 +282,7 @@ def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
+        encoding="utf-8",
     )
     peak_kb = int(done.stdout.split()[-2])
     assert (tmp_path / "home/adopted/runs").exists()

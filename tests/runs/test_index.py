@@ -173,7 +173,7 @@ def test_what_a_host_has_shown_before_travels_only_where_it_cannot_digest(kind: 
     for ref in refs:
         ended(ref)
     index, site = Index(tmp_path / "other-home"), local_site()
-    texts = [(ref.run_dir / "manifest.json").read_text() for ref in refs]
+    texts = [(ref.run_dir / "manifest.json").read_text(encoding="utf-8") for ref in refs]
     known = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PATH", str(tools(tmp_path / "bin", kind)))
@@ -195,7 +195,7 @@ def test_of_a_known_host_too_what_is_new_or_changed_is_seen_each_time(tmp_path: 
     file = theirs / "runs" / ref.run_id / "manifest.json"
     file.write_bytes((ref.run_dir / "manifest.json").read_bytes())
     assert index.rebuild(site) == index.rebuild(site) == ()
-    file.write_text(file.read_text().replace('"position": 0', '"position": 0 '))
+    file.write_text(file.read_text(encoding="utf-8").replace('"position": 0', '"position": 0 '), encoding="utf-8")
     assert [found.id for found in index.rebuild(site)] == ["RLX409"]
     assert [found.id for found in index.rebuild(site)] == ["RLX409"]
     file.unlink()
@@ -215,9 +215,11 @@ def test_a_manifest_is_the_plan_with_digests_instead_of_contents() -> None:
     assert manifest is not None
     assert (manifest.plan.run_name, manifest.plan.site) == (plan.run_name, plan.site)
     assert [file.content for file in manifest.plan.files] == [""]
-    digest = subprocess.run(["sha256sum", ref.run_dir / "launch.sh"], capture_output=True, text=True, check=True).stdout
+    digest = subprocess.run(
+        ["sha256sum", ref.run_dir / "launch.sh"], capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
     assert manifest.digests == {"launch.sh": digest.split()[0]}
-    assert "content of the file" not in (ref.run_dir / "manifest.json").read_text()
+    assert "content of the file" not in (ref.run_dir / "manifest.json").read_text(encoding="utf-8")
     (ref.run_dir / "manifest.json").rename(ref.run_dir / "gone")
     assert read_manifest(ref.run_dir) is None
     with pytest.raises(RlxError, match="no manifest"):
@@ -300,7 +302,7 @@ def test_a_home_is_for_its_user_alone() -> None:
 
 
 def test_a_home_that_cannot_be_written_is_an_error() -> None:
-    home().write_text("a file")
+    home().write_text("a file", encoding="utf-8")
     with pytest.raises(RlxError, match="home"):
         Index(home())
 
@@ -314,12 +316,12 @@ def test_nothing_launched_yet() -> None:
 
 def shown_by(host: str, ref: RunRef, folder: Path, **changes: object) -> Site:
     """A host whose root holds the manifest of a run, perhaps changed. It is this machine under another name."""
-    manifest = json.loads((ref.run_dir / "manifest.json").read_text())
+    manifest = json.loads((ref.run_dir / "manifest.json").read_text(encoding="utf-8"))
     manifest.update({key: value for key, value in changes.items() if key != "plan"})
     manifest["plan"].update(changes.get("plan", {}))
     place = folder / "runs" / str(manifest["run_id"])
     place.mkdir(parents=True)
-    (place / "manifest.json").write_text(json.dumps(manifest))
+    (place / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return replace(local_site(), place=Place(host), root=str(folder))
 
 

@@ -88,7 +88,7 @@ def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(mil
     go.touch()
     for ref in launched.runs:
         assert ended(ref).state is RunState.FINISHED
-        assert (ref.run_dir / "count").read_text() == "once\n"
+        assert (ref.run_dir / "count").read_text(encoding="utf-8") == "once\n"
     assert len(list(Path(os.environ["RLX_ROOT"], "runs").iterdir())) == 2
     assert latest_launch(Index(home())) == launched.runs
 
@@ -108,7 +108,9 @@ def die_before_the_host_answers(tmp_path: Path) -> str:
     """A host whose shell kills rlx the moment the launch reaches it. Returns the id of the journaled launch."""
     deadly = tmp_path / "bin" / "sh"
     deadly.parent.mkdir()
-    deadly.write_text('#!/bin/dash\n[ "$3" != rlx-launch ] || { kill -s KILL $PPID; exit; }\nexec /bin/sh "$@"\n')
+    deadly.write_text(
+        '#!/bin/dash\n[ "$3" != rlx-launch ] || { kill -s KILL $PPID; exit; }\nexec /bin/sh "$@"\n', encoding="utf-8"
+    )
     deadly.chmod(0o755)
     code = "from tests.runs.toys import start, toy_plan\nstart(toy_plan('true', arm='a'))"
     environment = {**os.environ, "PATH": f"{deadly.parent}:{os.environ['PATH']}"}
@@ -131,7 +133,7 @@ def test_a_run_whose_start_never_came_is_lost_until_the_same_launch_starts_it(tm
     (again,) = start(plan)
     assert again == ref
     assert ended(ref).state is RunState.FINISHED
-    assert (ref.run_dir / "count").read_text() == "once\n"
+    assert (ref.run_dir / "count").read_text(encoding="utf-8") == "once\n"
 
 
 def set_back(ref: RunRef) -> None:
@@ -143,7 +145,7 @@ def set_back(ref: RunRef) -> None:
         # Of a heartbeat that is just being written: the process that does it is told to end, and not waited for.
         path.unlink(missing_ok=True)
     for writer in ("leader", "supervisor", "stop"):
-        (state / f"reserved.{writer}").write_text(" " * 62 + "\n")
+        (state / f"reserved.{writer}").write_text(" " * 62 + "\n", encoding="utf-8")
     (ref.run_dir / "manifest.json").touch()
     with closing(sqlite3.connect(home() / "index.db")) as db:
         db.execute("UPDATE launches SET resolved = 0")
@@ -173,7 +175,7 @@ def test_the_same_launch_typed_twice_at_once_runs_once_or_twice_but_never_double
     assert [racer.wait(timeout=60) for racer in racers] == [0, 0, 0]
     for ref in Index(home()).runs():
         ended(ref)
-        assert (ref.run_dir / "count").read_text() == "once\n"
+        assert (ref.run_dir / "count").read_text(encoding="utf-8") == "once\n"
 
 
 def test_a_tmux_that_cannot_start_is_an_error_that_quotes_it_and_leaves_nothing(
@@ -193,7 +195,7 @@ def test_a_tmux_that_cannot_start_is_an_error_that_quotes_it_and_leaves_nothing(
 
 def test_a_root_that_cannot_be_written_is_an_error_and_leaves_nothing() -> None:
     root = Path(os.environ["RLX_ROOT"])
-    root.write_text("not a folder")
+    root.write_text("not a folder", encoding="utf-8")
     with pytest.raises(RlxError, match=r"launch to .* failed"):
         start(toy_plan("true"))
     root.unlink()

@@ -114,7 +114,7 @@ def test_compare_pairs_far_runs_and_needs_their_host_once(loopback: Loopback) ->
 def test_what_was_added_since_is_copied_again(loopback: Loopback) -> None:  # noqa: F811
     ref = run_at(loopback)
     assert len(read(ref)[ref.run_id].scores) == 4
-    with outputs_of(ref).open("a") as file:
+    with outputs_of(ref).open("a", encoding="utf-8") as file:
         file.write(json.dumps({"input": "q5", "acc": 1}) + "\n")
     assert len(read(ref)[ref.run_id].scores) == 4, "the mirror has not seen it yet"
     judge_runs(Index(home()), [ref])
@@ -128,7 +128,7 @@ def test_the_attempt_that_validated_last_counts(tmp_path: Path) -> None:
     later = ref.run_dir / "attempts" / "2" / "validation"
     later.mkdir(parents=True)
     assert len(read(ref)[ref.run_id].scores) == 4
-    (later / "2.jsonl").write_text(json.dumps({"input": "q", "acc": 1}) + "\n")
+    (later / "2.jsonl").write_text(json.dumps({"input": "q", "acc": 1}) + "\n", encoding="utf-8")
     assert len(read(ref)[ref.run_id].scores) == 1
 
 
@@ -153,8 +153,8 @@ def test_what_may_not_be_read_there_is_not_fetched(tmp_path: Path, monkeypatch: 
     with commands_as_nobody(monkeypatch) as root:
         ref = RunRef("toy-1", "l", "toy", "main", 1, LOCAL, str(root), 0.0)
         ref.run_dir.mkdir(parents=True)
-        (ref.run_dir / "open").write_text("a")
-        (ref.run_dir / "closed").write_text("a")
+        (ref.run_dir / "open").write_text("a", encoding="utf-8")
+        (ref.run_dir / "closed").write_text("a", encoding="utf-8")
         (ref.run_dir / "closed").chmod(0o600)
         assert fetch(ref, "open", 1, tmp_path / "open")
         assert not fetch(ref, "closed", 1, tmp_path / "closed")

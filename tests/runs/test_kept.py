@@ -76,7 +76,9 @@ def test_a_file_that_changed_is_read_again(run: Path, tmp_path: Path, name: str,
         ("validation", "{}"),
     ):
         (run / folder).mkdir()
-        (run / folder / ("a.jsonl" if folder == "events" else "3.jsonl")).write_text(f"{line}\n{line}\n")
+        (run / folder / ("a.jsonl" if folder == "events" else "3.jsonl")).write_text(
+            f"{line}\n{line}\n", encoding="utf-8"
+        )
     before, path = looked(run, tmp_path), run / name
     data = path.read_bytes()
     other = data.replace(b"5", b"7").replace(b"}\n{", b"} {")
@@ -142,7 +144,7 @@ def test_damage_is_mended(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_shelf_that_cannot_be_written_costs_only_time(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "parsed").write_text("a file is in the way")
+    (tmp_path / "parsed").write_text("a file is in the way", encoding="utf-8")
     assert told(looked(run, tmp_path)) == told(read_evidence([run]))
 
 

@@ -62,7 +62,9 @@ FAILURE = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 G
 
 def said(*arguments: str) -> str:
     """What it prints, whatever it ends with."""
-    return subprocess.run([sys.executable, "-m", "rlx", *arguments], capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        [sys.executable, "-m", "rlx", *arguments], capture_output=True, text=True, check=False, encoding="utf-8"
+    ).stdout
 
 
 @pytest.fixture(params=TOOLS, ids=lambda tools: tools.__name__)
@@ -94,7 +96,7 @@ def test_an_adopted_log_is_followed_or_refused_with_the_reason(tools: None, tmp_
     log = write(tmp_path / "live.log", lines(1, 2, acc=0.5))
     with Path(log).open("ab") as writer:
         command = [sys.executable, "-m", "rlx", "adopt", f"local:{log}", "--name", "live"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, encoding="utf-8")
         if answer.returncode:
             assert "stat" in answer.stderr
             return

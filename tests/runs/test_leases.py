@@ -175,7 +175,7 @@ def test_a_run_without_holder_keeps_its_devices(programs: Path) -> None:
 
 def test_a_device_that_somebody_else_uses_is_left_alone(programs: Path, tmp_path: Path) -> None:
     table = tmp_path / "table"
-    table.write_text((CASES / "npu-smi" / "910b-25.2" / "info.txt").read_text())
+    table.write_text((CASES / "npu-smi" / "910b-25.2" / "info.txt").read_text(encoding="utf-8"), encoding="utf-8")
     put_program(programs, "npu-smi", f'[ "$*" = info ] && cat {table}')
     assert devices_of(begin(npu_plan(_SHOW + _GO, count=3))) == "0,1,3"
     waiting = begin(npu_plan(_SHOW, 2))
@@ -183,7 +183,7 @@ def test_a_device_that_somebody_else_uses_is_left_alone(programs: Path, tmp_path
     assert (seen.state, "2:1333928" in seen.detail) == (RunState.QUEUED, True)
     assert [(process.device, process.pid) for process in leases().foreign] == [(2, 1333928)]
     assert "npu 2  in use by pid 1333928, outside rlx" in lease_lines(leases())
-    table.write_text("")
+    table.write_text("", encoding="utf-8")
     assert devices_of(waiting) == "2"
 
 
@@ -204,7 +204,7 @@ def test_the_process_tables_of_several_generations(name: str, tmp_path: Path, mo
     put_program(programs, "npu-smi", f"cat {CASES / 'npu-smi' / name / 'info.txt'}")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     found = [[process.kind, process.device, process.pid] for process in leases().foreign]
-    assert found == json.loads((CASES / "npu-smi" / name / "expected.json").read_text())
+    assert found == json.loads((CASES / "npu-smi" / name / "expected.json").read_text(encoding="utf-8"))
 
 
 def container_with(engine: Engine, tmp_path: Path, name: str, *numbers: int) -> Site:
@@ -224,7 +224,7 @@ def test_a_container_gets_what_it_sees_and_names_it_from_0(engine: Engine, progr
     assert devices_of(ref) == "1"
     assert [(lease.device, lease.container) for lease in leases().held] == [(3, site.container_id)]
     # The run calls it device 1; npu-smi and whoever reads what it said call it 3.
-    assert " kind=npu devices=3 " in (ref.run_dir / "attempts/1/usage").read_text()
+    assert " kind=npu devices=3 " in (ref.run_dir / "attempts/1/usage").read_text(encoding="utf-8")
     with pytest.raises(RlxError, match="there is no npu device 0: the container has 2 3"):
         begin(npu_plan("true\n", 0, site=site))
     with pytest.raises(RlxError, match=r"needs 3 npu device.*the container has 2"):
@@ -295,13 +295,13 @@ def test_a_folder_whose_maker_is_about_to_set_its_mode_is_waited_for(strange: Pa
 
 def test_a_link_in_the_folder_of_leases_overwrites_nothing(strange: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
-    mine.write_text("precious")
+    mine.write_text("precious", encoding="utf-8")
     for number in ("999", "1000", "1000000001", "01000000002", "10000000003"):
         (strange / "tickets" / f"{number}.npu").symlink_to(mine)
     for pid in range(1, 100):
         (strange / "devices" / "npu.0" / f"{os.getuid()}.tmp.{pid}").symlink_to(mine)
     assert devices_of(begin(npu_plan(_SHOW))) == "0"
-    assert mine.read_text() == "precious"
+    assert mine.read_text(encoding="utf-8") == "precious"
 
 
 def test_a_pipe_in_the_folder_of_leases_blocks_nobody(strange: Path) -> None:
@@ -330,7 +330,7 @@ def test_a_run_directory_that_another_user_names_is_not_looked_into(strange: Pat
     bait.mkdir()
     os.mkfifo(bait / "container")
     os.chown(bait, 65534, 65534)
-    (strange / "devices" / "npu.0" / "65534").write_text(f"1 1 boot {bait}\n")
+    (strange / "devices" / "npu.0" / "65534").write_text(f"1 1 boot {bait}\n", encoding="utf-8")
     assert devices_of(begin(npu_plan(_SHOW, 0))) == "0"
     # While a lock outlives its run by a moment, a claim that nobody here can look at may be the one.
     until(lambda: not [lease for lease in leases().held if lease.run_id == "bait"], "the claim is nobody's")

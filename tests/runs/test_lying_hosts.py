@@ -24,10 +24,10 @@ from tests.runs.toys import FOREVER, ended, home, reaches, see, start, toy_plan,
 def rewrite(folder: Path, **changes: object) -> str:
     """Change a manifest as its host can; returns the text that was there."""
     path = folder / "manifest.json"
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
     document = json.loads(before)
     document["plan"].update(changes)
-    path.write_text(json.dumps(document, indent=1))
+    path.write_text(json.dumps(document, indent=1), encoding="utf-8")
     return before
 
 
@@ -44,7 +44,7 @@ def test_a_manifest_that_was_changed_is_not_believed() -> None:
     assert "RLX410 its manifest.json is not the one that was launched" in str(row("liar"))
     assert "RLX410" in rlx("compare", "honest", "liar", code=1).stderr
     assert "RLX410" not in str(row("honest"))
-    (liar.run_dir / "manifest.json").write_text(before)
+    (liar.run_dir / "manifest.json").write_text(before, encoding="utf-8")
     assert "RLX410" not in str(row("liar"))
 
 
@@ -74,9 +74,9 @@ def other(engine: Engine, site: Site, tmp_path: Path) -> str:
 def lie(ref: RunRef, container: str, victim: Path) -> str:
     """What root of the container can write: another container, and what `inside` would run there."""
     path = ref.run_dir / "container"
-    before = path.read_text()
-    path.write_text(f"{container}\n/victim/evil\n")
-    (victim / "evil/supervise.sh").write_text("touch /victim/owned; echo in x supervisor=live\n")
+    before = path.read_text(encoding="utf-8")
+    path.write_text(f"{container}\n/victim/evil\n", encoding="utf-8")
+    (victim / "evil/supervise.sh").write_text("touch /victim/owned; echo in x supervisor=live\n", encoding="utf-8")
     return before
 
 
@@ -90,7 +90,7 @@ def test_a_container_that_only_a_file_names_is_not_entered(site: Site, other: st
         rlx(*arguments)
     look_at_leases(site.place, site.leases)
     assert not (tmp_path / "victim/owned").exists()
-    (ref.run_dir / "container").write_text(before)
+    (ref.run_dir / "container").write_text(before, encoding="utf-8")
     assert see(ref).leader_live
     stop(ref, 0)
     assert reaches(ref, RunState.STOPPED).detail.startswith("ended by")
@@ -114,12 +114,12 @@ def test_a_host_that_shows_a_run_of_another_one(rig: Rig, tmp_path: Path) -> Non
     until(lambda: is_up(honest, ref), "it runs")
     theirs = liar.path("/root/rlx/runs") / ref.run_id
     theirs.parent.mkdir(parents=True)
-    liar_copy = json.loads((run_folder(honest, ref) / "manifest.json").read_text())
+    liar_copy = json.loads((run_folder(honest, ref) / "manifest.json").read_text(encoding="utf-8"))
     theirs.mkdir()
-    (theirs / "manifest.json").write_text(json.dumps(liar_copy))
+    (theirs / "manifest.json").write_text(json.dumps(liar_copy), encoding="utf-8")
     (theirs / "attempts/1/state/started").mkdir(parents=True)
-    (theirs / "attempts/1/state/exit").write_text("0 leader 1700000000 1\n")
-    (theirs / "attempts/1/log").write_text("a result of another machine\n")
+    (theirs / "attempts/1/state/exit").write_text("0 leader 1700000000 1\n", encoding="utf-8")
+    (theirs / "attempts/1/log").write_text("a result of another machine\n", encoding="utf-8")
     said = laptop.rlx("status", "--host", "h2")
     assert f"warning RLX409 h2 shows {ref.run_id}, which was launched on h1 and stays there" in said.err
     assert [run.host for run in laptop.runs()] == ["h1"]

@@ -43,7 +43,7 @@ def write_entries(sweep: Sweep, **settings: Any) -> None:
 
     entries = {host.name: {"ssh": host.name, "image": image} for host in sweep.hosts}
     user_file().parent.mkdir(parents=True, exist_ok=True)
-    user_file().write_text(json.dumps({"hosts": entries}))
+    user_file().write_text(json.dumps({"hosts": entries}), encoding="utf-8")
 
 
 def inspect(host: Host, name: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_two_hosts_make_one_each_and_keep_it(made: Callable[..., Sweep]) -> None
         host.docker.container("neighbour")
         host.docker.container("asleep").stop()
         host.add_devices(*DEVICES)
-        host.path("/etc/hccn.conf").write_text("address_0=192.0.2.1\n")
+        host.path("/etc/hccn.conf").write_text("address_0=192.0.2.1\n", encoding="utf-8")
         host.wrap_program("docker", f'[ "$1" != run ] || echo "$@" >>{CALLS}')
     before = [of_others(host) for host in sweep.hosts]
     sweep.rlx("doctor", "h1")
@@ -91,14 +91,14 @@ def test_two_hosts_make_one_each_and_keep_it(made: Callable[..., Sweep]) -> None
         mounts = {mount["Destination"]: mount["RW"] for mount in seen["Mounts"]}
         assert mounts["/etc/hccn.conf"] is False and mounts["/root/rlx"] is True and mounts["/usr"] is False
         # The rig may raise no limit, as a host without rights may not; what docker had created by then is gone.
-        tried = [line for line in host.path(CALLS).read_text().splitlines() if "--cidfile" in line]
+        tried = [line for line in host.path(CALLS).read_text(encoding="utf-8").splitlines() if "--cidfile" in line]
         assert [LIMITS in line for line in tried] == [True, False]
     assert "LimitNOFILE" in sweep.rlx("doctor", "h1")
     let_go(*sweep.hosts)
     until(lambda: all(row["state"] == "finished" for row in sweep.rows()), "all have finished", 120)
     rows = sweep.rows()
     assert len(rows) == 4 and all(row["verdict"]["status"] == "valid" for row in rows)
-    manifest = next(sweep.hosts[0].path("/root/rlx/runs").glob("*/manifest.json")).read_text()
+    manifest = next(sweep.hosts[0].path("/root/rlx/runs").glob("*/manifest.json")).read_text(encoding="utf-8")
     assert inspect(sweep.hosts[0], made_there(sweep.hosts[0])[0])["Image"] in manifest
     first = [inspect(host, made_there(host)[0])["Id"] for host in sweep.hosts]
     sweep.launch("--seed", 3, "--seed", 4, "-y")

@@ -120,11 +120,11 @@ def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     (ref,) = start(toy_plan(f'{_STEP}echo "$line" >"$RLX_ATTEMPT_DIR/metrics.jsonl"\n'))
     ended(ref)
     path = ref.run_dir / "manifest.json"
-    written = json.loads(path.read_text())
+    written = json.loads(path.read_text(encoding="utf-8"))
     written["submitted_by"]["rlx"] = "9.9.0"
     del written["plan"]["expectations"]["noise"]
     written["plan"]["quantum"] = True
-    path.write_text(json.dumps(written))
+    path.write_text(json.dumps(written), encoding="utf-8")
     # By an index that has never heard of it: what was launched from here is known word for word.
     monkeypatch.setenv("RLX_HOME", str(home() / "new"))
     (run,) = json.loads(rlx("status", "--json").stdout)["runs"]

@@ -226,7 +226,7 @@ def test_where_there_is_no_python_the_log_says_so(values: dict[str, str], monkey
     programs = Path(os.environ["RLX_HOME"]).parent / "programs"
     programs.mkdir()
     for name in ("python3", "python"):
-        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     (ref,) = start(plan(values, "echo up\nexit 4\n"), secrets=values)

@@ -339,7 +339,7 @@ def in_no_time(run: Run) -> list[mirror_wire.Frame]:
     script = payload_folder() / "mirror.sh"
     files = mirror_store.read_cursor(run.home / "r1").files
     known = "".join(f"{file.inode} {file.bytes} r1/{path}\n" for path, file in files.items())
-    request = supervisor.layout() + script.read_text() + f"answer r1 '{known.strip()}'\n"
+    request = supervisor.layout() + script.read_text(encoding="utf-8") + f"answer r1 '{known.strip()}'\n"
     command = ["sh", "-s", "--", str(run.root), "m", "step:", "1000", "1000000", "1000000", "0"]
     answer = subprocess.run(command, input=request.encode(), capture_output=True, check=True).stdout
     frames = mirror_wire.parse_frames(gzip.decompress(answer), "m")

@@ -63,7 +63,7 @@ class Pair:
         return (self.h2 if ref.node else self.h1).path(f"/root/rlx/runs/{ref.run_id}")
 
     def log(self, ref: RunRef) -> str:
-        return (self.folder(ref) / "attempts/1/log").read_text()
+        return (self.folder(ref) / "attempts/1/log").read_text(encoding="utf-8")
 
     def ended(self, ref: RunRef) -> Observation:
         return until(lambda: seen if is_over(seen := self.see(ref)) else None, f"{ref.run_id} ends")
@@ -98,7 +98,7 @@ def test_both_parts_know_their_number_one_address_and_one_token(pair: Pair) -> N
     # The token is in no file that stays, and the key that it comes from is its user's alone.
     assert stat.S_IMODE((home() / "cluster.key").stat().st_mode) == 0o600
     for ref in (head, worker):
-        assert "RLX_RAY_TOKEN" not in (pair.folder(ref) / "manifest.json").read_text()
+        assert "RLX_RAY_TOKEN" not in (pair.folder(ref) / "manifest.json").read_text(encoding="utf-8")
         assert not (pair.folder(ref) / "env").exists()
         until(lambda: not [*pair.h1.path("/tmp").glob("rlx-*"), *pair.h2.path("/tmp").glob("rlx-*")], "nothing is left")
 
@@ -187,7 +187,7 @@ def test_what_the_devices_did_is_told_for_each_node(pair: Pair) -> None:
     (head,) = pair.launch(pair.plan("true"))
     for ref, used in ((head, 30 << 10), (pair.worker(head), 55 << 10)):
         pair.ended(ref)
-        (pair.folder(ref) / "attempts/1/usage").write_text(USED.format(int(time.time()), used))
+        (pair.folder(ref) / "attempts/1/usage").write_text(USED.format(int(time.time()), used), encoding="utf-8")
     (judged,) = pair.call(lambda index: judge_runs(index, [head]))
     told = list(device_lines(device_reports([judged], {head.run_id: "main"})))
     assert told[1].startswith("  main: a device had up to 30.0 of 64.0 GiB")
@@ -235,7 +235,7 @@ HOSTS = (
 
 def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = tmp_path / "rlx.yaml"
-    hosts.write_text(HOSTS)
+    hosts.write_text(HOSTS, encoding="utf-8")
     monkeypatch.setenv("RLX_PROJECT", str(hosts))
     trust_project()
     recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"

@@ -145,7 +145,7 @@ def test_what_is_damaged_is_read_anew(tmp_path: Path, damage: str) -> None:
 
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     run = attempt(tmp_path / "1")
-    (tmp_path / "parsed").write_text("a file is in the way")
+    (tmp_path / "parsed").write_text("a file is in the way", encoding="utf-8")
     assert told(read_evidence([run], ParsedFiles(tmp_path))) == told(read_evidence([run]))
 
 

@@ -62,7 +62,7 @@ def test_a_run_directory_goes_and_its_tombstone_stays() -> None:
     assert [item.run_id for item in done.deleted] == [old.run_id] and done.freed > 0 and not done.failures
     assert not old.run_dir.exists() and new.run_dir.is_dir()
     assert not (old.run_dir.parent / ".trash").exists()
-    kept = json.loads((old.run_dir.parent / ".removed" / f"{old.run_id}.json").read_text())
+    kept = json.loads((old.run_dir.parent / ".removed" / f"{old.run_id}.json").read_text(encoding="utf-8"))
     assert (kept["run_id"], kept["deleted"], kept["state"], kept["verdict"]) == (
         old.run_id,
         True,
@@ -104,12 +104,12 @@ def test_the_host_looks_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     found = find_prunable(runs, what=["runs"])
     assert len(found.items) == 4
     me = os.getpid()
-    tick = Path(f"/proc/{me}/stat").read_text().rpartition(")")[2].split()[19]
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    (alive.run_dir / "holder").write_text(f"{me} {tick} {boot} {os.uname().nodename}\n")
+    tick = Path(f"/proc/{me}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    (alive.run_dir / "holder").write_text(f"{me} {tick} {boot} {os.uname().nodename}\n", encoding="utf-8")
     away = linked.run_dir.rename(linked.run_dir.parent.parent / "away")
     linked.run_dir.symlink_to(away)
-    (foreign.run_dir / "manifest.json").write_text('{"run_id": "somebody-else"}')
+    (foreign.run_dir / "manifest.json").write_text('{"run_id": "somebody-else"}', encoding="utf-8")
     (other.run_dir / "manifest.json").unlink()
     (other.run_dir / "manifest.json").symlink_to(away / "manifest.json")
     done = delete_found(found)
@@ -127,10 +127,10 @@ def test_foreign_folders_are_never_touched() -> None:
     runs = ref.run_dir.parent
     for name in ("photos", "toy-main-s1-20200101-000000-abcd"):
         (runs / name).mkdir()
-        (runs / name / "precious").write_text("years of work")
+        (runs / name / "precious").write_text("years of work", encoding="utf-8")
     mirror = home() / "mirror"
     (mirror / "photos").mkdir(parents=True)
-    (mirror / "photos" / "precious").write_text("years of work")
+    (mirror / "photos" / "precious").write_text("years of work", encoding="utf-8")
     front_door.prune(what=["runs", "checkpoints", "mirrors"], keep=0)
     assert len(list(runs.glob("*/precious"))) == 2 and (mirror / "photos" / "precious").is_file()
     assert not ref.run_dir.exists()
@@ -172,7 +172,7 @@ def test_what_a_cut_left_goes_with_the_next_call() -> None:
     Index(home()).restore([half.run_id])
     trash.mkdir()
     (trash / "half.toy.1.2").mkdir()
-    (trash / "half.toy.1.2" / "rest").write_text("x" * 5000)
+    (trash / "half.toy.1.2" / "rest").write_text("x" * 5000, encoding="utf-8")
     assert {run.run_id for run in Index(home()).runs()} == {half.run_id, ref.run_id}
     again = find_prunable(what=["runs"], keep=1)
     assert [item.run_id for item in again.items] == [half.run_id] and sum(again.trash.values()) > 4000
@@ -189,10 +189,10 @@ def test_a_folder_that_cannot_be_written_stays_whole(monkeypatch: pytest.MonkeyP
     assert not (ref.run_dir.parent / ".removed" / f"{ref.run_id}.json").exists()
     (ref.run_dir.parent / ".trash").unlink()
     front_door.remove(ref, reason="mistake")
-    (ref.run_dir.parent / ".trash").write_text("")
+    (ref.run_dir.parent / ".trash").write_text("", encoding="utf-8")
     done = front_door.prune(what=["runs"], keep=0)
     assert done.failures and not Index(home()).tombstones()[ref.run_id].deleted
-    kept = json.loads((ref.run_dir.parent / ".removed" / f"{ref.run_id}.json").read_text())
+    kept = json.loads((ref.run_dir.parent / ".removed" / f"{ref.run_id}.json").read_text(encoding="utf-8"))
     assert (kept["deleted"], kept["reason"]) == (False, "mistake"), "what was said before"
 
 
@@ -262,7 +262,7 @@ def test_what_root_of_a_container_owns_stays_whole(monkeypatch: pytest.MonkeyPat
         ref = RunRef("toy-main-s1-20261124-120000-abcd", "l", "toy", "main", 1, LOCAL, str(folder / "root"), 1.8e9)
         inside = ref.run_dir / "attempts" / "1" / "state" / "started"
         inside.mkdir(parents=True)
-        (ref.run_dir / "manifest.json").write_text(f'{{"run_id": "{ref.run_id}"}}')
+        (ref.run_dir / "manifest.json").write_text(f'{{"run_id": "{ref.run_id}"}}', encoding="utf-8")
         for path in (folder / "root", *(folder / "root").rglob("*")):
             os.chown(path, *((0, 0) if path == inside else (65534, 65534)))
         tombstone = Tombstone(ref.run_id, "l", "toy", "main", 1, "local", 0, 0, 1.8e9, "", "lost", "?", "", 1.8e9, "me")
@@ -318,7 +318,7 @@ def test_two_laptops_and_a_mirror(far: Far, tmp_path: Path, monkeypatch: pytest.
     front_door.status(mistake)
     assert (mirror / mistake.run_id).is_dir()
     (mirror / "nobody-knows").mkdir()
-    (mirror / "nobody-knows" / "cursor.json").write_text("{}")
+    (mirror / "nobody-knows" / "cursor.json").write_text("{}", encoding="utf-8")
 
     front_door.remove(mistake, reason="wrong rate")
     assert [item.run_id for item in front_door.prune([old], what=["runs"]).deleted] == [old.run_id]

@@ -88,7 +88,7 @@ def test_a_run_of_this_machine_can_be_pulled(far: RunRef, tmp_path: Path) -> Non
 
 def test_again_brings_only_what_is_new(far: RunRef, tmp_path: Path) -> None:
     pull(far, tmp_path)
-    with (far.run_dir / "attempts/1/log").open("a") as log:
+    with (far.run_dir / "attempts/1/log").open("a", encoding="utf-8") as log:
         log.write("more\n")
     before = (tmp_path / "attempts/1/metrics.jsonl").stat()
     told: list[tuple[int, int]] = []
@@ -181,7 +181,7 @@ def test_a_file_that_changes_under_the_hands_spoils_no_other(far: RunRef, restle
 def test_many_files_come_in_a_few_calls(far: RunRef, tmp_path: Path) -> None:
     names = [f"attempts/1/validation/{number}-{'x' * 100}.jsonl" for number in range(300)]
     for number, name in enumerate(names):
-        (far.run_dir / name).write_text("answer\n" * number)
+        (far.run_dir / name).write_text("answer\n" * number, encoding="utf-8")
     results = outcomes(pull(far, tmp_path))
     assert results == dict.fromkeys([*EVIDENCE, *names], Outcome.COPIED)
     for name in names:
@@ -197,9 +197,9 @@ def pull_as_nobody(root: Path, tmp_path: Path) -> None:
     ref = RunRef("toy-1", "l", "toy", "main", 1, LOCAL, str(root), time.time())
     attempt = ref.run_dir / "attempts" / "1"
     (attempt / "validation").mkdir(parents=True)
-    (ref.run_dir / "manifest.json").write_text("{}")
+    (ref.run_dir / "manifest.json").write_text("{}", encoding="utf-8")
     for name in ("log", "metrics.jsonl", "validation/1.jsonl"):
-        (attempt / name).write_text(name)
+        (attempt / name).write_text(name, encoding="utf-8")
     (attempt / "log").chmod(0o600)
     (attempt / "validation").chmod(0o700)
     assert outcomes(pull(ref, tmp_path)) == {
@@ -222,7 +222,7 @@ def test_every_posix_shell_will_do(far: RunRef, shell: str, tmp_path: Path, monk
     with monkeypatch.context() as host:
         host.setenv("PATH", str(folder))
         pull(ref, tmp_path / "here")
-        with (ref.run_dir / "attempts/1/log").open("a") as log:
+        with (ref.run_dir / "attempts/1/log").open("a", encoding="utf-8") as log:
             log.write("more\n")
         results = pull(ref, tmp_path / "here", checkpoints=True)
     assert all(result.is_good for result in results) and len(results) == len(EVIDENCE) + 2
@@ -260,14 +260,14 @@ def test_a_terminal_shows_how_far_it_is(far: RunRef, tmp_path: Path) -> None:
 
 def test_the_command_names_what_it_left_alone(far: RunRef, tmp_path: Path) -> None:
     (tmp_path / far.run_id).mkdir()
-    (tmp_path / far.run_id / "manifest.json").write_text("mine")
+    (tmp_path / far.run_id / "manifest.json").write_text("mine", encoding="utf-8")
     done = rlx("pull", far.run_id, "--to", str(tmp_path), code=1)
     assert "5 files" in done.stdout
     assert f"{far.run_id}/manifest.json: another file of that name lies here" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(far: RunRef, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     assert "--to" in rlx("pull", far.run_id, "--to", str(tmp_path / "file"), code=1).stderr
 
 

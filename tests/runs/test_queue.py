@@ -38,7 +38,7 @@ def test_runs_take_turns_in_the_order_of_the_launch(tmp_path: Path) -> None:
     for ref in refs:
         assert ended(ref).state is RunState.FINISHED
     expected = [f"{word} {ref.run_id}" for ref in refs for word in ("begin", "end")]
-    assert turns.read_text().splitlines() == expected
+    assert turns.read_text(encoding="utf-8").splitlines() == expected
 
 
 def test_what_waits_says_behind_how_many() -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_outlives_its_holder_keeps_its_device() -> None:
     # Also without its supervisor, as long as any process of it lives.
     os.kill(pid_in(first, "supervisor"), signal.SIGKILL)
     claims = Path(os.environ["RLX_LEASES"], "devices", "cpu.0")
-    assert first.run_id in (claims / str(os.getuid())).read_text()
+    assert first.run_id in (claims / str(os.getuid())).read_text(encoding="utf-8")
     until(lambda: see(second).queued_behind == 1 and see(second).holder_live, "the second waits")
     assert see(first).leader_live and log_of(second) == ""
     (first.run_dir / "go").touch()
@@ -109,7 +109,7 @@ def test_waiting_is_done_by_the_kernel() -> None:
     status = Path(f"/proc/{holder_pid(last)}/status")
 
     def switches() -> list[str]:
-        return [line for line in status.read_text().splitlines() if "ctxt_switches" in line]
+        return [line for line in status.read_text(encoding="utf-8").splitlines() if "ctxt_switches" in line]
 
     def sleeps() -> bool:
         before = switches()

@@ -247,7 +247,7 @@ def test_a_follow_begins_a_new_attempt_anew(far: Far) -> None:
     until(lambda: (first / "log").read_bytes().endswith(b"the end"), "the first log is whole")
     # Of a file that is about to be replaced, the new one has another name for a moment.
     second = shutil.copytree(first, first.with_name("2"), ignore=shutil.ignore_patterns("log", "*.tmp.*"))
-    (second / "log").write_text("another attempt\n")
+    (second / "log").write_text("another attempt\n", encoding="utf-8")
     until((first / "state" / "exit").exists, "the first attempt ends")
     until(lambda: b"another attempt" in follow.lines, "the second log is read")
     (second / "state" / "exit").touch()
@@ -302,7 +302,7 @@ def local_run(folder: Path, text: bytes) -> RunRef:
     """The files of an ended run, as far as a log is concerned."""
     attempt = folder / "root" / "runs" / "r1" / "attempts" / "1"
     (attempt / "state").mkdir(parents=True)
-    (attempt / "state" / "exit").write_text("0 leader 1 1\n")
+    (attempt / "state" / "exit").write_text("0 leader 1 1\n", encoding="utf-8")
     (attempt / "log").write_bytes(text)
     (folder / "root" / "runs" / "r1" / "latest").symlink_to("attempts/1")
     return RunRef("r1", "l1", "toy", "main", 1, Place(), str(folder / "root"), 0.0)
@@ -357,10 +357,12 @@ def die_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[floa
     """Lets the next ssh die when it has sent that many bytes and then waited that many seconds."""
     order, program = tmp_path / "order", tmp_path / "bin" / "ssh"
     program.parent.mkdir()
-    program.write_text(DYING_SSH.format(python=sys.executable, order=str(order), ssh=shutil.which("ssh")))
+    program.write_text(
+        DYING_SSH.format(python=sys.executable, order=str(order), ssh=shutil.which("ssh")), encoding="utf-8"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return lambda most, delay: (order.write_text(f"{most} {delay}"), None)[1]
+    return lambda most, delay: (order.write_text(f"{most} {delay}", encoding="utf-8"), None)[1]
 
 
 EVERYTHING = 1e9
@@ -399,7 +401,7 @@ def test_a_launch_that_is_cut_is_nothing_or_complete_and_never_doubled(
     launched = launch(plans, {}, home()) if problem is not None else None
     for ref in launched.runs if launched else Index(home()).runs():
         assert ended(ref).state is RunState.FINISHED
-        assert (far.folder(ref) / "count").read_text() == "once\n"
+        assert (far.folder(ref) / "count").read_text(encoding="utf-8") == "once\n"
     assert len(list(far.runs.glob("*"))) == 2
     assert len(Index(home()).runs()) == 2
 
@@ -445,8 +447,10 @@ def test_a_launch_whose_answer_was_lost_appears_when_its_host_is_back(far: Far) 
     again = launch(plans, {}, home())
     assert (again.completed, again.runs) == (True, refs)
     count = far.folder(refs[0]) / "count"
-    until(lambda: see(refs[0]).leader_live and count.exists() and count.read_text(), "the first one runs")
-    assert count.read_text() == "once\n"
+    until(
+        lambda: see(refs[0]).leader_live and count.exists() and count.read_text(encoding="utf-8"), "the first one runs"
+    )
+    assert count.read_text(encoding="utf-8") == "once\n"
 
 
 def test_two_laptops_launch_the_same_at_once_and_both_runs_queue(far: Far, tmp_path: Path) -> None:
@@ -461,5 +465,5 @@ def test_two_laptops_launch_the_same_at_once_and_both_runs_queue(far: Far, tmp_p
     assert len({ref.run_id for ref in refs}) == 2
     for ref in refs:
         assert ended(ref).state is RunState.FINISHED
-        manifest = json.loads((far.folder(ref) / "manifest.json").read_text())
+        manifest = json.loads((far.folder(ref) / "manifest.json").read_text(encoding="utf-8"))
         assert set(manifest["submitted_by"]) >= {"user", "machine"}

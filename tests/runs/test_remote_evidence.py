@@ -78,14 +78,17 @@ def test_a_run_that_is_over_and_copied_needs_no_host(loopback: Loopback) -> None
 def test_of_a_run_that_was_not_over_a_silent_host_is_asked_in_vain(loopback: Loopback) -> None:  # noqa: F811
     (ref,) = start_far(loopback, f"{STEPS}{FOREVER}", "main")
     index = Index(home())
-    until(lambda: overview(index, [ref])[0].steps_done == 3 and "step:3" in copied_log(ref).read_text(), "three steps")
+    until(
+        lambda: overview(index, [ref])[0].steps_done == 3 and "step:3" in copied_log(ref).read_text(encoding="utf-8"),
+        "three steps",
+    )
     unplug(loopback)
     with pytest.raises(RlxError) as silent:
         judge_runs(index, [ref])
     assert silent.value.exit_code is ExitCode.UNREACHABLE
     copy = refresh(index, [ref])[ref.run_id]
     assert copy.problem is not None and copy.as_of is not None and copy.end is None
-    assert "step:3" in copied_log(ref).read_text()
+    assert "step:3" in copied_log(ref).read_text(encoding="utf-8")
 
 
 def test_overview_of_a_silent_host_shows_what_was_known(loopback: Loopback) -> None:  # noqa: F811

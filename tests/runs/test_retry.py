@@ -58,14 +58,14 @@ def lost(ref: RunRef) -> RunRef:
     pid, state = logged_pid(ref, "pid"), RunPaths(ref.run_dir).latest / "state"
     # Each before those whose end it would record, or whose processes it would end.
     for file in (ref.run_dir / "holder", state / "supervisor", state / "leader"):
-        os.kill(int(file.read_text().split()[0]), 9)
+        os.kill(int(file.read_text(encoding="utf-8").split()[0]), 9)
     os.kill(pid, 9)
     reaches(ref, RunState.LOST)
     return ref
 
 
 def lineage(ref: RunRef, attempt: int = 2) -> dict[str, Any]:
-    return json.loads((ref.run_dir / f"attempts/{attempt}/lineage.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((ref.run_dir / f"attempts/{attempt}/lineage.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def test_a_lost_run_goes_on_from_its_last_whole_checkpoint() -> None:
@@ -92,17 +92,19 @@ def test_what_a_holder_waits_with_would_not_keep_its_lock() -> None:
     (ref,) = start(training())
     logged_pid(ref, "pid")
     holder, supervisor = (ref.run_dir / "holder", RunPaths(ref.run_dir).latest / "state/supervisor")
-    os.kill(int(supervisor.read_text().split()[0]), 9)
-    opened = until(lambda: opened_by_sleep(int(holder.read_text().split()[0])), "it waits for the leader")
+    os.kill(int(supervisor.read_text(encoding="utf-8").split()[0]), 9)
+    opened = until(
+        lambda: opened_by_sleep(int(holder.read_text(encoding="utf-8").split()[0])), "it waits for the leader"
+    )
     assert opened and str(ref.run_dir) not in opened
     rlx("stop", ref.run_id, "--grace", "0")
 
 
 def opened_by_sleep(parent: int) -> list[str]:
     """What a sleep has open that this process waits for; nothing if there is none now."""
-    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split():
         with suppress(OSError):
-            if Path(f"/proc/{child}/comm").read_text() == "sleep\n":
+            if Path(f"/proc/{child}/comm").read_text(encoding="utf-8") == "sleep\n":
                 return [str(file.readlink()) for file in Path(f"/proc/{child}/fd").iterdir()]
     return []
 
@@ -112,7 +114,7 @@ def test_anew_nothing_of_the_attempt_before_counts_and_a_second_retry_begins_no_
     assert ended(ref).exit_code == 3
     refused = rlx("retry", ref.run_id, code=2)
     assert "the secret TOKEN has no value" in refused.stderr
-    (hold := ref.run_dir.parent.parent / "secrets").write_text("TOKEN=t0ps3cret\n")
+    (hold := ref.run_dir.parent.parent / "secrets").write_text("TOKEN=t0ps3cret\n", encoding="utf-8")
     done = rlx("retry", ref.run_id, "--secret-file", str(hold))
     assert done.stdout == f"{ref.run_id}\n" and "attempt 2 begins anew" in done.stderr
     seen = ended(ref)
@@ -137,15 +139,15 @@ def test_what_cannot_be_retried_is_said_and_nothing_is_begun() -> None:
     rlx("retry", "nobody", code=12)
     rlx("stop", ref.run_id, "--grace", "0")
     assert ended(ref).state is RunState.STOPPED
-    (ref.run_dir / "checkpoints/latest_checkpointed_iteration.txt").write_text("")
+    (ref.run_dir / "checkpoints/latest_checkpointed_iteration.txt").write_text("", encoding="utf-8")
     torn = rlx("retry", ref.run_id, "--from-checkpoint", code=1)
     assert "none is whole (step 2: latest_checkpointed_iteration.txt does not say" in torn.stderr
     launch = ref.run_dir / "launch.sh"
-    as_launched = launch.read_text()
-    launch.write_text(f"{as_launched}# another recipe\n")
+    as_launched = launch.read_text(encoding="utf-8")
+    launch.write_text(f"{as_launched}# another recipe\n", encoding="utf-8")
     changed = rlx("retry", ref.run_id, code=1)
     assert "changed or gone since the launch: launch.sh" in changed.stderr
-    launch.write_text(as_launched)
+    launch.write_text(as_launched, encoding="utf-8")
     assert [path.name for path in (ref.run_dir / "attempts").iterdir()] == ["1"]
     assert (ref.run_dir / "stop").exists() and (ref.run_dir / "checkpoints/global_step_2").is_dir()
     first, second = rlx("retry", ref.run_id, "--json"), rlx("retry", ref.run_id, "--json", code=None)

@@ -46,15 +46,15 @@ class Watched:
     def plays(self, program: str) -> None:
         path = self.folder / "bin/npu-smi"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{program}\n")
+        path.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
         path.chmod(0o755)
 
     def sampled(self, kind: str, devices: str, **settings: str) -> subprocess.Popen[bytes]:
-        (self.folder / "supervise.sh").write_text(with_settings(QUICK | CHEAP | settings))
+        (self.folder / "supervise.sh").write_text(with_settings(QUICK | CHEAP | settings), encoding="utf-8")
         command = ["sh", str(self.folder / "supervise.sh"), "sample", str(self.folder / "run"), kind, devices]
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         self.samplers.append(subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True))
-        (self.attempt / "state/sampler").write_text(ident(self.samplers[-1].pid))
+        (self.attempt / "state/sampler").write_text(ident(self.samplers[-1].pid), encoding="utf-8")
         return self.samplers[-1]
 
     def samples(self, count: int) -> Usage:
@@ -77,8 +77,10 @@ def with_settings(settings: Mapping[str, str]) -> str:
 
 
 def ident(pid: int) -> str:
-    tick = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    boot, node = (Path(f"/proc/sys/kernel/{name}").read_text().strip() for name in ("random/boot_id", "hostname"))
+    tick = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    boot, node = (
+        Path(f"/proc/sys/kernel/{name}").read_text(encoding="utf-8").strip() for name in ("random/boot_id", "hostname")
+    )
     return f"{pid} {tick} {boot} {node}\n"
 
 
@@ -87,7 +89,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     stand_in = subprocess.Popen(["sleep", "300"])
     found = Watched(tmp_path, stand_in)
     (found.attempt / "state").mkdir(parents=True)
-    (found.attempt / "state/supervisor").write_text(ident(stand_in.pid))
+    (found.attempt / "state/supervisor").write_text(ident(stand_in.pid), encoding="utf-8")
     yield found
     for process in (stand_in, *found.samplers):
         process.kill()
@@ -99,7 +101,7 @@ def session_of(leader: int) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            words = path.read_text().rpartition(")")[2].split()
+            words = path.read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
             continue
         found += [int(path.parent.name)] if words[3] == str(leader) and words[0] not in "ZX" else []
@@ -108,7 +110,7 @@ def session_of(leader: int) -> list[int]:
 
 def test_the_devices_of_the_run_are_told_and_no_others(watched: Watched) -> None:
     watched.plays(f"cat {TABLES}/a3-ascend910-busy.txt")
-    (watched.attempt / "metrics.jsonl").write_text('{"step": 1}\n')
+    (watched.attempt / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
     watched.sampled("npu", "1 9 10")
     (first, *_) = watched.samples(1).samples
     assert [use.device for use in first.devices] == [1, 9, 10]
@@ -126,9 +128,9 @@ def test_the_devices_of_the_run_are_told_and_no_others(watched: Watched) -> None
 
 def test_memory_of_neighbours_is_told_from_that_of_the_run(watched: Watched) -> None:
     mine = subprocess.Popen(["sleep", "300"], env={"RLX_RUN": "run", "PATH": os.environ["PATH"]})
-    table = (TABLES / "a2-910b2-busy.txt").read_text()
+    table = (TABLES / "a2-910b2-busy.txt").read_text(encoding="utf-8")
     table = table.replace("30551", f"{mine.pid:<5}").replace("30977", f"{os.getpid():<5}")
-    (watched.folder / "table").write_text(table)
+    (watched.folder / "table").write_text(table, encoding="utf-8")
     watched.plays(f"cat {watched.folder}/table")
     try:
         watched.sampled("npu", "5")
@@ -165,7 +167,7 @@ def test_a_program_that_hangs_is_ended_in_time_and_asked_seldom(watched: Watched
     assert (first.says, second.says) == ("silent", "silent")
     # What it took, and four times that; each time is cut to whole seconds.
     assert second.at - first.at >= 3 + 4 * 3 - 3
-    asked = [int(pid) for pid in (watched.folder / "bin/npu-smi.pids").read_text().split()]
+    asked = [int(pid) for pid in (watched.folder / "bin/npu-smi.pids").read_text(encoding="utf-8").split()]
     until(lambda: not any(map(is_running, asked[:2])), "what hung is ended")
 
 
@@ -236,6 +238,8 @@ def test_a_run_on_a_cpu_tells_what_its_own_processes_take() -> None:
     usage = read_usage(attempt)
     assert usage.kind == "cpu" and usage.kills is not None and usage.kills.count == 0
     # A look that was under way may still end after that.
-    assert any(line.startswith("end kills=") for line in (attempt / "usage").read_text().splitlines()[-2:])
+    assert any(
+        line.startswith("end kills=") for line in (attempt / "usage").read_text(encoding="utf-8").splitlines()[-2:]
+    )
     assert read_kills(attempt, 1) is None
     assert state_file(ref, "exit").exists()

@@ -30,6 +30,6 @@ def test_samples_travel_with_the_status_and_are_copied_to_their_end(
     go(host, ref)
     assert laptop.ended(ref).state is RunState.FINISHED
     laptop.rows()
-    copy = (laptop.home / "mirror" / ref.run_id / "attempts/1/usage").read_text().splitlines()
+    copy = (laptop.home / "mirror" / ref.run_id / "attempts/1/usage").read_text(encoding="utf-8").splitlines()
     assert copy[0].startswith("start ") and "devices=2,3" in copy[0]
     assert any(line.startswith("end kills=") for line in copy[-2:])

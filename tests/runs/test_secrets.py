@@ -113,12 +113,12 @@ def test_a_run_that_is_stopped_before_it_starts_loses_its_secrets() -> None:
 
 def test_a_secret_file_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "secrets"
-    file.write_text("# mine\n\nTOKEN=a=b c\nexport QUOTED='x y'\n")
+    file.write_text("# mine\n\nTOKEN=a=b c\nexport QUOTED='x y'\n", encoding="utf-8")
     monkeypatch.setenv("TOKEN", "from the shell")
     monkeypatch.setenv("OTHER", "kept")
     values = secret_values(str(file))
     assert (values["TOKEN"], values["QUOTED"], values["OTHER"]) == ("a=b c", "x y", "kept")
-    file.write_text(f"just {SECRET}\n")
+    file.write_text(f"just {SECRET}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="secrets:1") as caught:
         secret_values(str(file))
     assert SECRET not in caught.value.message + caught.value.hint

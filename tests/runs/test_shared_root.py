@@ -73,7 +73,7 @@ def test_a_host_that_was_renamed_is_the_same_machine(rig: Rig, tmp_path: Path) -
         # Its devices are still taken, and what it has no process of any more is over.
         later = laptop.launch(toy(site, FOREVER, arm="later"))[0]
         assert laptop.reaches(later, RunState.QUEUED).queued_behind == 3
-        first.run("kill", "-9", (run_folder(first, killed) / "holder").read_text().split()[0])
+        first.run("kill", "-9", (run_folder(first, killed) / "holder").read_text(encoding="utf-8").split()[0])
         assert laptop.reaches(killed, RunState.LOST).detail == "never started: its holder ended while it waited"
         assert laptop.stop(waiting).ended
         # Another process table has nothing to say of it, although it is of the same boot.

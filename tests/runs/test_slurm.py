@@ -189,22 +189,24 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     (ref,) = laptop.launch(on_one_node(laptop, training(how="exit 3")))
     folder = run_folder(slurm.login, ref)
     assert laptop.ended(ref).exit_code == 3
-    first, asked = (folder / "job").read_text(), (folder / "slurm").read_text()
+    first, asked = (folder / "job").read_text(encoding="utf-8"), (folder / "slurm").read_text(encoding="utf-8")
     # The run could write there. What is asked of Slurm is what was launched.
-    (folder / "slurm").write_text("--partition=main\n--array=1-9\n")
+    (folder / "slurm").write_text("--partition=main\n--array=1-9\n", encoding="utf-8")
     slurm.control("update", "partitionname=main", "state=drain")
     try:
         refused = laptop.rlx("retry", ref.run_id, "--from-checkpoint")
         assert refused.code == 1 and "nothing was begun: sbatch: sbatch: error" in refused.err, refused
-        assert (folder / "job").read_text() == first and (folder / "latest").readlink() == Path("attempts/1")
+        assert (folder / "job").read_text(encoding="utf-8") == first and (folder / "latest").readlink() == Path(
+            "attempts/1"
+        )
         assert (folder / "checkpoints/global_step_4").is_dir() and laptop.see(ref).attempt == 1
     finally:
         slurm.control("update", "partitionname=main", "state=up")
     slurm.control("update", "nodename=h4", "state=drain", "reason=test")
     try:
         assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
-        number = (folder / "job").read_text().split()[0]
-        assert (folder / "slurm").read_text() == asked
+        number = (folder / "job").read_text(encoding="utf-8").split()[0]
+        assert (folder / "slurm").read_text(encoding="utf-8") == asked
         # It had come as far as this a while ago: the job is there, and nobody noted its number.
         (folder / "job").unlink()
         os.utime(folder / "attempts/2/lineage.json", (0, 0))
@@ -271,7 +273,7 @@ def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Lapto
     killed = launched(laptop, several(laptop, TRAPS, "killed"))
     (part,) = laptop.workers(killed)
     patiently(lambda: is_up(slurm.login, part), "it runs on both nodes")
-    pid, *_, name = (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text().split()
+    pid, *_, name = (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text(encoding="utf-8").split()
     slurm.rig.host(name).run("kill", "-9", pid)
     ends = {ref.arm: laptop.ended(ref) for ref in (failing, few, head_ends, killed)}
     assert f"rlx: node 1 ({name}) recorded no end: up" in log(slurm.login, killed)
@@ -356,7 +358,7 @@ def test_a_launch_that_was_cut_off_finds_its_job_again(slurm: Cluster, laptop: L
         index.execute("UPDATE launches SET resolved = 0")
     again = laptop.rlx("launch", "--plan", laptop.write_plans(plan))
     assert (again.code, again.out.strip()) == (0, ref.run_id), again.err
-    assert (folder / "job").read_text().split()[0] == number
+    assert (folder / "job").read_text(encoding="utf-8").split()[0] == number
     assert slurm.squeue("%k").count(f"rlx:{ref.run_id}") == 1
     (folder / "moved").rename(folder / "attempts/1/state/started")
     go(slurm.login, ref)

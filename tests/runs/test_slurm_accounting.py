@@ -61,7 +61,7 @@ def state_of(host: Host, ref: RunRef) -> Path:
 def kill_job(node: Host, ref: RunRef) -> None:
     """End a run by SIGKILL to its supervisor: nobody records that. Slurm ends what is left of the job."""
     supervisor = state_of(node, ref) / "supervisor"
-    node.run("kill", "-s", "KILL", supervisor.read_text().split()[0])
+    node.run("kill", "-s", "KILL", supervisor.read_text(encoding="utf-8").split()[0])
 
 
 def cut_power(node: Host) -> None:
@@ -135,10 +135,10 @@ def test_accounting_tells_how_a_forgotten_job_ended(slurm: Cluster, laptop: Lapt
 def without_accounting(slurm: Cluster) -> Iterator[None]:
     """For the programs of the login node: what else is started already has read its configuration."""
     file = slurm.login.folder / "etc/slurm/slurm.conf"
-    text = file.read_text()
-    file.write_text(text.replace("accounting_storage/slurmdbd", "accounting_storage/none"))
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("accounting_storage/slurmdbd", "accounting_storage/none"), encoding="utf-8")
     yield
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
 
 
 def test_accounting_that_is_silent_ends_no_run(slurm: Cluster, laptop: Laptop) -> None:

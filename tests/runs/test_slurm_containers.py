@@ -60,12 +60,12 @@ def write_entry(
 ) -> None:
     """The entry of the cluster, with an image of which each job makes its container."""
     file = user_file()
-    known = json.loads(file.read_text())["hosts"] if file.exists() else {}
+    known = json.loads(file.read_text(encoding="utf-8"))["hosts"] if file.exists() else {}
     slurm = {"partition": "main", "gres": f"npu:{NPUS}", **(options or {})}
     entry = {"name": IMAGE, "mounts": ["/usr:/usr:ro"], **image}
     known[host] = {"ssh": ssh, "root": root, "slurm": slurm, "image": entry}
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"hosts": known}))
+    file.write_text(json.dumps({"hosts": known}), encoding="utf-8")
 
 
 def containers(host: Host) -> list[str]:
@@ -126,9 +126,11 @@ def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop,
     assert "has no image rlx-rig:other" in log(slurm.login, runs["missing"])
     said = log(slurm.login, runs["entry"])
     folder = run_folder(slurm.login, runs["entry"])
-    image = (folder / "image").read_text().strip()
+    image = (folder / "image").read_text(encoding="utf-8").strip()
     assert f"rlx: in a container of {IMAGE} on h" in said and image in said
-    assert json.loads((folder / "manifest.json").read_text())["plan"]["site"]["job_image"]["name"] == IMAGE
+    assert (
+        json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["plan"]["site"]["job_image"]["name"] == IMAGE
+    )
 
 
 def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
@@ -143,7 +145,7 @@ def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
             laptop.launch(npu_toy(replace(site, job_image=image), GO))
     with pytest.raises(RlxError, match="its image is for a job"):
         laptop.launch(npu_toy(replace(site, slurm=None), GO))
-    (script := laptop.home / "own.sh").write_text("true\n")
+    (script := laptop.home / "own.sh").write_text("true\n", encoding="utf-8")
     refused = laptop.rlx("launch", "--script", str(script), "--name", "mine", "--host", "hpc", "--container", "rl")
     assert (refused.code, "is no part of a job of Slurm" in refused.err) == (2, True), refused.err
     assert laptop.runs() == ()
@@ -175,7 +177,7 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
     assert "sees davinci2 davinci3 leased 0,1." in said[1]
     assert "user 0:0 HOME /root slurm none" in said[0]
     image = node.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
-    assert (run_folder(slurm.login, first) / "image").read_text().strip() == image
+    assert (run_folder(slurm.login, first) / "image").read_text(encoding="utf-8").strip() == image
     assert f"rlx: in a container of {IMAGE} on {node.name}: {image}" in said[0]
     patiently(lambda: containers(node) == ["neighbour"], "both are gone")
     assert node.run("docker", "inspect", neighbour.id).stdout == before
@@ -195,7 +197,9 @@ def test_a_container_ends_however_its_job_does(slurm: Cluster, laptop: Laptop) -
     assert laptop.rlx("stop", runs["stopped"].run_id).code == 0
     slurm.login.run("scancel", slurm.job(runs["cancelled"].run_id, "%i"))
     slurm.login.run("scancel", "--full", "--signal=KILL", slurm.job(runs["killed"].run_id, "%i"))
-    supervisor = (run_folder(slurm.login, runs["script"]) / "attempts/1/state/supervisor").read_text().split()[0]
+    supervisor = (
+        (run_folder(slurm.login, runs["script"]) / "attempts/1/state/supervisor").read_text(encoding="utf-8").split()[0]
+    )
     where["script"].run("kill", "-s", "KILL", supervisor)
     (client,) = clients(where["client"], runs["client"])
     where["client"].run("kill", "-s", "KILL", str(client))

@@ -75,7 +75,7 @@ def test_a_torn_file_is_no_crash() -> None:
     ended(ref)
     for name, expected in (("leader", FINISHED), ("supervisor", FINISHED), ("exit", RunState.LOST)):
         for content in ("", "\n", "7", "garbage in here", "1 2 3 4 5 6 7", "-1 x y", "\0\0\0", "0 leader"):
-            state_file(ref, name).write_text(content)
+            state_file(ref, name).write_text(content, encoding="utf-8")
             seen = see(ref)
             assert (seen.state, seen.members, seen.leader_live) == (expected, 0, False), (name, content)
 
@@ -83,10 +83,10 @@ def test_a_torn_file_is_no_crash() -> None:
 def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
     (ref,) = start(toy_plan("true"))
     ended(ref)
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    tick = Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    tick = Path("/proc/1/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     idents = {f"1 {tick} {boot}": True, f"1 {int(tick) + 1} {boot}": False, f"1 {tick} {'0' * 36}": False}
-    node = Path("/proc/sys/kernel/hostname").read_text().strip()
+    node = Path("/proc/sys/kernel/hostname").read_text(encoding="utf-8").strip()
     idents |= {f"1 {tick} {boot} {node}": True, f"1 {tick} {boot} {node}-b": False}
     # An equal boot id and process table is the same machine, whatever it is called.
     processes = str(Path("/proc/self/ns/pid").readlink())
@@ -94,7 +94,7 @@ def test_a_process_of_another_boot_or_with_a_reused_pid_is_dead() -> None:
     idents |= {f"1 {tick} {'0' * 36} {node} {processes}": False}
     idents |= {f"1 {int(tick) + 1} {boot} {node}-b {processes}": False}
     for ident, live in idents.items():
-        state_file(ref, "leader").write_text(ident + "\n")
+        state_file(ref, "leader").write_text(ident + "\n", encoding="utf-8")
         assert see(ref).leader_live is live
 
 
@@ -102,7 +102,7 @@ def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> Non
     runs = tmp_path / "root" / "runs"
     for name in ("plain", "with space", "line\nbreak", "$(reboot)", "-n", ".incoming-x", "quote'", "ünï"):
         (runs / name).mkdir(parents=True)
-        (runs / name / "manifest.json").write_text("{}")
+        (runs / name / "manifest.json").write_text("{}", encoding="utf-8")
     (runs / "no-manifest").mkdir()
     facts = parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "root")))
     assert list(facts) == ["plain"]

@@ -137,7 +137,7 @@ def test_stop_does_not_leave_the_temporary_folder() -> None:
     ref = start_one('echo "tmp $RLX_RAY_TMP"\n' + FOREVER)
     os.kill(pid_in(ref, "supervisor"), signal.SIGKILL)
     os.kill(holder_pid(ref), signal.SIGKILL)
-    folder = state_file(ref, "ray_tmp").read_text().strip()
+    folder = state_file(ref, "ray_tmp").read_text(encoding="utf-8").strip()
     assert os.path.isdir(folder)  # noqa: PTH112 - a string from the host, not a path of ours
     stop(ref, grace_s=1)
     assert not os.path.exists(folder)  # noqa: PTH110

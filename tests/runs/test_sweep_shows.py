@@ -18,7 +18,7 @@ SEEDS = ("--seed", 1, 2, "--seed", 3, "--seed", 4, "--seed", 5)
 
 def test_every_run_of_a_sweep_is_accounted_for(sweep_of: Callable[[int], Sweep]) -> None:
     sweep = sweep_of(4)
-    sweep.recipe.write_text(RECIPE + ARMS)
+    sweep.recipe.write_text(RECIPE + ARMS, encoding="utf-8")
     rebooted, cut, full, last = sweep.hosts
     # Room for what a launch brings, and the preflight warns of it; a run that writes finds none.
     full.path("/root/rlx").mkdir()

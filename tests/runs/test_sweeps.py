@@ -77,7 +77,7 @@ def test_blocks_are_dealt_by_what_is_free_and_what_fits(sweep_of: Callable[[int]
     assert "RLX512" in told["h2"]["message"]
     assert sweep.heard("h1 takes seed 3; 3 runs before them") and sweep.heard("h4 takes seeds 1, 2, 4; it is free")
     file = sweep.recipe.with_name("plans.json")
-    file.write_text(json.dumps(written))
+    file.write_text(json.dumps(written), encoding="utf-8")
     launched = json.loads(sweep.rlx("launch", "--plan", file, "--json"))
     assert {(run["seed"], run["host"]) for run in launched["runs"]} == {(1, "h4"), (2, "h4"), (3, "h1"), (4, "h4")}
     sweep.hosts = (busy, free)
@@ -113,7 +113,7 @@ def test_several_hosts_without_a_word_are_asked_what_they_are_for(sweep_of: Call
 
 def test_a_launch_that_was_killed_between_two_hosts_is_completed(sweep_of: Callable[[int], Sweep]) -> None:
     sweep = sweep_of(2)
-    sweep.recipe.write_text(RECIPE + EXPERIMENT)
+    sweep.recipe.write_text(RECIPE + EXPERIMENT, encoding="utf-8")
     near, far = sweep.hosts
     # The share of h2 does not get through, and dies with its sender.
     far.wrap_program("tar", "while [ ! -e /srv/unpack ]; do sleep 0.05; done")
@@ -216,7 +216,7 @@ def test_a_block_whose_host_takes_no_part_is_named_where_its_arms_would_differ(
     sweep_of: Callable[[int], Sweep],
 ) -> None:
     sweep = sweep_of(3)
-    sweep.recipe.write_text(RECIPE + EXPERIMENT)
+    sweep.recipe.write_text(RECIPE + EXPERIMENT, encoding="utf-8")
     let_go(*sweep.hosts)
     # One arm of each of four seeds, two on h1 and two on h2.
     sweep.hosts = sweep.hosts[:2]

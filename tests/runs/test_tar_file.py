@@ -127,12 +127,14 @@ def test_what_was_written_comes_back(tmp_path: Path) -> None:
     names = [f"runs/{'long-' * 50}s1/attempts/1/{name}" for name in ("log", "hydra/.hydra/config.yaml")]
     for name in names:
         (tmp_path / "from" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "from" / name).write_text(f"this is {name}")
+        (tmp_path / "from" / name).write_text(f"this is {name}", encoding="utf-8")
     with (tmp_path / "evidence.tar.gz").open("wb") as file:
         write_tar(tmp_path / "from", names, "made by rlx", file)
     (tmp_path / "to").mkdir()
     unpack_tar(tmp_path / "evidence.tar.gz", tmp_path / "to", belongs)
-    assert {name: (tmp_path / "to" / name).read_text() for name in names} == {name: f"this is {name}" for name in names}
+    assert {name: (tmp_path / "to" / name).read_text(encoding="utf-8") for name in names} == {
+        name: f"this is {name}" for name in names
+    }
 
 
 HEAD = b'{"format": 1, "rlx": "0.2.0", "asked": {"names": [], "metric": null, "seeds": []}, '

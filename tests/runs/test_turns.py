@@ -89,9 +89,14 @@ while IFS=';' read -r folder wanted ticket numbers; do decide "$folder" "$wanted
 
 def decided_by_the_shell(questions: list[str]) -> list[tuple[int, ...]]:
     parts = sorted((payload_folder() / "supervise").glob("*.sh"))
-    script = "\n".join(part.read_text() for part in parts if "main" not in part.name)
+    script = "\n".join(part.read_text(encoding="utf-8") for part in parts if "main" not in part.name)
     done = subprocess.run(
-        ["sh", "-c", script + _DECIDE], input="\n".join([*questions, ""]), text=True, capture_output=True, check=True
+        ["sh", "-c", script + _DECIDE],
+        input="\n".join([*questions, ""]),
+        text=True,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
     )
     assert done.stderr == ""
     return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
@@ -99,8 +104,8 @@ def decided_by_the_shell(questions: list[str]) -> list[tuple[int, ...]]:
 
 def this_process() -> str:
     """How a ticket names its holder: pid, start tick, boot and node."""
-    tick = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19]
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    tick = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     return f"{os.getpid()} {tick} {boot} {os.uname().nodename}"
 
 
@@ -128,7 +133,7 @@ def make_leases(folder: Path, free: set[int], ahead: list[Wish], stack: ExitStac
     for position, wish in enumerate(ahead):
         ticket = folder / f"tickets/{_FIRST_TICKET + position}.npu"
         says = "" if wish.could is None else f"{wish.count} {' '.join(map(str, sorted(wish.could)))}\n"
-        ticket.write_text(f"{this_process()}\n/somewhere/{wish.run_id}\n{says}")
+        ticket.write_text(f"{this_process()}\n/somewhere/{wish.run_id}\n{says}", encoding="utf-8")
         stack.enter_context(locked(ticket))
     for device in _ALL - free:
         stack.enter_context(locked(folder / f"devices/npu.{device}"))

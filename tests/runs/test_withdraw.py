@@ -39,7 +39,7 @@ def runs_folder() -> Path:
 
 def begun() -> list[str]:
     file = Path(os.environ["RLX_ROOT"], "began")
-    return file.read_text().split() if file.exists() else []
+    return file.read_text(encoding="utf-8").split() if file.exists() else []
 
 
 def waiting() -> set[str]:
@@ -102,7 +102,7 @@ def test_a_holder_that_nobody_ended_sees_that_its_block_is_gone() -> None:
     block = launched(block_plans())
     for ref in block:
         reaches(ref, RunState.QUEUED)
-    (runs_folder() / ".blocks" / f"{block.launch_id}-s2-0").write_text("0\n")
+    (runs_folder() / ".blocks" / f"{block.launch_id}-s2-0").write_text("0\n", encoding="utf-8")
     last = launch([toy_plan("true", arm="last")], {}, home())[0]
     let_go(first)
     assert ended(last).state is RunState.FINISHED, "whoever waits behind them goes on"
@@ -130,10 +130,16 @@ done
 def test_one_of_both_comes_first_for_all_runs_of_a_block(tmp_path: Path) -> None:
     """The very functions of supervise.sh, at the same time."""
     parts = sorted((payload_folder() / "supervise").glob("*.sh"))
-    functions = "\n".join(part.read_text() for part in parts if part.name < "90")
+    functions = "\n".join(part.read_text(encoding="utf-8") for part in parts if part.name < "90")
     script = f"{functions}\nENDED='' LEFT='' GROUP='' ZOMBIES='' WITHIN=''\n{CONTEST % ROUNDS}"
     done = subprocess.run(
-        ["sh", "-s", str(tmp_path / "runs")], input=script, capture_output=True, text=True, check=True, timeout=120
+        ["sh", "-s", str(tmp_path / "runs")],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        encoding="utf-8",
     )
     rounds = [line.strip() for line in done.stdout.splitlines()]
     assert len(rounds) == ROUNDS and set(rounds) <= {"begun started", "withdrawn"}, done.stdout + done.stderr

@@ -95,7 +95,7 @@ def reaches(ref: RunRef, state: RunState) -> Observation:
 
 
 def log_of(ref: RunRef) -> str:
-    return RunPaths(ref.run_dir).log.read_text()
+    return RunPaths(ref.run_dir).log.read_text(encoding="utf-8")
 
 
 def state_file(ref: RunRef, name: str) -> Path:
@@ -103,11 +103,11 @@ def state_file(ref: RunRef, name: str) -> Path:
 
 
 def holder_pid(ref: RunRef) -> int:
-    return int((ref.run_dir / "holder").read_text().split()[0])
+    return int((ref.run_dir / "holder").read_text(encoding="utf-8").split()[0])
 
 
 def pid_in(ref: RunRef, name: str) -> int:
-    return int(state_file(ref, name).read_text().split()[0])
+    return int(state_file(ref, name).read_text(encoding="utf-8").split()[0])
 
 
 def logged_pid(ref: RunRef, label: str) -> int:
@@ -123,7 +123,7 @@ def logged_pid(ref: RunRef, label: str) -> int:
 def is_running(pid: int) -> bool:
     """Zombies have ended: only their parent has not asked how."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 

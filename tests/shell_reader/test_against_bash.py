@@ -22,6 +22,7 @@ def by_bash(script: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
     assert done.stderr == ""
     return done.stdout.splitlines()

@@ -32,8 +32,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _take_noise_out(attempt: Path) -> None:
     for events in attempt.glob("events/*"):
         events.unlink()
-    lines = (attempt / "log").read_text().splitlines(keepends=True)
-    (attempt / "log").write_text("".join(line for line in lines if "AQN" not in line))
+    lines = (attempt / "log").read_text(encoding="utf-8").splitlines(keepends=True)
+    (attempt / "log").write_text("".join(line for line in lines if "AQN" not in line), encoding="utf-8")
 
 
 def values_of(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[int, float]]]:
@@ -139,8 +139,8 @@ def test_a_package_that_fails_says_its_last_words_and_leaves_nothing(
     """A `wandb` of this folder is not what rlx runs; one of PYTHONPATH is what Python would take."""
     broken = tmp_path / "elsewhere"
     broken.mkdir()
-    (broken / "wandb.py").write_text("raise SystemExit('no wandb today')")
-    (tmp_path / "json.py").write_text("raise SystemExit('not from here')")
+    (broken / "wandb.py").write_text("raise SystemExit('no wandb today')", encoding="utf-8")
+    (tmp_path / "json.py").write_text("raise SystemExit('not from here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(broken))
     monkeypatch.syspath_prepend(str(broken))
     with pytest.raises(RlxError, match="wandb could not write these runs: no wandb today"):

@@ -45,6 +45,7 @@ class Laptop:
             check=False,
             timeout=timeout_s,
             cwd=self.folder,
+            encoding="utf-8",
         )
 
     def _after_its_machine_ended_it(
@@ -109,7 +110,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def end_of(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()[-_LINES:]
+    lines = log.read_text(errors="replace", encoding="utf-8").splitlines()[-_LINES:]
     return "\n".join(line[:_WIDTH] for line in lines)
 
 
@@ -166,7 +167,7 @@ def assert_nothing_is_left(run_id: str) -> None:
 def metrics(run_dir: Path) -> dict[int, dict[str, float]]:
     """step -> the values of all lines of that step."""
     found: dict[int, dict[str, float]] = {}
-    for line in (run_dir / "latest/metrics.jsonl").read_text().splitlines():
+    for line in (run_dir / "latest/metrics.jsonl").read_text(encoding="utf-8").splitlines():
         document = json.loads(line)
         found.setdefault(document["step"], {}).update(document["data"])
     return found

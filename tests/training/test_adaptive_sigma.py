@@ -87,7 +87,9 @@ def test_validations_are_clean_and_the_engine_felt_the_rest(row: dict[str, Any])
 
 def test_its_trackers_have_each_step_and_a_missing_one_cost_nothing(row: dict[str, Any]) -> None:
     attempt = Path(row["run_dir"]) / "latest"
-    assert "rlx: the tracker swanlab failed, and the run goes on without it" in (attempt / "log").read_text()
+    assert "rlx: the tracker swanlab failed, and the run goes on without it" in (attempt / "log").read_text(
+        encoding="utf-8"
+    )
     rewards = {step: values["critic/score/mean"] for step, values in metrics(Path(row["run_dir"])).items() if step}
     written = readers.tensorboard(attempt, "track")
     (events,) = (series for name, (_, series) in written.items() if name.startswith("events.out"))

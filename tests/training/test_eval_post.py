@@ -43,15 +43,15 @@ def compute_score(solution_str, ground_truth, **_):
 
 
 def launched(laptop: Laptop, *sets: str) -> dict[str, Any]:
-    (laptop.folder / "post.yaml").write_text(EXPERIMENT)
-    (laptop.folder / "chatty.py").write_text(CHATTY)
+    (laptop.folder / "post.yaml").write_text(EXPERIMENT, encoding="utf-8")
+    (laptop.folder / "chatty.py").write_text(CHATTY, encoding="utf-8")
     changes = [word for change in sets for word in ("--set", change)]
     laptop.rlx("launch", "post.yaml", "--host", "local", "--arm", "baseline", "--follow", *changes, code=None)
     return laptop.status("baseline")[0]
 
 
 def answers(path: Path) -> dict[str, str]:
-    lines = map(json.loads, path.read_text().splitlines())
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return {line["input"]: line["output"] for line in lines}
 
 

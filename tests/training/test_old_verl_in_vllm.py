@@ -27,7 +27,7 @@ pytestmark = [
 def driven(version: str, run_dir: Path) -> dict[str, Any]:
     """What a real engine with that verl's extension showed, and the records that its hook wrote."""
     (run_dir / "payload").mkdir(parents=True)
-    (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS))
+    (run_dir / "payload/aqn.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
     path = [PROGRAMS, verl_folder(version).parent, payload_folder(), payload_folder("verl")]
     environment = {
         **os.environ,
@@ -41,13 +41,15 @@ def driven(version: str, run_dir: Path) -> dict[str, Any]:
     }
     model = Path.home() / ".cache/rlx/tiny-cpu/model-heads-32"
     command = [PYTHON, "-W", "ignore", PROGRAMS / "drive_extension.py", model]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=900, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stderr[-6000:]
     # vLLM has more to say when it ends.
     (line,) = (line for line in done.stdout.splitlines() if line.startswith('{"verl"'))
     seen: dict[str, Any] = json.loads(line)
     files = (run_dir / "events").iterdir()
-    seen["events"] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    seen["events"] = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return seen
 
 

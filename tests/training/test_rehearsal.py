@@ -49,7 +49,9 @@ def test_a_mixture_of_experts_passes(new_laptop: Callable[[], Laptop]) -> None:
 @pytest.mark.timeout(PATIENCE_S)
 def test_a_reward_that_fails_only_when_it_is_called(new_laptop: Callable[[], Laptop], tmp_path: Path) -> None:
     """Reading the file tells nothing: verl's call does, and all but the reward is rehearsed, the noise too."""
-    (tmp_path / "reward.py").write_text("compute_score = lambda solution, truth: float(solution == truth)\n")
+    (tmp_path / "reward.py").write_text(
+        "compute_score = lambda solution, truth: float(solution == truth)\n", encoding="utf-8"
+    )
     reward = f"reward.path={tmp_path / 'reward.py'}"
     laptop = new_laptop()
     answer = rehearsed(laptop, "tiny-cpu", "--arm", "aqn", "--set", reward, code=5)
@@ -68,7 +70,9 @@ def test_an_interruption_leaves_nothing_behind(new_laptop: Callable[[], Laptop])
     laptop = new_laptop()
     # Tests that a script started in the background ignore SIGINT, and so would their children.
     command = ["env", "--default-signal=INT", sys.executable, "-m", "rlx", "rehearse", "tiny-cpu", "--arm", "aqn"]
-    process = subprocess.Popen(command, env=laptop.environment(), cwd=laptop.folder, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=laptop.environment(), cwd=laptop.folder, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
     run = started(laptop, process)
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)

@@ -27,7 +27,7 @@ def killed_in_a_checkpoint(laptop: Laptop, run: str, unfinished: Path) -> None:
     run_dir = unfinished.parents[2]
     # First who would record an end: a machine that restarts leaves nobody the time.
     for name in ("latest/state/supervisor", "latest/state/leader", "holder"):
-        kill(int((run_dir / name).read_text().split()[0]))
+        kill(int((run_dir / name).read_text(encoding="utf-8").split()[0]))
     while left := processes_of(run):
         for pid in left:
             kill(pid)
@@ -43,7 +43,7 @@ def kill(pid: int) -> None:
 
 def noise(attempt: Path) -> dict[tuple[str, int], dict[str, Any]]:
     """The noise events of an attempt by phase and step."""
-    texts = [path.read_text() for path in (attempt / "events").glob("*.jsonl")]
+    texts = [path.read_text(encoding="utf-8") for path in (attempt / "events").glob("*.jsonl")]
     lines = [json.loads(line) for text in texts for line in text.splitlines()]
     return {(line["phase"], line["step"]): line for line in lines if line["kind"] == "noise"}
 

@@ -34,7 +34,9 @@ def test_a_sweep_is_trained_by_those_of_four_hosts_that_can(new_rig: Callable[[i
     entries = {host.name: {"ssh": host.name, "device": {"kind": "cpu"}} for host in rig.hosts}
     images = {host.name: {"image": image_of(host)} for host in able}
     user_file().parent.mkdir(parents=True, exist_ok=True)
-    user_file().write_text(json.dumps({"hosts": {name: entries[name] | images.get(name, {}) for name in entries}}))
+    user_file().write_text(
+        json.dumps({"hosts": {name: entries[name] | images.get(name, {}) for name in entries}}), encoding="utf-8"
+    )
     for host in able:
         client.rlx("hosts", "start", host.name)
         client.rlx("data", "tiny-cpu", "--host", host.name, timeout_s=PATIENCE_S)

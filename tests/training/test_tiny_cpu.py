@@ -137,7 +137,7 @@ def noise_events(run_dir: Path) -> list[dict[str, Any]]:
 
 def records(run_dir: Path, kind: str) -> list[dict[str, Any]]:
     files = sorted((run_dir / "latest/events").glob("*.jsonl"))
-    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line["kind"] == kind]
 
 
@@ -148,4 +148,4 @@ def places(run_dir: Path, kind: str) -> list[tuple[str, int]]:
 
 def private_folder(laptop: Laptop, run: str) -> str:
     run_dir = Path(laptop.status(run)[0]["run_dir"])
-    return (run_dir / "latest/state/ray_tmp").read_text().strip()
+    return (run_dir / "latest/state/ray_tmp").read_text(encoding="utf-8").strip()

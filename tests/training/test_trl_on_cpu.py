@@ -109,7 +109,7 @@ def test_the_last_checkpoint_is_evaluated_greedily(new_laptop: Callable[[], Lapt
     (row,) = laptop.status()
     assert (row["state"], row["verdict"]["status"], row["verdict"]["findings"]) == ("finished", "valid", []), row
     latest = Path(row["run_dir"]) / "latest"
-    answers = [json.loads(line) for line in (latest / "validation/6.jsonl").read_text().splitlines()]
+    answers = [json.loads(line) for line in (latest / "validation/6.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(answers) == 100
     assert metrics(Path(row["run_dir"]))[6][POST] == pytest.approx(sum(one["acc"] for one in answers) / 100)
     assert (latest / "validation-in-training/6.jsonl").is_file()

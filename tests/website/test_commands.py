@@ -52,7 +52,7 @@ def _reader(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     for variable, value in variables(tmp_path).items():
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(tmp_path)
-    Path("run_grpo.sh").write_text(SCRIPT)
+    Path("run_grpo.sh").write_text(SCRIPT, encoding="utf-8")
     (log,) = tmp_path.glob("root/runs/no-noise-aqn-*/attempts/1/log")
     shutil.copy(log, "old-aqn.log")
     Path("docs").symlink_to(REPOSITORY / "docs")

@@ -35,10 +35,10 @@ class Run:
         for file in plan.files:
             path = folder / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(edit(file.content))
+            path.write_text(edit(file.content), encoding="utf-8")
         (folder / "attempts/1").mkdir(parents=True)
         ray = Path(tempfile.mkdtemp(prefix="rlx-", dir="/tmp"))
-        (ray / "token").write_text("0" * 64)
+        (ray / "token").write_text("0" * 64, encoding="utf-8")
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "RLX_"))},
             "HOME": str(folder.parent),

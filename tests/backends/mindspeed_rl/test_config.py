@@ -52,7 +52,7 @@ def test_what_hydra_composes_of_the_overrides_is_as_planned(recipe: MakeRecipe, 
     }
     launch = planned(recipe({"overrides": overrides}))
     (tmp_path / "configs/model").mkdir(parents=True)
-    (tmp_path / "configs/model/qwen25_7b.yaml").write_text("qwen25_7b: {num_layers: 28}\n")
+    (tmp_path / "configs/model/qwen25_7b.yaml").write_text("qwen25_7b: {num_layers: 28}\n", encoding="utf-8")
     (tmp_path / "mindspeed_rl.yaml").write_text(file_of(launch, "config/mindspeed_rl.yaml"), encoding="utf-8")
     with initialize_config_dir(str(tmp_path), version_base=None):
         config = compose("mindspeed_rl", [f"hydra.searchpath=[file://{tmp_path}/configs]"])

@@ -28,10 +28,10 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "my checkout"
     classes = folder / "mindspeed_rl/config_cls"
     classes.mkdir(parents=True)
-    (folder / "mindspeed_rl/__init__.py").write_text("raise SystemExit('imported')\n")
+    (folder / "mindspeed_rl/__init__.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
     for name, keys in KEYS.items():
         body = "\n".join(f"        self.{key} = None" for key in keys)
-        (classes / f"{name.lower()}.py").write_text(CLASS.format(name=name, body=body))
+        (classes / f"{name.lower()}.py").write_text(CLASS.format(name=name, body=body), encoding="utf-8")
     (folder / "cli").mkdir()
     (folder / "cli/train_grpo.py").touch()
     return folder
@@ -61,7 +61,7 @@ def test_a_folder_without_the_trainer_is_told(tmp_path: Path, checkout: Path) ->
 
 @pytest.mark.parametrize("text", ["class RLConfig:\n", "x" * 3 + "(", "\0", "# nothing\n"])
 def test_what_is_no_configuration_class_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "rl_config.py").write_text(text)
+    (tmp_path / "rl_config.py").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError):
         read_config_classes(tmp_path)
 
@@ -69,5 +69,5 @@ def test_what_is_no_configuration_class_is_refused(tmp_path: Path, text: str) ->
 def test_only_literals_are_taken_for_defaults(tmp_path: Path) -> None:
     body = "        self.a = 1\n        self.b = open('/etc/passwd').read()\n        self.c = config_dict.get('c', 5)"
     for name in KEYS:
-        (tmp_path / f"{name}.py").write_text(CLASS.format(name=name, body=body))
+        (tmp_path / f"{name}.py").write_text(CLASS.format(name=name, body=body), encoding="utf-8")
     assert read_config_classes(tmp_path)["RLConfig"] == {"a": 1, "b": None, "c": 5}

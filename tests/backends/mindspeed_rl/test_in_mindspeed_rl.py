@@ -40,7 +40,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
     for number, path in enumerate(recipes):
         resolved = load_recipe(path).resolve("main")
         folder = tmp_path_factory.mktemp(f"config{number}")
-        (folder / "mindspeed_rl.yaml").write_text(file_of(planned(resolved), "config/mindspeed_rl.yaml"))
+        (folder / "mindspeed_rl.yaml").write_text(
+            file_of(planned(resolved), "config/mindspeed_rl.yaml"), encoding="utf-8"
+        )
         orders.append({"folder": str(folder), "kind": resolved.recipe.algorithm.kind})
     home = str(tmp_path_factory.mktemp("home"))
     done = subprocess.run(
@@ -50,6 +52,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
         text=True,
         check=False,
         env={**os.environ, "HOME": home, "RAY_AUTH_MODE": "disabled"},
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(recipes, json.loads(done.stdout.splitlines()[-1]), strict=True))

@@ -46,10 +46,12 @@ ROWS = [
 
 def post(tmp_path: Path, convert: str) -> dict[str, Any]:
     """On a host without NPUs transformers answers on the CPU, which is not what a recipe for NPUs would ask for."""
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    (tmp_path / "convert.sh").write_text(convert)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    (tmp_path / "convert.sh").write_text(convert, encoding="utf-8")
     (tmp_path / "convert.sh").chmod(0o700)
-    (tmp_path / "grade.py").write_text("def compute_score(solution_str, **_):\n    return len(solution_str) % 2\n")
+    (tmp_path / "grade.py").write_text(
+        "def compute_score(solution_str, **_):\n    return len(solution_str) % 2\n", encoding="utf-8"
+    )
     rows = {"rows": str(tmp_path / "rows.jsonl"), "row_count": 5, "convert": str(tmp_path / "convert.sh")}
     reward = {"path": "grade.py"}
     return {
@@ -157,7 +159,9 @@ def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
-    (tmp_path / "launch.sh").write_text(file_of(planned(recipe()), "launch.sh"))
+    (tmp_path / "launch.sh").write_text(file_of(planned(recipe()), "launch.sh"), encoding="utf-8")
     checker = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout

@@ -61,7 +61,7 @@ def test_a_ray_that_is_begun_again_does_not_meet_the_first_one(real_ray: None, t
     ray = tempfile.mkdtemp(prefix="rlx-", dir="/tmp")
     environment = {**os.environ, "RAY_TMPDIR": ray, "RAY_GCS_SERVER_PORT": port}
     command = [sys.executable, "-c", GIVEN_UP, payload_folder(), address]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, encoding="utf-8")
     shutil.rmtree(ray)
     assert (done.returncode, done.stdout) == (0, "2 [True]\n"), done.stderr[-2000:]
 
@@ -188,7 +188,9 @@ def test_an_address_that_is_not_the_head_s(cluster: Cluster) -> None:
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:
-    (tmp_path / "launch.sh").write_text(file_of(planned(recipe(SMALL), Site()), "launch.sh"))
+    (tmp_path / "launch.sh").write_text(file_of(planned(recipe(SMALL), Site()), "launch.sh"), encoding="utf-8")
     checker = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, tmp_path / "launch.sh"], capture_output=True, text=True, check=False, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout

@@ -85,7 +85,10 @@ def engine_file(tmp_path: Path) -> Path:
 def test_noise_without_its_place_ends_the_run_before_ray_starts(
     start: Start, tmp_path: Path, engine_file: Path
 ) -> None:
-    engine_file.write_text(engine_file.read_text().replace("def sync_model_weights", "def load_model_weights"))
+    engine_file.write_text(
+        engine_file.read_text(encoding="utf-8").replace("def sync_model_weights", "def load_model_weights"),
+        encoding="utf-8",
+    )
     run = start(NOISY, {"backend": {"workdir": str(tmp_path / "own")}})
     assert run.end() == 1
     assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log

@@ -42,10 +42,10 @@ def furnish(host: Host) -> None:
     for name in (*names, *packed_files("train")):
         path = host.path(f"/srv/{name}")
         path.parent.mkdir(exist_ok=True)
-        path.write_text("{}")
+        path.write_text("{}", encoding="utf-8")
     host.path("/srv/cann").mkdir()
-    host.path("/srv/cann/acl.py").write_text('"""Plays the Python module of CANN."""')
-    host.path(SETUP).write_text("export PYTHONPATH=/srv/cann${PYTHONPATH:+:$PYTHONPATH}\n")
+    host.path("/srv/cann/acl.py").write_text('"""Plays the Python module of CANN."""', encoding="utf-8")
+    host.path(SETUP).write_text("export PYTHONPATH=/srv/cann${PYTHONPATH:+:$PYTHONPATH}\n", encoding="utf-8")
 
 
 def launch(

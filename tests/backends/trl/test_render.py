@@ -65,7 +65,9 @@ def test_plans_are_deterministic_and_survive_json(folder: Path) -> None:
 @pytest.mark.parametrize("checker", [["bash", "-n"], ["shellcheck"]], ids=["bash", "shellcheck"])
 def test_launch_script_is_clean(folder: Path, checker: list[str]) -> None:
     tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run([*checker, folder / "launch.sh"], capture_output=True, text=True, check=False, env=tools)
+    done = subprocess.run(
+        [*checker, folder / "launch.sh"], capture_output=True, text=True, check=False, env=tools, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

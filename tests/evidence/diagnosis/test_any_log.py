@@ -91,7 +91,7 @@ def test_a_huge_line_is_cut_and_what_follows_is_found(fill: bytes) -> None:
 @pytest.mark.parametrize("case", ["npu-memory-full", "worker-killed", "healthy-lines"])
 def test_busybox_says_the_same(case: str, tmp_path: Path) -> None:
     subprocess.run(["busybox", "--install", "-s", str(tmp_path)], check=True)
-    log, script = CASES / "diagnosis" / case / "log", (payload_folder() / "diagnose.sh").read_text()
+    log, script = CASES / "diagnosis" / case / "log", (payload_folder() / "diagnose.sh").read_text(encoding="utf-8")
     said = [
         subprocess.run(
             ["sh", "-c", script, "rlx-diagnose", log, needle_pattern()], capture_output=True, env=env, check=True
@@ -104,7 +104,7 @@ def test_busybox_says_the_same(case: str, tmp_path: Path) -> None:
 def test_a_host_without_grep_says_so(tmp_path: Path) -> None:
     (tmp_path / "awk").symlink_to("/bin/true")
     (tmp_path / "fold").symlink_to("/bin/true")
-    script = (payload_folder() / "diagnose.sh").read_text()
+    script = (payload_folder() / "diagnose.sh").read_text(encoding="utf-8")
     sh = shutil.which("sh")
     assert sh is not None
     said = subprocess.run(

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import CASES
 
-NOT_YET = (CASES / "diagnosis" / "not-yet.txt").read_text().split()
+NOT_YET = (CASES / "diagnosis" / "not-yet.txt").read_text(encoding="utf-8").split()
 FOLDERS = sorted(folder for folder in (CASES / "diagnosis").iterdir() if folder.is_dir())
 
 
@@ -33,6 +33,6 @@ def test_a_log_is_explained_as_its_case_says(folder: Path) -> None:
         "symptoms": [hit.id for hit in found.symptoms],
         "warnings": [hit.id for hit in found.warnings],
         "findings": [finding.id for finding in found.findings],
-    } == json.loads((folder / "expected.json").read_text())
+    } == json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     lines = (folder / "log").read_bytes().split(b"\n")
     assert cause is None or cause.text.strip()[-60:].encode() in lines[cause.line - 1]

@@ -28,7 +28,9 @@ PLANNED = Expectations(2, (), False, None, 1, "auto", None, False)
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_what_the_kernel_counted_is_said_and_no_more(folder: Path) -> None:
-    case, expected = (json.loads((folder / name).read_text()) for name in ("case.json", "expected.json"))
+    case, expected = (
+        json.loads((folder / name).read_text(encoding="utf-8")) for name in ("case.json", "expected.json")
+    )
     state, evidence = RunState(case["state"]), read_evidence([folder])
     nothing = read_excerpt(iter(()))
     found = diagnose(nothing, state, case.get("exit_code"), kills=evidence.memory_kills).findings
@@ -60,7 +62,7 @@ def small_cgroup() -> Iterator[Path]:
         except OSError:
             continue
         try:
-            (group / limit).write_text(str(60 << 20))
+            (group / limit).write_text(str(60 << 20), encoding="utf-8")
         except OSError:
             group.rmdir()
             continue
@@ -75,11 +77,11 @@ def test_a_real_kill_is_counted_from_the_start_of_the_run_to_its_end(small_cgrou
     (attempt / "state").mkdir(parents=True)
     for name in ("claimed", "reserved.leader", "reserved.supervisor"):
         (attempt / "state" / name).touch()
-    (tmp_path / "supervise.sh").write_text(supervisor.script())
-    (tmp_path / "run/launch.sh").write_text("python3 -c 'bytearray(200 << 20)'\nexit $?\n")
+    (tmp_path / "supervise.sh").write_text(supervisor.script(), encoding="utf-8")
+    (tmp_path / "run/launch.sh").write_text("python3 -c 'bytearray(200 << 20)'\nexit $?\n", encoding="utf-8")
     enter = f'echo $$ >{small_cgroup}/cgroup.procs; exec sh "$@"'
     words = [str(tmp_path / "supervise.sh"), "run", str(tmp_path / "run"), "0", "cpu", "0"]
     subprocess.run(["sh", "-c", enter, "-", *words], timeout=60, check=False, capture_output=True)
-    assert (attempt / "state/exit").read_text().split()[:2] == ["137", "leader"]
+    assert (attempt / "state/exit").read_text(encoding="utf-8").split()[:2] == ["137", "leader"]
     kills = read_usage(attempt).kills
     assert kills is not None and (kills.count, kills.scope) == (1, "cgroup")

@@ -45,5 +45,5 @@ def test_the_search_finds_what_the_row_knows(row: Signature) -> None:
 def test_all_signatures_against_all_logs() -> None:
     """No miss, no false alarm, no wrong cause; and the page says so, in both languages."""
     command = [sys.executable, "-m", "benchmarks.signatures", "--check"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -157,7 +157,7 @@ HONEST: Mapping[Cell, tuple[str, ...]] = {
 def folder_runs() -> Iterator[EditedRun]:
     for (source, link), faults in CAUGHT.items():
         for name, twin in faults.items():
-            expected = json.loads((CASES / "evidence" / name / "expected.json").read_text())
+            expected = json.loads((CASES / "evidence" / name / "expected.json").read_text(encoding="utf-8"))
             yield EditedRun(name, source, link, Direction.CAUGHT, expected["status"], (expected["ids"][0],), twin)
     for (source, link), names in HONEST.items():
         for name in names:

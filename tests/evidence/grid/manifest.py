@@ -206,14 +206,14 @@ def the_same_weights_elsewhere(pair: RunPair) -> None:
 def configuration_with_another_learning_rate(pair: RunPair) -> None:
     """Both arms are launched with one learning rate, and one of them composed another."""
     path = _configuration(pair.aqn)
-    path.write_text(path.read_text().replace("lr: 0.0002", "lr: 0.0004"))
+    path.write_text(path.read_text(encoding="utf-8").replace("lr: 0.0002", "lr: 0.0004"), encoding="utf-8")
 
 
 @honest(MANIFEST, Link.TRAINED_ON)
 def configuration_in_another_order(pair: RunPair) -> None:
     path = _configuration(pair.aqn)
-    content = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump(dict(reversed(content.items())), sort_keys=False))
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump(dict(reversed(content.items())), sort_keys=False), encoding="utf-8")
 
 
 @caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="another-place-and-user")
@@ -262,9 +262,9 @@ def another_sampling_in_the_training_declared(pair: RunPair) -> None:
 def another_nucleus_in_the_configuration(pair: RunPair) -> None:
     """No recipe says it: a file of the fork did."""
     path = _configuration(pair.aqn)
-    content = yaml.safe_load(path.read_text())
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     content["actor_rollout_ref"]["rollout"]["val_kwargs"]["top_p"] = 0.5
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
 
 
 @caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX902", twin="an-added-key-in-both-arms")
@@ -319,9 +319,9 @@ def another_chat_template(pair: RunPair) -> None:
 @caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX922", twin="promise-of-what-records-had-then")
 def weights_that_one_run_did_not_record(pair: RunPair) -> None:
     path = pair.aqn.folder / "provenance.json"
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     del found["model"]
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(found), encoding="utf-8")
 
 
 @honest(MANIFEST, Link.TRAINED_ON)
@@ -352,9 +352,9 @@ def _declare(run: RunDirectory, section: str, **values: Any) -> None:
 def _change_found(run: RunDirectory, **facts: str) -> None:
     """Change what the run found of its model when it began."""
     path = run.folder / "provenance.json"
-    found = json.loads(path.read_text())
+    found = json.loads(path.read_text(encoding="utf-8"))
     found["model"] |= facts
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(found), encoding="utf-8")
 
 
 def _think(run: RunDirectory, prefix: str) -> None:
@@ -366,9 +366,9 @@ def _think(run: RunDirectory, prefix: str) -> None:
 
 def _compose(run: RunDirectory, before: str, after: str) -> None:
     path = _configuration(run)
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert before in text
-    path.write_text(text.replace(before, after))
+    path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def _configuration(run: RunDirectory) -> Path:

@@ -20,17 +20,17 @@ class RunDirectory(Recorded):
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
-        self.manifest: dict[str, Any] = json.loads((run_dir / "manifest.json").read_text())
+        self.manifest: dict[str, Any] = json.loads((run_dir / "manifest.json").read_text(encoding="utf-8"))
         folder = run_dir / "attempts/1"
         self._expectations = folder / "expectations.json"
-        self._expectations.write_text(json.dumps(self.plan["expectations"]))
+        self._expectations.write_text(json.dumps(self.plan["expectations"]), encoding="utf-8")
         super().__init__(folder)
 
     def write(self) -> None:
         super().write()
         self._expectations.unlink()
         self.plan["expectations"] = self.expectations
-        (self.run_dir / "manifest.json").write_text(json.dumps(self.manifest))
+        (self.run_dir / "manifest.json").write_text(json.dumps(self.manifest), encoding="utf-8")
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -86,10 +86,10 @@ class RunDirectory(Recorded):
 
     def outputs(self, step: int) -> list[Line]:
         """The answers that were kept of a validation."""
-        return [json.loads(line) for line in self._outputs(step).read_text().splitlines()]
+        return [json.loads(line) for line in self._outputs(step).read_text(encoding="utf-8").splitlines()]
 
     def put_outputs(self, step: int, answers: list[Line]) -> None:
-        self._outputs(step).write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+        self._outputs(step).write_text("".join(json.dumps(answer) + "\n" for answer in answers), encoding="utf-8")
 
     def _outputs(self, step: int) -> Path:
         return self.folder / "validation" / f"{step}.jsonl"

@@ -91,12 +91,15 @@ def train(config: dict[str, Any]) -> int:
     log.info("after grpo training is done")
     checkpoint = Path(config["actor_config"]["save"]) / f"iter_{iterations:07d}"
     checkpoint.mkdir(parents=True)
-    (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations))
+    (checkpoint.parent / "latest_checkpointed_iteration.txt").write_text(str(iterations), encoding="utf-8")
     return len(workers)
 
 
 def start(config: DictConfig, train: Any) -> None:
-    runtime_env, shown = yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text()), Shown()
+    runtime_env, shown = (
+        yaml.safe_load(Path(ROOT, config.rl_config.runtime_env_path).read_text(encoding="utf-8")),
+        Shown(),
+    )
     ray.init(runtime_env=runtime_env)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     shown.wait_for(" on NPU ", ray.get(train.remote(plain)))
