@@ -273,7 +273,9 @@ def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Lapto
     killed = launched(laptop, several(laptop, TRAPS, "killed"))
     (part,) = laptop.workers(killed)
     patiently(lambda: is_up(slurm.login, part), "it runs on both nodes")
-    pid, *_, name = (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text(encoding="utf-8").split()
+    pid, _, _, name, *_ = (
+        (run_folder(slurm.login, part) / "attempts/1/state/supervisor").read_text(encoding="utf-8").split()
+    )
     slurm.rig.host(name).run("kill", "-9", pid)
     ends = {ref.arm: laptop.ended(ref) for ref in (failing, few, head_ends, killed)}
     assert f"rlx: node 1 ({name}) recorded no end: up" in log(slurm.login, killed)
