@@ -14,7 +14,10 @@ from tests.cli.terminal import on_terminal
 
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 EXCLUDED = {"no-noise": "invalid", "cut-short": "incomplete"}
-TERMINALS = [{"TERM": "dumb"}, {"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}]
+WIDE = [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}]
+NARROW = {"TERM": "dumb"}
+"""A terminal that knows nothing is taken to have 80 columns."""
+TERMINALS = [*WIDE, NARROW]
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +57,7 @@ def test_a_pipe_shows_the_mark_and_valid_values_have_none() -> None:
     assert not re.search(r"\d \((?!points)[a-z ]+\)", said.partition("\n\n")[0])
 
 
-@pytest.mark.parametrize("terminal", [*TERMINALS, None], ids=str)
+@pytest.mark.parametrize("terminal", [*WIDE, None], ids=str)
 def test_status_marks_the_value(terminal: dict[str, str] | None) -> None:
     words = ("status", "-a")
     text = on_terminal(*words, columns=120, **terminal).text if terminal else rlx(*words).stdout
@@ -66,8 +69,9 @@ def test_status_marks_the_value(terminal: dict[str, str] | None) -> None:
         assert re.search(r"\d @\d+  ", control)
 
 
-def test_a_narrow_status_has_the_mark_below_the_value() -> None:
-    lines = on_terminal("status", "-a", columns=80).lines
+@pytest.mark.parametrize(("columns", "terminal"), [(80, WIDE[0]), (120, NARROW)], ids=str)
+def test_a_narrow_status_has_the_mark_below_the_value(columns: int, terminal: dict[str, str]) -> None:
+    lines = on_terminal("status", "-a", columns=columns, **terminal).lines
     for scene, word in EXCLUDED.items():
         (title,) = [number for number, line in enumerate(lines) if line.startswith(f"{scene} · launch")]
         table = lines[title + 1 :]
