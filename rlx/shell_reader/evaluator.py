@@ -17,6 +17,8 @@ from rlx.shell_reader.shell_words import is_known, without_marks
 
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
 
+# The steps that take as long as to parse a text.
+_A_TEXT = 10
 _GLUE = {b"": "", b"\\ ": " "}
 
 
@@ -64,6 +66,7 @@ class Evaluator:
 
     def text(self, text: str) -> Status:
         """Go through a text: the script, or what it hands to `eval`."""
+        self._state.step(_A_TEXT)
         root = parse(without_marks(text), self._state.name)
         if root.has_error:
             self._state.skip(_first_error(root), "cannot be read as bash, and what it means is a guess")

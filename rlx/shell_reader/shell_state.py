@@ -15,7 +15,7 @@ MOST_STEPS = 20_000
 _MOST_DEPTH = 60
 _MOST_CHARACTERS = 4_000_000
 # What keeping a value takes besides its characters.
-_A_VALUE = 16
+_A_VALUE = 40
 _LONGEST = 64 * 1024
 _MOST_COMMANDS = 1000
 _MOST_SHOWN = 200
@@ -56,9 +56,9 @@ class State:
     characters: int = 0
     depth: int = 0
 
-    def step(self) -> None:
-        """Count one more thing that is done. Raises UsageError for a script without end."""
-        self.steps += 1
+    def step(self, count: int = 1) -> None:
+        """Count more that is done. Raises UsageError for a script without end."""
+        self.steps += count
         if self.steps > MOST_STEPS:
             raise UsageError(
                 f"{self.name}: does not come to its end within {MOST_STEPS:,} steps",
