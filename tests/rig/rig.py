@@ -56,7 +56,8 @@ class Rig:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # a Ctrl-C at the terminal is not for it, encoding="utf-8"
+            start_new_session=True,  # a Ctrl-C at the terminal is not for it
+            encoding="utf-8",
         )
         assert keeper.stdout and keeper.stdout.readline() == "ok\n"
         return keeper
