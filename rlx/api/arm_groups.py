@@ -34,14 +34,14 @@ def from_one_group(
     refs = named_runs(index)
     meant = [called(refs, name) for name in names]
     options = [_with_seeds(runs, seeds) for runs in meant if runs]
-    every = [*chain(*options)]
+    every = dict.fromkeys(chain(*options))
     if len({ref.launch_id for ref in chain(*meant)}) < 2 or not all(options):
         return list(found)
     fixed = [*chain(*(own for own, runs in zip(found, meant, strict=True) if not runs))]
-    states, keys = known_states(index, every), _group_keys(index, [*every, *fixed])
+    states, keys = known_states(index, [*every]), _group_keys(index, [*every, *fixed])
     pinned = {keys[ref.run_id] for ref in fixed}
     groups: dict[str, list[RunRef]] = {keys[ref.run_id]: [] for ref in refs if ref in every}
-    for ref in dict.fromkeys(every):
+    for ref in every:
         groups[keys[ref.run_id]].append(ref)
     ready = ((key, _finished_in([_in(key, keys, runs) for runs in options], states)) for key in groups)
     taken, arms = next(((key, arms) for key, arms in ready if arms and pinned <= {key}), ("", None))
