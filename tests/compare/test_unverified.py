@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 import rlx as front_door
-from rlx.compare import Comparison, compare
-from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare import compare
+from rlx.compare.claim import claim
+from rlx.compare.registered_answer import Answer, Kind
+from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
 from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.report import picture, scene
 from rlx.report.shapes import Label
 from tests.cli.support import rlx
-from tests.compare.builders import one_run_each, only
+from tests.compare.builders import METRIC, one_run_each, only
 from tests.compare.run_dirs import ASKED, CONTROL, FAST, SILENT, SLOW, TREATMENT, arm_of
 from tests.conftest import CASES
 
@@ -99,13 +101,18 @@ def test_no_sentence_with_a_number_is_without_the_word(
     assert numbers and all(sentence.startswith("unverified (aqn): ") for sentence in numbers)
 
 
-def test_two_valid_runs_may_be_reported_with_and_without_a_test(runs_of: RunsOf) -> None:
-    unknown = {"planned_rows": None, "rows": None}
+def test_two_valid_runs_may_be_reported_and_so_may_one(runs_of: RunsOf) -> None:
     runs_of(CONTROL, TREATMENT)
     rlx("compare", "baseline", "fast")
     rlx("report", "baseline", "fast")
     rlx("report", "fast")
-    assert unknown
+
+
+def test_values_of_valid_runs_may_be_reported_without_a_test(control_builder: Build, treated: Build) -> None:
+    unknown: dict[str, Any] = {"rows": None, "planned_rows": None}
+    comparison = one_run_each(control_builder(**unknown), [treated(**unknown)])
+    assert only(comparison).test is None and "values alone" in claim(comparison)
+    assert comparison.outcome() is ExitCode.OK
 
 
 def test_what_else_speaks_against_a_comparison_is_not_allowed(runs_of: RunsOf) -> None:
@@ -118,15 +125,12 @@ def test_what_else_speaks_against_a_comparison_is_not_allowed(runs_of: RunsOf) -
             rlx("report", treatment, *option, code=code)
 
 
-def unverified_answer(control: JudgedRun, treated: Build) -> Iterator[Comparison]:
-    """Valid runs beside a registered answer that rests on an unverified one."""
-    found = one_run_each(control, [treated()])
-    runs = (RegisteredRun("baseline", 1, "a"), RegisteredRun("aqn", 1, "b", is_unverified=True))
-    yield replace(found, registered=RegisteredResult(ASKED, runs, answers=(None,)))  # type: ignore[arg-type]
-
-
 def test_a_registered_answer_from_unverified_runs_is_unverified(control: JudgedRun, treated: Build) -> None:
-    (found,) = unverified_answer(control, treated)
+    """Also where the runs that are compared beside it are valid."""
+    answer = Answer(Kind.YES, 2.0, 1.0, 3.0, 0.95, 0.01, 0.99, 3, 3, (1.0, 1.0), "Welch's t test", "")
+    runs = (RegisteredRun("baseline", 1, "a"), RegisteredRun("aqn", 1, "b", is_unverified=True))
+    asked = RegisteredResult(ASKED, runs, (RegisteredAnswer(METRIC, "aqn", True, answer),))
+    found = replace(one_run_each(control, [treated()]), registered=asked)
     assert (found.outcome(), found.outcome(allow_unverified=True)) == (ExitCode.NOT_VERIFIED, ExitCode.OK)
 
 
@@ -138,5 +142,5 @@ def test_values_whose_test_is_withheld_are_not_reported_yet(control: JudgedRun, 
 
 def test_runs_of_a_registered_experiment_that_is_complete_may_be_reported(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
-    rlx("report", "gsm8k-baseline", "gsm8k-fast", code=None)
-    rlx("compare", "baseline", "fast")
+    for command in ("compare", "report"):
+        rlx(command, "baseline", "fast")
