@@ -49,7 +49,8 @@ def launch_of(source: str) -> FoundLaunch:
     if printed := printed_config(text):
         return _of_printed(printed)
     found = find_launch(text, name)
-    return _with_configuration(found, Path(source).parent) if found.config_name else found
+    folder = Path() if _is_line(source) else Path(source).parent
+    return _with_configuration(found, folder) if found.config_name else found
 
 
 def _is_line(source: str) -> bool:
@@ -90,7 +91,7 @@ def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
     if not name:
         return found
     places = [folder / name, *(parent / "configs" / name for parent in (folder, *list(folder.resolve().parents)[:3]))]
-    place = next((place for place in places if place.is_file()), None)
+    place = next((place for place in places if _is_file(place)), None)
     if place is None:
         raise UsageError(
             f"--from: the script starts from {name}, which is not beside it", f"name {name} itself, or put it there"
@@ -98,6 +99,13 @@ def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
     pairs = tuple(_leaves(_tree(_read(str(place)), str(place))))
     own = tuple(pair for pair in found.pairs if pair[0] != SEARCH_PATH)
     return _safe(replace(found, pairs=(*pairs, *own), config_name=""))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than a file can have
+        return False
 
 
 def _safe(found: FoundLaunch) -> FoundLaunch:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.mangled import mangled
-from rlx.api.recipe_source import launch_of
+from rlx.api.recipe_from import recipe_from
 from rlx.errors import RlxError
 from rlx.preflight.script_lines import findings_of
 from tests.conftest import CASES
@@ -42,6 +42,8 @@ EVIL = {
     "words of one command": f"srun {'x ' * 30_000}python",
     "kill": "kill " * 12_000,
     "a number": f"{TRAINS}data.train_batch_size={'9' * 5000} trainer.nnodes=-0 trainer.n_gpus_per_node=1e400",
+    "a number beyond floats": f"{TRAINS}actor_rollout_ref.actor.optim.lr={'9' * 400} data.seed={'9' * 400}",
+    "a name longer than files have": f"python cli/train_grpo.py --config-name {'x' * 300}",
     "nested values": f"{TRAINS}a={'[' * 20_000}",
     "nested documents": "cat <<E\n" + "$(" * 3000 + "\nE\n",
 }
@@ -58,10 +60,8 @@ LARGE = {
 
 
 def read(text: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir("/")
-        for reader in (lambda: launch_of(f"{text}\n"), lambda: list(findings_of(text, "run.sh"))):
-            _refuses_at_most(reader)
+    for reader in (lambda: recipe_from(f"{text}\n"), lambda: list(findings_of(text, "run.sh"))):
+        _refuses_at_most(reader)
 
 
 def _refuses_at_most(reader: Callable[[], object]) -> None:

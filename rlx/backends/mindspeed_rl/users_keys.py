@@ -212,4 +212,4 @@ def _reward(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
         return
     yield "reward.verifiers", verifiers
     if isinstance(weights, list):
-        yield "reward.weights", [float(weight) for weight in weights if number(weight) is not ABSENT]
+        yield "reward.weights", [found for weight in weights if (found := number(weight)) is not ABSENT]

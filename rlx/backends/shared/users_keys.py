@@ -92,8 +92,6 @@ def same(one: object, other: object) -> bool:
     """Tell whether the back-end gets the same: 1 is 1.0, a tuple a list, and `~/` the home folder."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        return float(one) == float(other)
     if isinstance(one, str) and isinstance(other, str):
         return home(one) == home(other)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
@@ -150,7 +148,12 @@ def often(value: object) -> object:
 
 
 def number(value: object) -> object:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else ABSENT
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return ABSENT
+    try:
+        return float(value)
+    except OverflowError:
+        return ABSENT
 
 
 def truth(value: object) -> object:

@@ -315,5 +315,7 @@ def _noise(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     yield "aqn.provider", "builtin"
     for key, field in _NOISE_FIELDS.items():
         value = settings.get(f"{_NOISE}.{key}")
-        if value not in (None, []):
-            yield f"aqn.{field}", float(value) if field.startswith("sigma") and isinstance(value, int) else value
+        if field.startswith("sigma") and isinstance(value, int):
+            value = number(value)
+        if value not in (None, [], ABSENT):
+            yield f"aqn.{field}", value
