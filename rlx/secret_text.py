@@ -111,7 +111,7 @@ def is_secret(name: str, value: object) -> bool:
     """Tell whether a value of this name is a secret, or has one in it."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return False
-    return _is_named(name, str(value)) or mask(str(value)) != str(value)
+    return _is_named(name, str(value)) or (isinstance(value, str) and mask(value) != value)
 
 
 def secret_spans(text: str) -> list[tuple[int, int]]:
