@@ -414,6 +414,7 @@ def _probe_seeds() -> list[bytes]:
 def _probes(data: bytes, folder: Path) -> None:
     """The answer of a host that was asked all probes: parsed, judged, and written as `rlx doctor` does."""
     from rlx.cli.text.doctor_text import doctor_text
+    from rlx.hosts.clock import compare_clocks
     from rlx.preflight import doctor
     from rlx.preflight.probing import composite
     from rlx.preflight.probing.examined import Examined
@@ -425,7 +426,7 @@ def _probes(data: bytes, folder: Path) -> None:
     answers = composite.frames(text, MARK)
     host = composite.read_side(doctor.host_questions(site), answers)
     inside = composite.read_side(doctor.environment_questions(site, wanted), answers)
-    clock = doctor.clock(composite.times(text, MARK), 0.0, 1.0)
+    clock = compare_clocks(composite.times(text, MARK), 0.0, 1.0)
     for where, within in ((replace(site, container=None), None), (site, inside)):
         examined = Examined(where, wanted, host, within, clock=clock)
         doctor_text(examined, doctor.findings_of(examined))
