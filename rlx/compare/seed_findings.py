@@ -68,8 +68,7 @@ def seeds_not_shown(arm: ComparedArm) -> Iterator[Finding]:
             "RLX913",
             Severity.WARNING,
             arm.repeats_words,
-            "pass the seed to the trainer, so that the configuration that it prints has it, as rlx launch RECIPE --seed "
-            "does",
+            "pass the seed to the trainer, so that the configuration that it prints has it; a recipe does that",
         )
 
 
