@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlx.compare import Comparison
@@ -187,17 +187,21 @@ def _training(report: Report) -> dict[str, Any]:
 
 def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
     records, more = record_rows(run)
+    diagnosis, said = report.diagnoses.get(run.run_id), run.verdict.findings
+    if diagnosis is not None:
+        # Both apply the same rules to the metrics, and the page shows the verdict first.
+        diagnosis = replace(diagnosis, findings=tuple(each for each in diagnosis.findings if each not in said))
     return {
         "run": run,
         "label": label,
         "status": run.verdict.word,
         # The badge before it says the word.
         "sentence": run.verdict.sentence.removeprefix(f"{run.verdict.word}: "),
-        "findings": run.verdict.findings,
+        "findings": said,
         "records": records,
         "more_records": more,
         "facts": log_facts(run.evidence),
-        "diagnosis": report.diagnoses.get(run.run_id),
+        "diagnosis": diagnosis,
     }
 
 

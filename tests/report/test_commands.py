@@ -88,6 +88,17 @@ def test_report_of_a_run_that_failed_says_why(here: Path, pair: dict[str, Path])
     assert "RLX801" in page
 
 
+def test_a_finding_of_verdict_and_diagnosis_stands_once(here: Path, pair: dict[str, Path]) -> None:
+    attempt = pair["baseline"] / "attempts/1"
+    (attempt / "metrics.jsonl").unlink()
+    shutil.copy(CASES / "diagnosis/nan-before-a-device-assert/log", attempt / "log")
+    (attempt / "state/exit").write_text("1 leader 1700000000 100\n", encoding="utf-8")
+    rlx("report", "baseline", code=14)
+    page = (here / "report.html").read_text(encoding="utf-8")
+    verdicts = page[page.index('<section id="verdicts"') :]
+    assert [verdicts.count(f">{id}<") for id in ("RLX654", "RLX893")] == [1, 1]
+
+
 def test_report_of_a_run_that_goes_on_says_nothing_of_its_end(here: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as supervisor:
         write_run(TREATMENT.plan(), TREATMENT.series, supervisor.pid, minute=1)
