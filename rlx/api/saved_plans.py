@@ -149,7 +149,7 @@ def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration
 
 
 def _check_plain(plan: LaunchPlan) -> None:
-    """Raises UsageError for a secret in a plan, which was written by somebody else: rlx makes none with one."""
+    """Raise UsageError for a secret in a plan file: rlx writes none, so the file was edited."""
     from rlx.recipe.plain_secrets import plain_secrets
 
     for path, problem in plain_secrets({**plan.recipe, "env": plan.env}):

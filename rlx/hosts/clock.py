@@ -34,7 +34,7 @@ SET_CLOCK = "timedatectl set-ntp true, on the host"
 
 
 def compare_clocks(times: Sequence[float], before: float, after: float) -> Clock | None:
-    """The host's clock lies between both ends of the round trip: its first reading came after `before`."""
+    """Compare the host's clock with both ends of the round trip: its first reading came after `before`."""
     if not times:
         return None
     return Clock(least=times[-1] - after, most=times[0] + _GRAIN_S - before)

@@ -122,7 +122,7 @@ def _noise_files(script: UsersScript) -> Iterator[PlannedFile]:
 def _findings(script: UsersScript) -> Iterator[Finding]:
     if lines := lines_with_secrets(script.text):
         shown = ", ".join(map(str, lines[:_MOST_SHOWN])) + (", …" if len(lines) > _MOST_SHOWN else "")
-        message = f"the script holds a password or key: line {shown}; it lies on the host in plain text"
+        message = f"the script holds a password or key: line {shown}; the host has it in plain text"
         fix = "take it out and name its variable: --secret NAME; rlx masks it only where it shows or packs something"
         yield Finding("RLX056", Severity.WARNING, message, fix, f"{SCRIPT_DIR}/{script.file}")
     if script.aqn is None:
